@@ -1,0 +1,85 @@
+# Every target sets itself up first, once: Python packages, pinned and hash-checked, in .venv.
+# Set-up runs again only when pyproject.toml or requirements/ change.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+SETUP := .venv/.set-up
+PAGES := build/practice_pages/.stamp
+UV := build/uv/bin/uv
+
+.DEFAULT_GOAL := help
+.PHONY: help crawl test check soak bench protos lock clean
+.DELETE_ON_ERROR:
+
+## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
+##               SEEDS="https://…" CONTACT=you@example.org crawls the real web instead, into ./crawl-<host>/
+ifdef SEEDS
+ifndef CONTACT
+$(error SEEDS also needs CONTACT, a URL or an e-mail address: it is sent with every request, so that a site can reach you)
+endif
+# Through the environment, so that no character of a URL means anything to the shell; -f leaves its ? and * alone.
+export SEEDS CONTACT
+crawl: $(SETUP)
+	@set -f; exec .venv/bin/toehold crawl --contact "$$CONTACT" -- $$SEEDS
+else
+crawl: $(SETUP) $(PAGES)
+	@$(PY) tests/practice_web/crawl.py
+endif
+
+## make test     every check and every test but the long ones
+test: check $(PAGES)
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest
+
+## make check    style, types, import rules, contract, generated code
+check: $(SETUP)
+	$(PY) -m ruff check --quiet
+	$(PY) -m ruff format --check --quiet
+	$(PY) -m mypy
+	.venv/bin/lint-imports --no-logo
+	.venv/bin/buf lint
+	$(PY) tools/protos.py --check
+
+## make soak     the long tests, with random examples
+soak: $(SETUP) $(PAGES)
+	HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak
+
+## make bench    what an item costs on this machine
+bench: $(SETUP) $(PAGES)
+	@$(PY) tests/benchmarks/bench.py
+
+## make protos   generate the contract's Python, beside the .proto files
+protos: $(SETUP)
+	@$(PY) tools/protos.py
+
+## make lock     write requirements/dev.txt anew from pyproject.toml; UPGRADE=1 takes newer versions too
+lock: $(UV)
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	    --no-annotate $(if $(UPGRADE),--upgrade) --group dev --output-file requirements/dev.txt pyproject.toml
+
+## make clean    remove all that set-up, checks and tests have made; crawls stay
+clean:
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+$(SETUP): pyproject.toml $(wildcard requirements/*.txt)
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON): not found. Install Python 3.11 or newer, or name yours: make PYTHON=…"; exit 1; }
+	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "Setting up: .venv"; $(PYTHON) tools/make_venv.py; }
+	@echo "Setting up: pinned packages, by hash (a minute or two, once)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@echo "Setting up: this project"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Rendered once; new set-up alone is no reason to render again.
+$(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
+	@echo "Setting up: practice pages"
+	@$(PY) tests/practice_web/render.py --out $(@D)
+	@touch $@
+
+# In an environment of its own: a broken lock must not keep anybody from making a new one.
+$(UV):
+	@$(PYTHON) -m venv build/uv
+	@build/uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8

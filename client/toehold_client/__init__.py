@@ -1,0 +1,21 @@
+"""A typed client of a Toehold frontier, and the controller of a crawl.
+
+    from toehold_client import CrawlController, FrontierClient
+
+    with FrontierClient("127.0.0.1:7707", patience_s=60) as frontier:
+        crawl = CrawlController(frontier, "my-crawl")
+        crawl.create(spec, ["https://www.example.com/"])
+        crawl.launch()
+        for event in crawl.follow():
+            print(event)
+
+Messages and enums are the contract's own (`toehold.frontier.v1`). Every error is a ToeholdError; its
+class tells its kind (`toehold_client.errors`).
+"""
+
+from .async_client import AsyncFrontierClient
+from .client import FrontierClient
+from .controller import CrawlController
+from .errors import ToeholdError
+
+__all__ = ["AsyncFrontierClient", "CrawlController", "FrontierClient", "ToeholdError"]

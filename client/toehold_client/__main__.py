@@ -1,0 +1,5 @@
+"""`python -m toehold_client` is `toehold`."""
+
+from .cli import main
+
+main()

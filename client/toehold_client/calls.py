@@ -1,0 +1,274 @@
+"""What each method of the clients says to a frontier, written once for both.
+
+A procedure is a generator: it yields an `Attempt` to be made or a `Rest` to be taken, gets the answer (or the
+error) back, and returns what its method returns. It touches no network and no clock of its own; `client`
+drives it, blocking or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsRequest,
+    Crawl,
+    CreateCrawlRequest,
+    DeleteCrawlRequest,
+    GetCrawlRequest,
+    GetFrontierRequest,
+    GetFrontierResponse,
+    GetStatisticsRequest,
+    GetStatisticsResponse,
+    LaunchCrawlRequest,
+    ListCrawlsRequest,
+    ListCrawlsResponse,
+    ListQueuesRequest,
+    ListQueuesResponse,
+)
+from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.frontier_pb2 import (
+    Candidate,
+    FinishedRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    NextRequest,
+    NextResponse,
+    Report,
+    ReportResult,
+    RequestStateRequest,
+    ScheduleRequest,
+    ToeStepCount,
+)
+from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
+
+from .batches import split_messages, split_texts
+from .errors import ToeholdError, UnexpectedAnswer, unsendable
+from .retry import Patience, Retries
+
+_PAGE_SIZE = 100
+
+_Q = TypeVar("_Q", bound=Message)
+_R = TypeVar("_R", bound=Message)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stubs:
+    """The services of one channel, sync or async."""
+
+    frontier: FrontierServiceStub
+    admin: FrontierAdminServiceStub
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt(Generic[_Q, _R]):
+    """One call to make; its deadline is the client's own and `wait_s` more."""
+
+    pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]]
+    request: _Q
+    wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A pause to take before going on."""
+
+    seconds: float
+
+
+Procedure: TypeAlias = Generator[Attempt[Any, Any] | Rest, Any, _T]
+
+
+def _call(
+    pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
+    request: _Q,
+    patience: Patience,
+    *,
+    wait_s: float = 0.0,
+    safe_to_repeat: bool = True,
+) -> Procedure[_R]:
+    retries = Retries(patience)
+    while True:
+        try:
+            answer: _R = yield Attempt(pick, request, wait_s)
+        except ToeholdError as error:
+            rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
+            if rest_s is None:
+                raise
+        else:
+            return answer
+        yield Rest(rest_s)
+
+
+# FrontierService
+
+
+def schedule(
+    crawl: str, candidates: Sequence[Candidate], patience: Patience
+) -> Procedure[list[Verdict.ValueType]]:
+    """Offers candidates, in as many requests as they need; the verdicts in their order."""
+    verdicts: list[Verdict.ValueType] = []
+    for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl)):
+        request = ScheduleRequest(crawl=crawl, candidates=batch)
+        answer = yield from _call(lambda stubs: stubs.frontier.Schedule, request, patience)
+        verdicts.extend(_one_for_each(batch, answer.verdicts))
+    return verdicts
+
+
+def next_leases(
+    *,
+    crawl: str,
+    node: str,
+    session: str,
+    max_leases: int,
+    wait_s: float,
+    known_fetch_policy_ids: Collection[str],
+    patience: Patience,
+) -> Procedure[NextResponse]:
+    """Asks for leases; the deadline leaves room for the wait."""
+    request = NextRequest(
+        crawl=crawl,
+        node=node,
+        session=session,
+        max_leases=max_leases,
+        wait_duration=duration(wait_s),
+        known_fetch_policy_ids=known_fetch_policy_ids,
+    )
+    return (yield from _call(lambda stubs: stubs.frontier.Next, request, patience, wait_s=wait_s))
+
+
+def finished(
+    reports: Sequence[Report], node: str, session: str, patience: Patience
+) -> Procedure[list[ReportResult]]:
+    """Hands reports in, in as many requests as they need; the results in their order."""
+    results: list[ReportResult] = []
+    for batch in split_messages(reports, envelope=FinishedRequest(node=node, session=session)):
+        request = FinishedRequest(reports=batch, node=node, session=session)
+        answer = yield from _call(lambda stubs: stubs.frontier.Finished, request, patience)
+        results.extend(_one_for_each(batch, answer.results))
+    return results
+
+
+def heartbeat(
+    node: str, session: str, tokens: Collection[bytes], toe_steps: Mapping[str, int], patience: Patience
+) -> Procedure[HeartbeatResponse]:
+    """Names the leases held."""
+    steps = [ToeStepCount(step=step, count=count) for step, count in toe_steps.items()]
+    request = HeartbeatRequest(node=node, session=session, tokens=tokens, toe_steps=steps)
+    return (yield from _call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
+
+
+def request_state(crawl: str, target: TargetState.ValueType, patience: Patience) -> Procedure[CrawlStatus]:
+    """Asks a crawl to reach a state."""
+    request = RequestStateRequest(crawl=crawl, target_state=target)
+    answer = yield from _call(lambda stubs: stubs.frontier.RequestState, request, patience)
+    return answer.status
+
+
+# FrontierAdminService
+
+
+def create_crawl(crawl: str, spec: CrawlSpec, patience: Patience) -> Procedure[Crawl]:
+    """Creates a crawl. Not repeated after a broken connection: if it was done, repeating it is refused."""
+    request = CreateCrawlRequest(crawl=crawl, spec=spec)
+    answer = yield from _call(lambda stubs: stubs.admin.CreateCrawl, request, patience, safe_to_repeat=False)
+    return answer.crawl
+
+
+def launch_crawl(crawl: str, patience: Patience) -> Procedure[CrawlStatus]:
+    """Launches a crawl."""
+    answer = yield from _call(
+        lambda stubs: stubs.admin.LaunchCrawl, LaunchCrawlRequest(crawl=crawl), patience
+    )
+    return answer.status
+
+
+def get_crawl(crawl: str, patience: Patience) -> Procedure[Crawl]:
+    """Describes a crawl."""
+    answer = yield from _call(lambda stubs: stubs.admin.GetCrawl, GetCrawlRequest(crawl=crawl), patience)
+    return answer.crawl
+
+
+def delete_crawl(crawl: str, patience: Patience) -> Procedure[None]:
+    """Deletes a crawl."""
+    yield from _call(lambda stubs: stubs.admin.DeleteCrawl, DeleteCrawlRequest(crawl=crawl), patience)
+
+
+def get_statistics(crawl: str, patience: Patience) -> Procedure[GetStatisticsResponse]:
+    """Asks for a crawl's figures."""
+    request = GetStatisticsRequest(crawl=crawl)
+    return (yield from _call(lambda stubs: stubs.admin.GetStatistics, request, patience))
+
+
+def get_frontier(patience: Patience) -> Procedure[GetFrontierResponse]:
+    """Describes the server."""
+    return (yield from _call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest(), patience))
+
+
+class Page(Protocol):
+    """A part of a listing."""
+
+    @property
+    def next_page_token(self) -> str:
+        """Asks for the part after it; empty on the last."""
+
+
+def crawls_page(page_token: str, patience: Patience) -> Procedure[ListCrawlsResponse]:
+    """One page of the crawls."""
+    request = ListCrawlsRequest(page_size=_PAGE_SIZE, page_token=page_token)
+    return (yield from _call(lambda stubs: stubs.admin.ListCrawls, request, patience))
+
+
+def queues_page(
+    crawl: str, state: QueueState.ValueType, page_token: str, patience: Patience
+) -> Procedure[ListQueuesResponse]:
+    """One page of a crawl's queues."""
+    request = ListQueuesRequest(crawl=crawl, state=state, page_size=_PAGE_SIZE, page_token=page_token)
+    return (yield from _call(lambda stubs: stubs.admin.ListQueues, request, patience))
+
+
+class SeedBatches:
+    """Seeds as the messages of one AddSeeds stream, read as the stream takes them.
+
+    gRPC would lose an exception out of the seeds' own iterator. So the stream just ends there, and
+    `raise_failure` raises it afterwards; the seeds before it are stored, which harms nothing.
+    """
+
+    def __init__(self, crawl: str, uris: Iterable[str]) -> None:
+        self._crawl = crawl
+        self._uris = uris
+        self._failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[AddSeedsRequest]:
+        try:
+            for batch in split_texts(self._uris, envelope=AddSeedsRequest(crawl=self._crawl)):
+                yield AddSeedsRequest(crawl=self._crawl, uris=batch)
+        except Exception as failure:
+            self._failure = failure
+
+    def raise_failure(self) -> None:
+        """Raises what reading the seeds ended with, if that was not their end."""
+        if isinstance(self._failure, UnicodeEncodeError):
+            unsendable(self._failure)
+        if self._failure is not None:
+            raise self._failure
+
+
+def duration(seconds: float) -> Duration:
+    """The contract's form of a time in seconds."""
+    whole = Duration()
+    whole.FromNanoseconds(round(seconds * 1e9))
+    return whole
+
+
+def _one_for_each(items: Sequence[object], answers: Sequence[_T]) -> Sequence[_T]:
+    if len(answers) != len(items):
+        raise UnexpectedAnswer(f"the frontier gave {len(answers)} answers for {len(items)} items")
+    return answers

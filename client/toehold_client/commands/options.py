@@ -1,0 +1,102 @@
+"""What the commands have in common: which frontier, which crawl, and how to print."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from toehold_client import frontier_file
+from toehold_client.channel import DEFAULT_ADDRESS
+from toehold_client.client import FrontierClient
+from toehold_client.controller import CrawlController
+from toehold_client.errors import InvalidArgument, UnknownCrawl
+
+CALL_TIMEOUT_S = 10.0
+_MOST_NAMED = 10
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0, max=31_536_000),
+    metavar="SECONDS",
+    help="Wait until it is done, at most this long.",
+)
+
+
+def with_frontier(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command --frontier and --dir, and calls it with a client of that frontier."""
+
+    @_frontier_options
+    @functools.wraps(command)
+    def run(*, frontier: str, directory: Path | None, **others: Any) -> None:
+        with FrontierClient(_find(frontier, directory)[0], timeout_s=CALL_TIMEOUT_S) as client:
+            command(client, **others)
+
+    return run
+
+
+def with_crawl(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command --frontier, --dir and --crawl, and calls it with the controller of that crawl."""
+
+    @_frontier_options
+    @click.option(
+        "--crawl", "name", metavar="NAME", help="The crawl. Not needed if the frontier has one only."
+    )
+    @functools.wraps(command)
+    def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> None:
+        address, only = _find(frontier, directory)
+        with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
+            command(CrawlController(client, name or only or _only_crawl(client)), **others)
+
+    return run
+
+
+def _frontier_options(command: Callable[..., None]) -> Callable[..., None]:
+    frontier = click.option(
+        "--frontier",
+        metavar="HOST:PORT",
+        default=DEFAULT_ADDRESS,
+        envvar="TOEHOLD_FRONTIER",
+        show_default=True,
+        show_envvar=True,
+        help="The frontier.",
+    )
+    directory = click.option(
+        "--dir",
+        "directory",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="The frontier, and the crawl, of a directory in which `toehold crawl` runs.",
+    )
+    return frontier(directory(command))
+
+
+def _find(frontier: str, directory: Path | None) -> tuple[str, str]:
+    """The frontier's address, and the crawl if that is known by it."""
+    if directory is None:
+        return frontier, ""
+    source = click.get_current_context().get_parameter_source("frontier")
+    if source is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--frontier and --dir both name a frontier; give one of them")
+    found = frontier_file.find(directory)
+    return found.address, found.crawl
+
+
+def _only_crawl(client: FrontierClient) -> str:
+    names = [crawl.crawl for crawl, _ in zip(client.list_crawls(), range(_MOST_NAMED + 1), strict=False)]
+    if not names:
+        raise UnknownCrawl(f"the frontier at {client.address} has no crawl")
+    if len(names) > 1:
+        named = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
+        raise InvalidArgument(
+            f"the frontier at {client.address} has several crawls: name one with --crawl ({named})"
+        )
+    return names[0]

@@ -1,0 +1,71 @@
+"""`toehold status`: where a crawl is in its life, and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
+from toehold_client import show
+from toehold_client.controller import CrawlController
+from toehold_client.embedded.words import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.plain import seconds_of, to_plain
+
+from .options import json_option, with_crawl
+
+
+@click.command()
+@json_option
+@with_crawl
+def status(crawl: CrawlController, as_json: bool) -> None:
+    """Show where a crawl is and what it has done."""
+    described = crawl.describe()
+    answer = crawl.statistics()
+    if as_json:
+        figures = {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
+        show.record({**to_plain(described), **figures})
+    else:
+        _show(described, answer.status, answer.statistics)
+
+
+def _show(crawl: Crawl, status: CrawlStatus, figures: Statistics) -> None:
+    show.facts(
+        [
+            ("crawl", crawl.crawl),
+            ("state", show.status_words(status)),
+            ("since", show.moment(status.reach_time)),
+            ("created", show.moment(crawl.create_time)),
+            ("launched", show.moment(crawl.launch_time)),
+            ("finished", show.moment(crawl.finish_time)),
+            ("elapsed", duration_text(seconds_of(figures.elapsed_duration))),
+            (
+                "seeds",
+                f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced",
+            ),
+            ("discovered", count_text(figures.discovered_count)),
+            (
+                "queued",
+                f"{count_text(figures.queued_count)}, {count_text(figures.leased_count)} out at nodes",
+            ),
+            ("succeeded", f"{count_text(figures.succeeded_count)}, {bytes_text(figures.bytes_count)}"),
+            ("failed", count_text(figures.failed_count)),
+            ("disregarded", count_text(figures.disregarded_count)),
+            ("deferred", count_text(figures.deferred_count)),
+            ("lapsed", count_text(figures.lapsed_count)),
+            ("robots.txt fetches", count_text(figures.robots_fetch_count)),
+            (
+                "fetch status",
+                _counts({fetch_status_text(s): n for s, n in figures.fetch_status_counts.items()}),
+            ),
+            ("verdicts", _counts(figures.verdict_counts)),
+            ("queues", _counts(figures.queue_state_counts)),
+            ("waiting for", figures.waiting_for),
+            ("next due", show.moment(figures.next_due_time)),
+        ]
+    )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count_text(counts[name])}" for name in sorted(counts) if counts[name])

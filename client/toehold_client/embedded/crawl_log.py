@@ -1,0 +1,42 @@
+"""The end of a crawl log, for showing: the URIs that were finished last. It does not follow the file."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TAIL_BYTES = 64 * 1024  # some lines; one has two URIs of at most 8 KiB
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedPage:
+    """A line of the crawl log: a URI that came to its final disposition."""
+
+    fetch_status: int
+    size: int | None
+    """Bytes of its body."""
+    uri: str
+
+
+def last_pages(log: Path, count: int) -> list[LoggedPage]:
+    """The last `count` pages of the log, the latest last; none if there is no log."""
+    try:
+        with log.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES)
+            file.seek(start)
+            tail = file.read(_TAIL_BYTES)
+    except OSError:
+        return []
+    lines = tail.split(b"\n")
+    lines.pop()  # what follows the last newline is not a whole line yet
+    if start:
+        lines = lines[1:]
+    pages = [page for line in lines[-count:] if (page := _page(line)) is not None]
+    return pages if count else []
+
+
+def _page(line: bytes) -> LoggedPage | None:
+    columns = line.decode(errors="replace").split()
+    if len(columns) < 4 or not columns[1].lstrip("-").isdigit():
+        return None
+    size = int(columns[2]) if columns[2].isdigit() else None
+    return LoggedPage(int(columns[1]), size, columns[3])

@@ -1,0 +1,273 @@
+"""What can go wrong with a frontier, as exceptions that a program can tell apart.
+
+Which one is raised is decided by the `ErrorInfo.reason` that the frontier sends, and without one by the gRPC
+code. The message is the frontier's own sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError, Message
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from grpc_status import rpc_status
+
+from toehold.frontier.v1.crawl_pb2 import CrawlState
+
+ERROR_DOMAIN = "toehold"
+
+
+class ToeholdError(Exception):
+    """Something was refused or failed; `str()` of it is a sentence for people.
+
+    `reason` is the contract's word for it (`UNKNOWN_CRAWL`), or the name of the gRPC code where the frontier
+    gave none, or empty where no frontier was asked. `metadata` is what the frontier told beside it.
+    """
+
+    def __init__(self, message: str, *, reason: str = "", metadata: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.metadata: Mapping[str, str] = dict(metadata or {})
+
+
+class UnknownCrawl(ToeholdError):
+    """The frontier has no crawl of this name."""
+
+
+class CrawlExists(ToeholdError):
+    """The frontier has a crawl of this name already."""
+
+
+class InvalidArgument(ToeholdError):
+    """A value of the request makes no sense, whatever the state of the crawl."""
+
+
+class InvalidName(InvalidArgument):
+    """The name cannot be a crawl's: 1 to 64 of `a-z 0-9 - _ .`, beginning with a letter or digit."""
+
+
+class InvalidSpec(InvalidArgument):
+    """A crawl's spec has problems. `problems` tells them all: a field's path → what is wrong with it."""
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """The path of each field that is wrong (`politeness.min_delay`), and what would be right."""
+        return dict(sorted(self.metadata.items()))
+
+
+class BatchTooLarge(InvalidArgument):
+    """More items, or more bytes, than a message may have.
+
+    The client splits batches, so one item alone is too large.
+    """
+
+
+class CrawlFinished(ToeholdError):
+    """The crawl has finished; nothing leads out of that."""
+
+
+class IllegalState(ToeholdError):
+    """The crawl's present state does not allow the request."""
+
+    @property
+    def state(self) -> CrawlState.ValueType:
+        """The state that the crawl was in; CRAWL_STATE_UNSPECIFIED if that was not told."""
+        name = self.metadata.get("state", "")
+        full = name if name.startswith("CRAWL_STATE_") else f"CRAWL_STATE_{name}"
+        return dict(CrawlState.items()).get(full, CrawlState.CRAWL_STATE_UNSPECIFIED)
+
+
+class NoSeeds(ToeholdError):
+    """A crawl cannot be launched without seeds."""
+
+
+class CrawlActive(ToeholdError):
+    """Only a crawl that is NASCENT or FINISHED can be deleted."""
+
+
+class SessionSuperseded(ToeholdError):
+    """Another process has taken the node's name since; this session gets no more leases."""
+
+
+class CursorTooOld(ToeholdError):
+    """The events after the cursor are no longer kept."""
+
+
+class Overloaded(ToeholdError):
+    """The frontier refused the request before doing anything.
+
+    It may be repeated after `retry_after_s` seconds.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "",
+        metadata: Mapping[str, str] | None = None,
+        retry_after_s: float = 0.0,
+    ) -> None:
+        super().__init__(message, reason=reason, metadata=metadata)
+        self.retry_after_s = retry_after_s
+
+
+class DiskReserve(Overloaded):
+    """The frontier's disk is nearly full: it takes in no URIs until there is space again."""
+
+
+class FrontierUnavailable(ToeholdError):
+    """No frontier answers at the address, or it is shutting down.
+
+    Whether the request was done is not known.
+    """
+
+
+class DeadlineExceeded(ToeholdError):
+    """No answer came in time. Whether the request was done is not known."""
+
+
+class ClientClosed(ToeholdError):
+    """The client was closed before the answer came, or before it was asked."""
+
+
+class WaitTimedOut(DeadlineExceeded):
+    """The crawl did not reach the state that was waited for in time. It may still do so."""
+
+
+class UnexpectedAnswer(ToeholdError):
+    """The frontier failed in a way that the contract does not name: `reason` is the gRPC code."""
+
+
+def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> ToeholdError:
+    """The named exception for what a call to `address` with a deadline of `timeout_s` ended with."""
+    told = _told(error)
+    if told.info is not None:
+        make = _BY_REASON.get(told.info.reason) or _BY_CODE.get(error.code(), UnexpectedAnswer)
+        if issubclass(make, Overloaded):
+            return make(
+                told.sentence,
+                reason=told.info.reason,
+                metadata=told.info.metadata,
+                retry_after_s=told.retry_after_s,
+            )
+        return make(told.sentence, reason=told.info.reason, metadata=told.info.metadata)
+    code = error.code()
+    make = _BY_CODE.get(code, UnexpectedAnswer)
+    say = _SENTENCES.get(code, _say_code)
+    return make(say(_Failure(address, timeout_s, code.name, told.sentence)), reason=code.name)
+
+
+_BY_REASON: Mapping[str, type[ToeholdError]] = {
+    "UNKNOWN_CRAWL": UnknownCrawl,
+    "CRAWL_EXISTS": CrawlExists,
+    "INVALID_SPEC": InvalidSpec,
+    "INVALID_NAME": InvalidName,
+    "INVALID_ARGUMENT_VALUE": InvalidArgument,
+    "BATCH_EMPTY": InvalidArgument,
+    "BATCH_TOO_LARGE": BatchTooLarge,
+    "CRAWL_FINISHED": CrawlFinished,
+    "ILLEGAL_STATE": IllegalState,
+    "NO_SEEDS": NoSeeds,
+    "CRAWL_ACTIVE": CrawlActive,
+    "SESSION_SUPERSEDED": SessionSuperseded,
+    "CURSOR_TOO_OLD": CursorTooOld,
+    "OVERLOADED": Overloaded,
+    "DISK_RESERVE": DiskReserve,
+    "SHUTTING_DOWN": FrontierUnavailable,
+    "STORE_FAILED": FrontierUnavailable,
+}
+
+# For failures that gRPC itself tells, and for reasons newer than this client. RESOURCE_EXHAUSTED is left out:
+# without a reason it means a message over gRPC's limit, which repeating does not mend.
+_BY_CODE: Mapping[grpc.StatusCode, type[ToeholdError]] = {
+    grpc.StatusCode.UNAVAILABLE: FrontierUnavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What is known of a failure that no frontier explained."""
+
+    address: str
+    timeout_s: float
+    code: str
+    details: str
+
+
+def _say_unavailable(failure: _Failure) -> str:
+    # "failed to connect to all addresses; last error: UNKNOWN: ipv4:…: Failed to connect …: Connection
+    # refused (111)"
+    cause = failure.details.rsplit(": ", 1)[-1] or "no connection"
+    return f"no frontier answers at {failure.address} ({cause})"
+
+
+def _say_deadline(failure: _Failure) -> str:
+    return f"the frontier at {failure.address} did not answer within {failure.timeout_s:g} s"
+
+
+def _say_unimplemented(failure: _Failure) -> str:
+    return f"what answers at {failure.address} is no Toehold frontier of this version ({failure.details})"
+
+
+def _say_code(failure: _Failure) -> str:
+    return (
+        f"the frontier at {failure.address} failed: {failure.details or 'no reason given'} ({failure.code})"
+    )
+
+
+_SENTENCES: Mapping[grpc.StatusCode, Callable[[_Failure], str]] = {
+    grpc.StatusCode.UNAVAILABLE: _say_unavailable,
+    grpc.StatusCode.DEADLINE_EXCEEDED: _say_deadline,
+    grpc.StatusCode.UNIMPLEMENTED: _say_unimplemented,
+}
+
+
+@dataclass(slots=True)
+class _Told:
+    """What came with a failed call."""
+
+    sentence: str
+    info: ErrorInfo | None = None
+    retry_after_s: float = field(default=0.0)
+
+
+def _told(error: grpc.RpcError) -> _Told:
+    told = _Told(error.details() or "")
+    try:
+        # An RpcError has what this reads of a Call.
+        status = rpc_status.from_call(error)  # type: ignore[arg-type]
+    except (ValueError, DecodeError):
+        # Details that contradict the code, or are none: gRPC's own words must do.
+        return told
+    if status is None:
+        return told
+    for detail in status.details:
+        info = _unpacked(detail, ErrorInfo)
+        if info is not None and info.domain == ERROR_DOMAIN:
+            told.info = info
+        retry = _unpacked(detail, RetryInfo)
+        if retry is not None:
+            told.retry_after_s = max(0.0, retry.retry_delay.ToTimedelta().total_seconds())
+    return told
+
+
+_M = TypeVar("_M", bound=Message)
+
+
+def _unpacked(detail: AnyMessage, kind: type[_M]) -> _M | None:
+    message = kind()
+    try:
+        return message if detail.Unpack(message) else None
+    except DecodeError:
+        return None
+
+
+def unsendable(error: UnicodeEncodeError) -> NoReturn:
+    """Raises InvalidArgument for text that is no valid Unicode, such as an odd byte of a command line."""
+    raise InvalidArgument(f"{error.object!r:.200} is not valid Unicode text, so it cannot be sent") from None

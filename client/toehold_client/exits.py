@@ -1,0 +1,61 @@
+"""The exit codes of `toehold`: what a script may conclude from how a command ended."""
+
+from enum import IntEnum
+
+from .errors import (
+    CrawlActive,
+    CrawlExists,
+    CrawlFinished,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    IllegalState,
+    InvalidArgument,
+    NoSeeds,
+    ToeholdError,
+    UnknownCrawl,
+    WaitTimedOut,
+)
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    NO_FRONTIER = 3
+    UNKNOWN_CRAWL = 4
+    REFUSED = 5
+    TIMED_OUT = 6
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed for a reason not in this list",
+    ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
+    ExitCode.NO_FRONTIER: "no frontier there, or no answer from it in time",
+    ExitCode.UNKNOWN_CRAWL: "the frontier has no such crawl",
+    ExitCode.REFUSED: "refused in the crawl's present state",
+    ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+# A child stands before its parent: the first that fits counts.
+_BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
+    (WaitTimedOut, ExitCode.TIMED_OUT),
+    (DeadlineExceeded, ExitCode.NO_FRONTIER),
+    (FrontierUnavailable, ExitCode.NO_FRONTIER),
+    (UnknownCrawl, ExitCode.UNKNOWN_CRAWL),
+    (InvalidArgument, ExitCode.BAD_INPUT),
+    (CrawlExists, ExitCode.REFUSED),
+    (CrawlFinished, ExitCode.REFUSED),
+    (IllegalState, ExitCode.REFUSED),
+    (CrawlActive, ExitCode.REFUSED),
+    (NoSeeds, ExitCode.REFUSED),
+)
+
+
+def exit_code_of(error: ToeholdError) -> ExitCode:
+    """The exit code for a command that ended with this error."""
+    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.FAILED)

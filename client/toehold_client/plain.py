@@ -1,0 +1,98 @@
+"""The contract's messages as plain dicts, for JSON, for comparing and for spec files.
+
+Numbers stay numbers (protobuf's own JSON makes strings of 64-bit ones), a duration is a number of seconds and
+its name says so (`min_delay` → `min_delay_seconds`), a time is RFC 3339 text in UTC, an enum is its short
+name (`RUNNING`), bytes are base 64.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+_DURATION = Duration.DESCRIPTOR.full_name
+_TIMESTAMP = Timestamp.DESCRIPTOR.full_name
+
+
+def to_plain(message: Message) -> dict[str, Any]:
+    """All of a message: what is not set is there too, as zero, empty or None.
+
+    Of a oneof only the member that is set.
+    """
+    fields = fields_of(message)
+    return _plain(
+        message, (f for f in fields if f.containing_oneof is None or _optional(f) or message.HasField(f.name))
+    )
+
+
+def set_to_plain(message: Message) -> dict[str, Any]:
+    """Of a message only what is set, at every depth."""
+    return _plain(message, (field for field, _ in message.ListFields()), only_set=True)
+
+
+def _plain(message: Message, fields: Iterable[FieldDescriptor], *, only_set: bool = False) -> dict[str, Any]:
+    inner = set_to_plain if only_set else to_plain
+
+    def one(field: FieldDescriptor, value: Any) -> Any:
+        if field.enum_type is not None:
+            return enum_word(field.enum_type, value)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return base64.b64encode(value).decode()
+        if field.message_type is None:
+            return value
+        if field.message_type.full_name == _DURATION:
+            return seconds_of(value)
+        if field.message_type.full_name == _TIMESTAMP:
+            return value.ToJsonString()
+        return inner(value)
+
+    plain: dict[str, Any] = {}
+    for field in fields:
+        value = getattr(message, field.name)
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            entry = field.message_type.fields_by_name["value"]
+            plain[field.name] = {str(key): one(entry, value[key]) for key in sorted(value)}
+        elif field.is_repeated:
+            plain[field.name] = [one(field, each) for each in value]
+        elif field.has_presence and not message.HasField(field.name):
+            plain[key_of(field)] = None
+        else:
+            plain[key_of(field)] = one(field, value)
+    return plain
+
+
+def fields_of(message: Message) -> Sequence[FieldDescriptor]:
+    """The fields that a message can have, as the contract lists them."""
+    return cast(Sequence[FieldDescriptor], message.DESCRIPTOR.fields)
+
+
+def key_of(field: FieldDescriptor) -> str:
+    """The name that a field has here: that of a duration ends with its unit."""
+    if field.message_type is not None and field.message_type.full_name == _DURATION:
+        return f"{field.name.removesuffix('_duration')}_seconds"
+    return field.name
+
+
+def enum_word(enum: EnumDescriptor, number: int) -> str:
+    """The short name of an enum's value: `RUNNING`; the number itself where the contract has none for it."""
+    value = enum.values_by_number.get(number)
+    if value is None:
+        return str(number)
+    shared = enum.values_by_number[0].name.removesuffix("UNSPECIFIED") if 0 in enum.values_by_number else ""
+    return value.name.removeprefix(shared)
+
+
+def seconds_of(duration: Duration) -> float:
+    """A duration as a number of seconds."""
+    return float(duration.seconds + duration.nanos / 1e9)
+
+
+def _optional(field: FieldDescriptor) -> bool:
+    # proto3's `optional` is a oneof of its own, made up by the compiler.
+    return field.containing_oneof is not None and field.containing_oneof.name == f"_{field.name}"

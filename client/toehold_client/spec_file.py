@@ -1,0 +1,290 @@
+"""Crawl specs as TOML files: read, written as a commented template, compared.
+
+A file says what a crawl's spec says, in the same words, and beside it the crawl's name and its seeds. What it
+leaves out takes the frontier's default. Whether the values make sense together is for the frontier to judge
+when the crawl is created.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+
+from .errors import InvalidSpec
+from .plain import fields_of, key_of, set_to_plain
+
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""Most bytes of a spec file. Seeds by the million belong into a `seeds_file`, which has no limit."""
+
+_MAX_SEED_LINE_CHARS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SpecFile:
+    """What a spec file says. `name` is the crawl's, empty if the file gives none."""
+
+    name: str
+    spec: CrawlSpec
+    listed_seeds: tuple[str, ...]
+    seeds_file: Path | None
+
+    def seeds(self) -> Iterator[str]:
+        """All seeds, each with a scheme: those listed, then those of the seeds file, read as they are needed.
+
+        InvalidSpec where the seeds file cannot be read.
+        """
+        yield from map(normalise_seed, self.listed_seeds)
+        if self.seeds_file is not None:
+            yield from read_seeds(self.seeds_file)
+
+
+def load(path: Path) -> SpecFile:
+    """Reads a spec file. InvalidSpec names the file, the place in it, and what would be right."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidSpec(
+            f"{path} has more than {MAX_FILE_BYTES} bytes; long lists of seeds belong into a seeds_file"
+        )
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidSpec(f"{path} is not UTF-8 text (byte {error.start})") from None
+    found = parse(text, path)
+    if found.seeds_file is not None:
+        _check_readable(found.seeds_file)
+    return found
+
+
+def parse(text: str, path: Path) -> SpecFile:
+    """Reads a spec file's text.
+
+    `path` is told in errors, and its folder is where a relative `seeds_file` is looked for.
+    """
+    try:
+        said = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSpec(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
+    try:
+        seeding = msgspec.convert(said, _Seeding)
+        values = msgspec.convert({key: said[key] for key in said if key not in _SEEDING_KEYS}, _Spec)
+    except msgspec.ValidationError as error:
+        place, problem = _explained(str(error))
+        raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
+    spec = CrawlSpec()
+    _fill(spec, values, _Spec())
+    return SpecFile(
+        name=seeding.name,
+        spec=spec,
+        listed_seeds=seeding.seeds,
+        seeds_file=path.parent / seeding.seeds_file if seeding.seeds_file else None,
+    )
+
+
+def template() -> str:
+    """The spec file that `toehold init` writes: every field's meaning and, commented out, its default."""
+    return (resources.files(__package__) / "template.toml").read_text(encoding="utf-8")
+
+
+def plain(spec: CrawlSpec) -> dict[str, Any]:
+    """The spec in a spec file's words, every default filled in: two specs that mean the same are equal."""
+    said = set_to_plain(spec)
+    if "unreachable" in said.get("robots", {}):
+        said["robots"]["unreachable"] = said["robots"]["unreachable"].lower()
+    try:
+        values = msgspec.convert(said, _Spec)
+    except msgspec.ValidationError as error:
+        place, problem = _explained(str(error))
+        raise InvalidSpec(f"{place}: {problem}", metadata={place: problem}) from None
+    filled: dict[str, Any] = msgspec.to_builtins(values)
+    return filled
+
+
+def differences(old: CrawlSpec, new: CrawlSpec) -> list[str]:
+    """What the two specs disagree in, one readable line for each field; empty if they mean the same."""
+    before, after = _flat(plain(old)), _flat(plain(new))
+    return [
+        f"{path}: was {json.dumps(before[path])}, is {json.dumps(after[path])}"
+        for path in before
+        if before[path] != after[path]
+    ]
+
+
+def normalise_seed(text: str) -> str:
+    """A seed as somebody types it, as a URI: `example.com/a` becomes `https://example.com/a`.
+
+    Whether it is one is not judged.
+    """
+    seed = text.strip()
+    if seed.startswith("//"):
+        return f"https:{seed}"
+    return seed if _SCHEME.match(seed) else f"https://{seed}"
+
+
+def read_seeds(path: Path) -> Iterator[str]:
+    """The seeds in a file, one a line; blank lines and lines that begin with `#` do not count.
+
+    InvalidSpec if it cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            while line := file.readline(_MAX_SEED_LINE_CHARS):
+                seed = line.strip()
+                if seed and not seed.startswith("#"):
+                    yield normalise_seed(seed)
+    except OSError as error:
+        raise InvalidSpec(f"the seeds file {path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidSpec(f"the seeds file {path} is not UTF-8 text") from None
+
+
+def _check_readable(seeds_file: Path) -> None:
+    try:
+        with seeds_file.open("rb"):
+            return
+    except OSError as error:
+        raise InvalidSpec(f"the seeds file {seeds_file} cannot be read: {error.strerror}") from None
+
+
+# `localhost:8080` and `example.com:80/a` begin with a host and its port, not with a scheme.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]{1,5}(?:[/?#]|$))")
+
+# What the protobuf types can hold; what makes sense is for the frontier to say.
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=315_576_000_000)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_LargeCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class _Scope(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    hosts: tuple[str, ...] = ()
+    max_link_hops: _Count = 20
+    max_embed_hops: _Count = 5
+    max_redirect_hops: _Count = 10
+
+
+class _Politeness(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    delay_factor: float = 5.0
+    min_delay_seconds: _Seconds = 3.0
+    max_delay_seconds: _Seconds = 30.0
+    max_crawl_delay_seconds: _Seconds = 300.0
+    overload_delay_seconds: _Seconds = 30.0
+    max_overload_delay_seconds: _Seconds = 3600.0
+
+
+class _Robots(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    unreachable: Literal["forbid", "allow"] = "forbid"
+    max_attempts: _Count = 5
+    retry_delay_seconds: _Seconds = 30.0
+    validity_seconds: _Seconds = 86_400.0
+
+
+class _Retry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    max_attempts: _Count = 30
+    delay_seconds: _Seconds = 900.0
+    growth: float = 1.0
+    max_delay_seconds: _Seconds = 14_400.0
+
+
+class _Fetch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    timeout_seconds: _Seconds = 1200.0
+    max_bytes: _LargeCount = 100 * 1024 * 1024
+    product_token: Annotated[str, msgspec.Meta(min_length=1)] = "toehold"
+
+
+class _Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    max_documents: _LargeCount = 0
+
+
+class _Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """CrawlSpec with its defaults, which are the contract's."""
+
+    contact: str = ""
+    allowed_addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("public",)
+    scope: _Scope = _Scope()
+    politeness: _Politeness = _Politeness()
+    robots: _Robots = _Robots()
+    retry: _Retry = _Retry()
+    fetch: _Fetch = _Fetch()
+    limits: _Limits = _Limits()
+
+
+class _Seeding(msgspec.Struct, frozen=True):
+    """What a spec file says beside the spec."""
+
+    name: str = ""
+    seeds: tuple[str, ...] = ()
+    seeds_file: str = ""
+
+
+_SEEDING_KEYS = frozenset(_Seeding.__struct_fields__)
+
+
+def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
+    """Sets the fields of the message whose values are not the defaults: a spec file pins no default."""
+    for field in fields_of(message):
+        value, default = getattr(values, key_of(field)), getattr(defaults, key_of(field))
+        if value == default:
+            continue
+        if isinstance(value, msgspec.Struct):
+            _fill(getattr(message, field.name), value, default)
+        elif field.message_type is not None:
+            getattr(message, field.name).FromNanoseconds(round(value * 1e9))
+        elif field.is_repeated:
+            getattr(message, field.name).extend(value)
+        else:
+            setattr(message, field.name, _number_of(field, value))
+
+
+def _number_of(field: FieldDescriptor, value: Any) -> Any:
+    if field.enum_type is None:
+        return value
+    return next(each.number for each in field.enum_type.values if each.name.endswith(f"_{value.upper()}"))
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat.update(_flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value})
+    return flat
+
+
+_PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
+
+
+def _explained(error: str) -> tuple[str, str]:
+    """The place in the file and the problem, of what msgspec says."""
+    match = _PROBLEM.fullmatch(error)
+    assert match is not None  # it matches any text
+    place, problem = match["place"] or "", match["problem"]
+    unknown = _UNKNOWN.fullmatch(problem)
+    if unknown is None:
+        return place, problem[:1].lower() + problem[1:]
+    known = _known_fields(place)
+    near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
+    there_are = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
+
+
+def _known_fields(table: str) -> list[str]:
+    if table:
+        return list(getattr(_Spec(), table).__struct_fields__)
+    return [*_Seeding.__struct_fields__, *_Spec.__struct_fields__]

@@ -1,0 +1,1 @@
+"""The crawler node: takes leases from a frontier, fetches, extracts links, writes WARC, reports back."""

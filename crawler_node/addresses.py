@@ -1,0 +1,233 @@
+"""Where a host may be reached: the rule of the addresses that a crawl allows, and the resolver of names.
+
+The rule is applied by whoever connects, to the very address that is connected to: a name that resolves
+differently the next time gains nothing by it.
+"""
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+from cachetools import TTLCache
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+
+class AddressRefused(Exception):
+    """Every address of a host lies outside what the crawl allows."""
+
+
+class Unresolvable(Exception):
+    """A host name has no address, or none could be found out."""
+
+
+class AddressSet(Enum):
+    """The named sets of addresses."""
+
+    LOOPBACK = "loopback"
+    PUBLIC = "public"
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRule:
+    """The addresses that a crawl may connect to: a named set, or networks."""
+
+    allowed: AddressSet | tuple[Network, ...]
+
+    @classmethod
+    def parse(cls, values: Sequence[str]) -> "AddressRule":
+        """`loopback`, `public`, or networks such as `10.1.0.0/16`; the names stand alone.
+
+        Raises ValueError, naming the bad value.
+        """
+        if not values:
+            raise ValueError("no addresses allowed: say loopback, public, or networks such as 10.1.0.0/16")
+        names = {each.value for each in AddressSet}
+        if len(values) == 1 and values[0] in names:
+            return cls(AddressSet(values[0]))
+        for value in values:
+            if value in names:
+                raise ValueError(f"{value!r} among the allowed addresses must stand alone")
+        return cls(tuple(_network(value) for value in values))
+
+    def allows(self, address: Address) -> bool:
+        """Whether a connection to this address may be opened.
+
+        An IPv6 address that carries an IPv4 one (mapped, NAT64, 6to4, Teredo) is allowed only if that is
+        too: some router or kernel on the way may take the one for the other.
+        """
+        if isinstance(address, IPv6Address):
+            if address.ipv4_mapped is not None:
+                return self._holds(address.ipv4_mapped)
+            return self._holds(address) and all(self._holds(inner) for inner in _embedded(address))
+        return self._holds(address)
+
+    def _holds(self, address: Address) -> bool:
+        if self.allowed is AddressSet.LOOPBACK:
+            return address.is_loopback
+        if self.allowed is AddressSet.PUBLIC:
+            return _is_public(address)
+        return any(address in network for network in self.allowed)
+
+
+def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
+    """Reads HOST:PORT:ADDR[,ADDR]..., as of curl's --resolve: the key and value of a Resolver's table.
+
+    IPv6 addresses stand in brackets or bare. Raises ValueError, naming what is wrong.
+    """
+    host, colon, rest = option.partition(":")
+    port, second_colon, addresses = rest.partition(":")
+    if not (host and colon and second_colon) or host == "*":
+        raise ValueError(f"--resolve {option!r}: say HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1")
+    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535):
+        raise ValueError(f"--resolve {option!r}: port {port!r} is not a number from 1 to 65535")
+    found = []
+    for text in addresses.split(","):
+        bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        try:
+            found.append(ip_address(bare))
+        except ValueError:
+            raise ValueError(f"--resolve {option!r}: {text!r} is not an IP address") from None
+    return (_key(host), int(port)), tuple(found)
+
+
+class Resolver:
+    """Host names to addresses: a fixed table first, then a cache, then the system's resolver.
+
+    Answers are not vetted here. `lookup` asks the system and may take as long as it likes: it runs in one
+    of a few threads of the resolver's own, one flight per host, so that nobody waits longer than he chose
+    to. System resolvers tell no lifetimes, so an answer is kept for `ttl_s`; failures are not kept.
+    Thread-safe.
+    """
+
+    MAX_CACHED = 10_000
+    MAX_THREADS = 32
+    MAX_WAITING = 1000
+
+    def __init__(
+        self,
+        table: Mapping[tuple[str, int], Sequence[Address]] | None = None,
+        *,
+        lookup: Callable[[str], Sequence[Address]] | None = None,
+        ttl_s: float = 300.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._table = {(_key(host), port): tuple(found) for (host, port), found in (table or {}).items()}
+        self._lookup = lookup or system_lookup
+        self._lock = threading.Lock()
+        self._cache: TTLCache[str, tuple[Address, ...]] = TTLCache(self.MAX_CACHED, ttl_s, timer=clock)
+        self._flights: dict[str, Future[tuple[Address, ...]]] = {}
+        self._waiting: deque[str] = deque()
+        self._threads = 0
+
+    def resolve(self, host: str, port: int) -> Future[tuple[Address, ...]]:
+        """The addresses of a host, best first; the future may fail with Unresolvable.
+
+        A host that is an address is its own answer. IPv6 addresses have no brackets.
+        """
+        host = _key(host)
+        known = self._table.get((host, port)) or _literal(host)
+        with self._lock:
+            known = known or self._cache.get(host)
+            if known is not None:
+                done: Future[tuple[Address, ...]] = Future()
+                done.set_result(known)
+                return done
+            flight = self._flights.get(host)
+            if flight is not None:
+                return flight
+            flight = Future()
+            if len(self._waiting) >= self.MAX_WAITING:
+                flight.set_exception(Unresolvable(f"too many names waiting for the resolver ({host})"))
+                return flight
+            self._flights[host] = flight
+            self._waiting.append(host)
+            if self._threads < self.MAX_THREADS:
+                self._threads += 1
+                # A daemon: the system's resolver cannot be interrupted, and must not hold up an exit.
+                threading.Thread(target=self._work, name="resolver", daemon=True).start()
+        return flight
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                host = self._waiting.popleft()
+            found: tuple[Address, ...] = ()
+            problem: Exception | None = None
+            try:
+                found = tuple(self._lookup(host))
+            except Exception as error:  # whatever it is, those who wait must hear of it
+                problem = error
+            with self._lock:
+                flight = self._flights.pop(host)
+                if found:
+                    self._cache[host] = found
+            if found:
+                flight.set_result(found)
+            elif isinstance(problem, Unresolvable):
+                flight.set_exception(problem)
+            else:
+                flight.set_exception(Unresolvable(f"{host}: {problem or 'no address'}"))
+
+
+def system_lookup(host: str) -> Sequence[Address]:
+    """What the system's resolver knows of a host. Raises Unresolvable."""
+    try:
+        # Bytes: a str would go through Python's IDNA codec, which refuses names that DNS carries.
+        rows = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        raise Unresolvable(f"{host}: {problem}") from problem
+    return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
+
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_COMPATIBLE = IPv6Network("::/96")
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address.is_global and not address.is_multicast
+    # Everything that IPv6 routes on the public network is in 2000::/3; Python's is_global is a list of
+    # exceptions, and lacks some.
+    return address in _NAT64 or (address in _GLOBAL_UNICAST and address.is_global)
+
+
+def _embedded(address: IPv6Address) -> list[IPv4Address]:
+    inner = list(address.teredo or ())
+    if address.sixtofour is not None:
+        inner.append(address.sixtofour)
+    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
+        inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return inner
+
+
+def _network(value: str) -> Network:
+    try:
+        return ip_network(value)
+    except ValueError as problem:
+        raise ValueError(
+            f"{value!r} is neither loopback, public nor a network such as 10.1.0.0/16: {problem}"
+        ) from None
+
+
+def _literal(host: str) -> tuple[Address, ...] | None:
+    try:
+        return (ip_address(host),)
+    except ValueError:
+        return None
+
+
+def _key(host: str) -> str:
+    return host.lower().rstrip(".")

@@ -1,0 +1,267 @@
+"""The frontier as this node speaks to it: four calls in the node's name, and what their failures mean for it.
+
+The only module that knows the client. It keeps watch over whether the frontier answers at all, and tells
+the log once when it is lost and once when it is back.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import structlog
+
+from toehold.frontier.v1.crawl_pb2 import Verdict
+from toehold.frontier.v1.frontier_pb2 import Candidate, HeartbeatResponse, NextResponse, Report, ReportResult
+from toehold_client import FrontierClient
+from toehold_client.errors import (
+    CrawlFinished,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    InvalidArgument,
+    Overloaded,
+    SessionSuperseded,
+    ToeholdError,
+    UnexpectedAnswer,
+    UnknownCrawl,
+)
+
+CALL_TIMEOUT_S = 15.0
+"""How long one call may take; a long poll, that much longer than it asked to wait."""
+
+log = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+
+class NotNow(Exception):
+    """The frontier is away or has too much to do; the call may be made again after `retry_after_s`."""
+
+    def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Busy(NotNow):
+    """The frontier is there, but does not take this now."""
+
+
+class Refused(Exception):
+    """The frontier will not do this, however often it is asked."""
+
+
+class CrawlOver(Refused):
+    """The crawl has finished, or is unknown."""
+
+
+class Failed(Refused):
+    """The frontier failed in a way that the contract does not name; a few more tries may help."""
+
+
+class Superseded(Exception):
+    """Another process has taken over the node's name; this one may do nothing more."""
+
+
+class Abandoned(Exception):
+    """This node has given up before the frontier answered."""
+
+
+class Client(Protocol):
+    """What the node needs of toehold_client.FrontierClient."""
+
+    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
+        """Offers candidates; the verdicts in their order."""
+        ...
+
+    def next(
+        self,
+        *,
+        crawl: str,
+        node: str,
+        session: str,
+        max_leases: int,
+        wait_s: float,
+        known_fetch_policy_ids: Collection[str],
+    ) -> NextResponse:
+        """Asks for leases."""
+        ...
+
+    def finished(self, reports: Sequence[Report], *, node: str, session: str) -> Sequence[ReportResult]:
+        """Hands reports in; the results in their order."""
+        ...
+
+    def heartbeat(
+        self, *, node: str, session: str, tokens: Collection[bytes], toe_steps: Mapping[str, int]
+    ) -> HeartbeatResponse:
+        """Names the leases held."""
+        ...
+
+    def close(self) -> None:
+        """Ends the connection, and with it the calls that wait."""
+        ...
+
+
+class Contact:
+    """Whether the frontier answers, as all the node's calls together see it."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._lost = False
+        self._answered_at_s = clock_s()
+
+    def answered(self) -> None:
+        """A call was answered."""
+        now_s = self._clock_s()
+        with self._lock:
+            was_lost, self._lost = self._lost, False
+            silent_s, self._answered_at_s = now_s - self._answered_at_s, now_s
+        if was_lost:
+            log.info("the frontier answers again", silent_s=round(silent_s, 1))
+
+    def missed(self, error: Exception) -> None:
+        """A call was not answered."""
+        with self._lock:
+            was_lost, self._lost = self._lost, True
+        if not was_lost:
+            log.warning("the frontier does not answer; trying until it does", error=str(error))
+
+    def answered_at_s(self) -> float:
+        """When it answered last, by the monotonic clock; at first, when the node began."""
+        with self._lock:
+            return self._answered_at_s
+
+
+class Frontier:
+    """The four calls. Each is made once; whoever makes it knows whether and when to try again."""
+
+    def __init__(self, client: Client, contact: Contact, node: str, session: str) -> None:
+        self._client = client
+        self._contact = contact
+        self._node = node
+        self._session = session
+        self._closed = False
+
+    @classmethod
+    def connect(cls, address: str, contact: Contact, node: str, session: str) -> "Frontier":
+        """The frontier at HOST:PORT, whether it is there or not. Raises ValueError for what is no address."""
+        try:
+            return cls(FrontierClient(address, timeout_s=CALL_TIMEOUT_S), contact, node, session)
+        except InvalidArgument as error:
+            raise ValueError(str(error)) from error
+
+    def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
+        """Offers candidates; the verdicts in their order."""
+        return self._call(lambda: self._client.schedule(crawl, candidates))
+
+    def next(
+        self, crawl: str, max_leases: int, wait_s: float, known_fetch_policy_ids: Collection[str]
+    ) -> NextResponse:
+        """Asks for leases."""
+        return self._call(
+            lambda: self._client.next(
+                crawl=crawl,
+                node=self._node,
+                session=self._session,
+                max_leases=max_leases,
+                wait_s=wait_s,
+                known_fetch_policy_ids=known_fetch_policy_ids,
+            )
+        )
+
+    def finished(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
+        """Hands reports in; the results in their order."""
+        return self._call(lambda: self._client.finished(reports, node=self._node, session=self._session))
+
+    def heartbeat(self, tokens: Collection[bytes], toe_steps: Mapping[str, int]) -> HeartbeatResponse:
+        """Names the leases held, and what the toes are doing."""
+        return self._call(
+            lambda: self._client.heartbeat(
+                node=self._node, session=self._session, tokens=tokens, toe_steps=toe_steps
+            )
+        )
+
+    def close(self) -> None:
+        """Breaks off the calls that wait, with Abandoned; no more can be made."""
+        self._closed = True
+        self._client.close()
+
+    def _call(self, call: Callable[[], _T]) -> _T:
+        try:
+            answer = call()
+        except Exception as error:  # a closed client raises what it likes
+            if self._closed:
+                raise Abandoned from error
+            if not isinstance(error, ToeholdError):
+                raise
+            if isinstance(error, _SILENCE):
+                self._contact.missed(error)
+            else:
+                self._contact.answered()
+            raise _meaning(error) from error
+        self._contact.answered()
+        return answer
+
+
+class Rests:
+    """The growing rests between tries of one thing: from a tenth of a second to two."""
+
+    FIRST_S = 0.1
+    LONGEST_S = 2.0
+    LONGEST_ASKED_S = 60.0
+    """Most of what an overloaded frontier may ask for."""
+
+    def __init__(self) -> None:
+        self._next_s = self.FIRST_S
+
+    def next_s(self, asked_s: float = 0.0) -> float:
+        """The next rest, `asked_s` at least."""
+        rest_s = self._next_s
+        self._next_s = min(2 * rest_s, self.LONGEST_S)
+        return max(rest_s, min(asked_s, self.LONGEST_ASKED_S))
+
+
+MAX_FAILURES = 5
+"""How often a call that fails for no named reason is made before that counts as a refusal."""
+
+
+def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
+    """Makes a call until it is answered or refused. Raises what refuses it, or Abandoned if that is set."""
+    rests = Rests()
+    failures = 0
+    told = False
+    while True:
+        try:
+            return call()
+        except NotNow as error:
+            if isinstance(error, Busy) and not told:
+                log.warning("the frontier does not take this now; trying until it does", error=str(error))
+                told = True
+            rest_s = rests.next_s(error.retry_after_s)
+        except Failed as error:
+            failures += 1
+            if failures == MAX_FAILURES:
+                raise
+            log.error("the frontier failed at a call; trying again", error=str(error))
+            rest_s = rests.next_s()
+        if abandoned.wait(rest_s):
+            raise Abandoned
+
+
+_SILENCE = (FrontierUnavailable, DeadlineExceeded)
+
+
+def _meaning(error: ToeholdError) -> Exception:
+    match error:
+        case FrontierUnavailable() | DeadlineExceeded():
+            return NotNow(str(error))
+        case Overloaded():
+            return Busy(str(error), error.retry_after_s)
+        case SessionSuperseded():
+            return Superseded(str(error))
+        case CrawlFinished() | UnknownCrawl():
+            return CrawlOver(str(error))
+        case UnexpectedAnswer():
+            return Failed(str(error))
+        case _:
+            return Refused(str(error))

@@ -1,0 +1,91 @@
+"""Heartbeat: every few seconds tells the frontier what this node holds and does, and does what it answers."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from .book import Held, LeaseBook
+from .frontier import Abandoned, Frontier, NotNow, Refused, Rests
+
+DEFAULT_INTERVAL_S = 3.0
+"""For a frontier that does not tell one."""
+
+SHORTEST_INTERVAL_S = 0.1
+LONGEST_INTERVAL_S = 60.0
+"""Between them an interval is the frontier's to tell."""
+
+log = structlog.get_logger()
+
+
+class Pool(Protocol):
+    """What a heartbeat needs of the toe pool."""
+
+    def mend(self) -> None:
+        """Replaces the threads that died."""
+        ...
+
+    def steps(self) -> Counter[str]:
+        """What the threads are doing."""
+        ...
+
+
+class Heartbeat:
+    """Sends heartbeats until it is stopped; the first at once.
+
+    It also sees to it that dead toe threads are replaced: one heartbeat is a good rest between a thread's
+    death and its successor's, if they should all die.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        book: LeaseBook,
+        pool: Pool,
+        give_back: Callable[[Iterable[Held]], None],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._frontier = frontier
+        self._book = book
+        self._pool = pool
+        self._give_back = give_back
+        self._clock_s = clock_s
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends `run`."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Sends heartbeats. Raises Superseded."""
+        rests = Rests()
+        while not self._stop.is_set():
+            self._pool.mend()
+            try:
+                wait_s = self._beat()
+            except Abandoned:
+                return
+            except NotNow as error:
+                wait_s = rests.next_s(error.retry_after_s)
+            except Refused as error:
+                log.error("the frontier refused a heartbeat", error=str(error))
+                wait_s = Rests.LONGEST_S
+            else:
+                rests = Rests()
+            self._stop.wait(wait_s)
+
+    def _beat(self) -> float:
+        """Sends one heartbeat; how long to wait for the next."""
+        sent_at_s = self._clock_s()
+        tokens = self._book.tokens()
+        answer = self._frontier.heartbeat(tokens, self._pool.steps())
+        self._book.end(answer.ended_tokens)
+        lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
+        if lease_period_s > 0:
+            self._book.vouch(set(tokens).difference(answer.ended_tokens), sent_at_s, lease_period_s)
+        self._give_back(self._book.give_back(answer.release_tokens))
+        interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
+        return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)

@@ -1,0 +1,137 @@
+"""What links are made of: how a reference becomes an absolute URI, and how links are collected within bounds.
+
+Whether a link is wanted is the frontier's decision, not made here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import can_ada
+
+MAX_URI_BYTES = 8192
+"""Longer URIs are dropped: the frontier would refuse them."""
+
+MAX_LINKS = 6000
+"""Most different links taken from one page (Heritrix's maxOutlinks)."""
+
+_SCHEMES = ("http:", "https:")
+
+
+class Hop(StrEnum):
+    """How a URI was found: the letter that its discovery path grows by (Heritrix section 2.10)."""
+
+    LINK = "L"
+    EMBED = "E"
+    REDIRECT = "R"
+    SITEMAP = "M"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlink:
+    """A link out of a fetched document.
+
+    `uri` is absolute, http or https, without fragment, at most MAX_URI_BYTES long.
+    `context` says where it stood, such as `a/@href`.
+    """
+
+    uri: str
+    hop: Hop
+    context: str
+
+
+class Base:
+    """What the references of one document are relative to.
+
+    Raises ValueError for a URI that is not absolute, or neither http nor https.
+    """
+
+    __slots__ = ("_url",)
+
+    def __init__(self, uri: str) -> None:
+        url = _parse(uri)
+        if url is None or url.protocol not in _SCHEMES:
+            raise ValueError(f"base {uri[:200]!r} is not an absolute http or https URI")
+        self._url = url
+
+    def moved(self, reference: str | None) -> "Base":
+        """The base that a `<base href>` makes of this one; this one if that makes no sense."""
+        uri = None if reference is None else self.resolve(reference)
+        return self if uri is None else Base(uri)
+
+    def resolve(self, reference: str) -> str | None:
+        """The absolute URI that a reference means, without its fragment.
+
+        Parsed as the WHATWG URL standard says: blanks around it and tabs and line ends within it do not
+        count. None for what is malformed, too long, or neither http nor https.
+        """
+        reference = reference.strip(" \t\r\n\f")
+        if len(reference) > MAX_URI_BYTES:
+            return None
+        try:
+            url = self._url + reference
+        except (ValueError, TypeError):  # TypeError: a lone surrogate
+            return None
+        if url.protocol not in _SCHEMES:
+            return None
+        if url.has_hash():
+            url.hash = ""
+        uri = url.href
+        return uri if len(uri) <= MAX_URI_BYTES else None
+
+
+def resolve(base: str, reference: str) -> str | None:
+    """As Base.resolve, for a single reference; None for an impossible base too."""
+    try:
+        return Base(base).resolve(reference)
+    except ValueError:
+        return None
+
+
+def absolute(uri: str) -> str | None:
+    """As resolve, for what must be absolute by itself."""
+    return resolve(uri.strip(), "")
+
+
+class References:
+    """The references of one document in the order of their first appearance, unresolved, within a bound.
+
+    Kept unresolved because a `<base>` may come after them.
+    """
+
+    __slots__ = ("_found", "_limit")
+
+    def __init__(self, limit: int) -> None:
+        self._found: dict[str, tuple[Hop, str]] = {}
+        # More than links asked for: some of them will turn out to be the same, or none at all.
+        self._limit = 4 * limit
+
+    @property
+    def full(self) -> bool:
+        """True when more would not be kept."""
+        return len(self._found) >= self._limit
+
+    def add(self, reference: str, hop: Hop, context: str) -> None:
+        if len(reference) <= MAX_URI_BYTES and not self.full:
+            self._found.setdefault(reference, (hop, context))
+
+    def outlinks(self, base: Base, limit: int) -> list[Outlink]:
+        """The first `limit` different links; of a URI found twice the first appearance."""
+        return list(self._resolved(base, limit))
+
+    def _resolved(self, base: Base, limit: int) -> Iterator[Outlink]:
+        seen: set[str] = set()
+        for reference, (hop, context) in self._found.items():
+            if len(seen) >= limit:
+                return
+            uri = base.resolve(reference)
+            if uri is not None and uri not in seen:
+                seen.add(uri)
+                yield Outlink(uri, hop, context)
+
+
+def _parse(uri: str) -> can_ada.URL | None:
+    try:
+        return can_ada.parse(uri)
+    except (ValueError, TypeError):
+        return None

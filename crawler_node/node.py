@@ -1,0 +1,249 @@
+"""Node: a crawler node's life, from the first lease to the last report.
+
+It owns the threads and decides when they begin and end; what they do is in their modules.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, IntEnum, auto
+from math import inf
+from queue import Empty, SimpleQueue
+
+import structlog
+
+from .archive import Archive
+from .book import LeaseBook
+from .feeder import Feeder
+from .frontier import Contact, Frontier, Superseded
+from .heartbeat import Heartbeat
+from .pool import ToePool
+from .reporter import Reporter
+from .toe import Stages, ToeThread
+
+log = structlog.get_logger()
+
+
+class ExitCode(IntEnum):
+    """How a node's process ends. (2 is for bad arguments, 4 for a WARC directory that cannot be used.)"""
+
+    DRAINED = 0
+    """Everything is reported."""
+    UNREPORTED = 1
+    """It gave up reporting, or a thread of the node failed."""
+    SUPERSEDED = 3
+    """Another process has taken its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """How a node ends.
+
+    `fetch_s` bounds the running fetches, which are interrupted then (None: their own deadlines do).
+    `silence_s` is how long the frontier may be silent, and `report_s` how long reporting may take at all,
+    before the node gives up.
+    """
+
+    fetch_s: float | None
+    silence_s: float
+    report_s: float
+    unreported: ExitCode
+    """The exit code if it gives up."""
+
+
+ORDERLY = Drain(fetch_s=None, silence_s=30.0, report_s=inf, unreported=ExitCode.UNREPORTED)
+"""At a signal."""
+
+ORPHANED = Drain(fetch_s=10.0, silence_s=5.0, report_s=20.0, unreported=ExitCode.DRAINED)
+"""When the parent has died: soon, and the frontier may be gone with it."""
+
+
+INTERRUPT_S = 5.0
+"""How long interrupted toes have to end; a toe that does not is left behind, and its lease handed back."""
+
+HURRY_S = 10.0
+"""How long reporting has left when the node is asked again to end."""
+
+
+class Node:
+    """One crawler node. `start` it, then `wait` until it has ended; `drain` and `orphaned` make it end."""
+
+    def __init__(
+        self,
+        *,
+        frontier: Frontier,
+        feeding: Frontier,
+        contact: Contact,
+        stages: Stages,
+        archive: Archive,
+        crawl: str,
+        toes: int,
+    ) -> None:
+        """`feeding` is a second connection to the same frontier (see Feeder); `archive` is what `stages`
+        store in. `crawl` names the only crawl to fetch for; empty for any."""
+        self._frontier = frontier
+        self._contact = contact
+        self._archive = archive
+        self._toes = toes
+        self._feeding: threading.Thread | None = None
+        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._book = LeaseBook()
+        self._reporter = Reporter(frontier, self._book, archive)
+        self._pool = ToePool(
+            lambda serial: ToeThread(serial, self._book, stages, self._reporter), self._book.resize
+        )
+        give_back = self._reporter.give_back
+        self._heartbeat = Heartbeat(frontier, self._book, self._pool, give_back)
+        self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
+        archive.when_failing(lambda: give_back(self._book.suspend()))
+
+    def start(self) -> None:
+        """Starts the node's threads."""
+        self._spawn("reporter", self._reporter.run, _Event.REPORTED)
+        self._pool.set_size(self._toes)
+        self._spawn("heartbeat", self._heartbeat.run)
+        self._feeding = self._spawn("feeder", self._feeder.run)
+
+    def drain(self) -> None:
+        """Asks the node to end in order; asked again, it hurries."""
+        self._events.put(_Event.ASKED)
+
+    def orphaned(self) -> None:
+        """Tells the node that its parent has died: it ends soon."""
+        self._events.put(_Event.ORPHANED)
+
+    def wait(self) -> ExitCode:
+        """Waits until the node has ended. WARC files are closed then, whatever happened."""
+        try:
+            drain = ORPHANED if self._next_event() is _Event.ORPHANED else ORDERLY
+            self._take_no_more()
+            return self._finish_reports(self._finish_fetches(drain))
+        except _BrokenOff as end:
+            self._take_no_more()
+            self._break_off()
+            return end.exit_code
+        finally:
+            self._close()
+
+    def _take_no_more(self) -> None:
+        """Hands back what has not been started, and lets each toe end with what it has."""
+        log.info("taking no more leases")
+        self._feeder.stop()
+        self._reporter.lift_bound()
+        self._reporter.give_back(self._book.close())
+        self._pool.set_size(0)
+        self._spawn("drain", self._join_toes, _Event.TOES_ENDED)
+
+    def _finish_fetches(self, drain: Drain) -> Drain:
+        """Waits for the toes; interrupts them when asked to hurry, or after what the drain allows them."""
+        until_s = None if drain.fetch_s is None else time.monotonic() + drain.fetch_s
+        interrupted = False
+        while (event := self._next_event(until_s)) is not _Event.TOES_ENDED:
+            if event is _Event.ORPHANED:
+                drain = ORPHANED
+            if interrupted and event is None:
+                log.warning("toe threads do not end and are left behind")
+                self._reporter.give_back(self._book.take_back_started())
+                break
+            if not interrupted and event is _Event.ORPHANED:
+                until_s = time.monotonic() + (ORPHANED.fetch_s or 0.0)
+            elif not interrupted:
+                log.info("interrupting the fetches that still run")
+                self._book.interrupt_started()
+                interrupted, until_s = True, time.monotonic() + INTERRUPT_S
+        return drain
+
+    def _finish_reports(self, drain: Drain) -> ExitCode:
+        """Waits until everything is reported, or the frontier has been silent for too long."""
+        self._reporter.finish()
+        begun_s = time.monotonic()
+        at_most_s = begun_s + drain.report_s
+        while True:
+            silent_s = max(begun_s, self._contact.answered_at_s()) + drain.silence_s
+            event = self._next_event(min(at_most_s, silent_s))
+            if event is _Event.REPORTED:
+                return ExitCode.DRAINED
+            if event is not None:
+                at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
+            if event is _Event.ORPHANED:
+                drain = ORPHANED
+            heard_s = max(begun_s, self._contact.answered_at_s())
+            if event is None and time.monotonic() >= min(at_most_s, heard_s + drain.silence_s):
+                log.error("ended with pages unreported", pages=self._reporter.unreported_count())
+                return drain.unreported
+
+    def _break_off(self) -> None:
+        """Ends at once: nothing more can be reported, or what should do it is broken."""
+        self._reporter.abandon()
+        self._book.interrupt_started()
+        until_s = time.monotonic() + INTERRUPT_S
+        with suppress(Empty):
+            while self._events.get(timeout=max(0.0, until_s - time.monotonic())) is not _Event.TOES_ENDED:
+                pass
+
+    def _close(self) -> None:
+        self._heartbeat.stop()
+        self._reporter.abandon()
+        try:
+            self._archive.close()
+        except OSError as error:
+            log.error("a WARC file could not be closed", error=str(error))
+        self._frontier.close()
+
+    def _next_event(self, until_s: float | None = None) -> "_Event | None":
+        """The next event; None when the moment passes. Raises _BrokenOff."""
+        try:
+            event = self._events.get(
+                timeout=None if until_s is None else max(0.0, until_s - time.monotonic())
+            )
+        except Empty:
+            return None
+        if event is _Event.SUPERSEDED:
+            raise _BrokenOff(ExitCode.SUPERSEDED)
+        if event is _Event.BROKEN:
+            raise _BrokenOff(ExitCode.UNREPORTED)
+        return event
+
+    def _join_toes(self) -> None:
+        if self._feeding is not None:
+            self._feeding.join()  # it may have one more answer to hand back
+        self._pool.join()
+
+    def _spawn(self, name: str, run: Callable[[], None], at_end: "_Event | None" = None) -> threading.Thread:
+        """Starts a thread whose end, good or bad, becomes an event."""
+
+        def guarded() -> None:
+            try:
+                run()
+            except Superseded as error:
+                log.error("another process has taken over this node's name", error=str(error))
+                self._events.put(_Event.SUPERSEDED)
+            except Exception:
+                log.critical("a thread of the node failed", thread=name, exc_info=True)
+                self._events.put(_Event.BROKEN)
+            else:
+                if at_end is not None:
+                    self._events.put(at_end)
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+class _Event(Enum):
+    ASKED = auto()
+    ORPHANED = auto()
+    TOES_ENDED = auto()
+    REPORTED = auto()
+    SUPERSEDED = auto()
+    BROKEN = auto()
+
+
+class _BrokenOff(Exception):
+    """The node must end at once."""
+
+    def __init__(self, exit_code: ExitCode) -> None:
+        super().__init__(exit_code.name)
+        self.exit_code = exit_code

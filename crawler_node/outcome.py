@@ -1,0 +1,77 @@
+"""What became of a fetch: the statuses below zero, and which error means which. Pure."""
+
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from enum import Enum, IntEnum
+
+import httpcore
+import httpx
+
+from .addresses import AddressRefused, Unresolvable
+from .connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
+
+MAX_NOTE_CHARS = 128
+
+
+class Status(IntEnum):
+    """Why there is no answer (Heritrix's fetch status codes, section 2.10)."""
+
+    DOMAIN_UNRESOLVABLE = -1
+    CONNECT_FAILED = -2
+    CONNECT_LOST = -3
+    TIMEOUT = -4
+    RUNTIME_EXCEPTION = -5
+    UNFETCHABLE_URI = -7
+    PROCESSING_THREAD_KILLED = -7000
+
+
+class Truncation(Enum):
+    """Why a body is not whole; the values are those of WARC-Truncated."""
+
+    NONE = ""
+    LENGTH = "length"
+    TIME = "time"
+    DISCONNECT = "disconnect"
+
+
+def status_of(error: Exception) -> Status:
+    """The status of a fetch that ended with this error."""
+    for kinds, status in _MEANINGS:
+        if isinstance(error, kinds):
+            return status
+    return Status.RUNTIME_EXCEPTION
+
+
+def note(text: str) -> str:
+    """A text as an annotation of the crawl log: printable ASCII without blanks and commas, short."""
+    return re.sub(r"[^!-+\--~]+", "_", text[: 4 * MAX_NOTE_CHARS])[:MAX_NOTE_CHARS]
+
+
+def retry_after_ms(header: str | None, now_ms: int) -> int | None:
+    """How long a Retry-After header asks to wait, in milliseconds from `now_ms` (since the epoch).
+
+    Takes seconds or an HTTP date (RFC 9110 10.2.3); a date that has passed means 0. None without a header
+    and for one that makes no sense.
+    """
+    text = (header or "").strip()[:64]
+    if re.fullmatch(r"[0-9]{1,10}", text):
+        return int(text) * 1000
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:  # "-0000": a time in UTC from who knows where
+        date = date.replace(tzinfo=UTC)
+    return max(0, int(date.timestamp() * 1000) - now_ms)
+
+
+_MEANINGS: tuple[tuple[tuple[type[Exception], ...], Status], ...] = (
+    ((Cancelled,), Status.PROCESSING_THREAD_KILLED),
+    ((Unresolvable,), Status.DOMAIN_UNRESOLVABLE),
+    ((AddressRefused,), Status.UNFETCHABLE_URI),
+    ((ConnectFailed,), Status.CONNECT_FAILED),
+    ((DeadlinePassed, Stalled), Status.TIMEOUT),
+    ((ConnectionLost, WireLimitReached, httpcore.RemoteProtocolError), Status.CONNECT_LOST),
+    ((httpx.InvalidURL, httpx.UnsupportedProtocol, httpcore.LocalProtocolError), Status.UNFETCHABLE_URI),
+)

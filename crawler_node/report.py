@@ -1,0 +1,95 @@
+"""What is told to the frontier about a lease, within the contract's limits. Pure."""
+
+from collections.abc import Iterable
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    OUTCOME_RELEASED,
+    TRUNCATION_LENGTH,
+    TRUNCATION_TIME,
+    TRUNCATION_UNSPECIFIED,
+    Lease,
+    Report,
+)
+
+from .fetch import Fetch
+from .outcome import Truncation, note, retry_after_ms
+
+DEFERRED = -50
+"""Put off: tried again without counting (Heritrix's S_DEFERRED)."""
+
+SERIOUS_ERROR = -3000
+"""The node ran out of memory (Heritrix's S_SERIOUS_ERROR)."""
+
+MAX_ANNOTATIONS = 16
+
+MAX_RETRY_AFTER_MS = 366 * 86_400_000
+"""Most of a Retry-After that is told; the frontier respects far less."""
+
+# The contract has no word for a connection that broke within a body: the fetch's status says it.
+_TRUNCATIONS = {Truncation.LENGTH: TRUNCATION_LENGTH, Truncation.TIME: TRUNCATION_TIME}
+
+
+def fetched(
+    lease: Lease, fetch: Fetch, toe_number: int, *, notes: Iterable[str] = (), robots_body: bytes = b""
+) -> Report:
+    """The report of a fetch, however it ended."""
+    report = Report(
+        token=lease.token,
+        outcome=OUTCOME_FETCHED,
+        fetch_status=fetch.status,
+        start_time=_timestamp(fetch.start_time_ms),
+        fetch_duration=_duration(fetch.duration_ms),
+        body_bytes=fetch.body_bytes,
+        truncation=_TRUNCATIONS.get(fetch.truncation, TRUNCATION_UNSPECIFIED),
+        media_type=fetch.media_type,
+        digest=fetch.digest,
+        toe_number=toe_number,
+        robots_body=robots_body,
+    )
+    rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
+    if rest_ms is not None:
+        report.retry_after_duration.CopyFrom(_duration(min(rest_ms, MAX_RETRY_AFTER_MS)))
+    annotate(report, *fetch.annotations, *notes)
+    return report
+
+
+def failed(lease: Lease, status: int, toe_number: int, *notes: str) -> Report:
+    """The report of a lease that the node itself failed at."""
+    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, toe_number=toe_number)
+    annotate(report, *notes)
+    return report
+
+
+def put_off(report: Report) -> Report:
+    """The report of a fetch that counts as not tried, although its host was asked, and must rest."""
+    return Report(
+        token=report.token,
+        outcome=OUTCOME_FETCHED,
+        fetch_status=DEFERRED,
+        start_time=report.start_time,
+        fetch_duration=report.fetch_duration,
+        toe_number=report.toe_number,
+    )
+
+
+def released(lease: Lease) -> Report:
+    """The report that hands an unstarted lease back."""
+    return Report(token=lease.token, outcome=OUTCOME_RELEASED)
+
+
+def annotate(report: Report, *texts: str) -> None:
+    """Adds remarks for the crawl log, made printable and short; those beyond the limit are left out."""
+    notes = [note(text) for text in texts if text]
+    report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
+
+
+def _timestamp(time_ms: int) -> Timestamp:
+    return Timestamp(seconds=time_ms // 1000, nanos=time_ms % 1000 * 1_000_000)
+
+
+def _duration(duration_ms: int) -> Duration:
+    return Duration(seconds=duration_ms // 1000, nanos=duration_ms % 1000 * 1_000_000)

@@ -1,0 +1,1 @@
+"""The frontier server: owns what is fetched next, and when."""

@@ -1,0 +1,265 @@
+"""`toehold-frontier`: flags, wiring, and serving until told to stop.
+
+Exit codes: 0 stopped as asked; 2 bad arguments; 3 cannot listen; 4 the data directory
+cannot be used; 5 the store failed while serving (start again: nothing acknowledged
+is lost).
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import NoReturn
+
+import click
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from . import wire
+from .clock import Clock, wall_ms
+from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
+from .core import opening
+from .core.errors import StoreCorrupt
+from .core.frontier import Frontier
+from .crawl_log import CrawlLogs
+from .runner import Runner
+from .service import MAX_MESSAGE_BYTES, register, service_names, version
+from .stores.rocks import RocksStore, StoreUnavailable
+
+EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE = 2, 3, 4, 5
+GRACE_S = 3.0
+ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
+CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+
+_log = structlog.get_logger()
+
+
+class CannotListen(Exception):
+    """The address is taken, or not ours."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--data", type=click.Path(path_type=Path), required=True, help="Directory of all that is stored."
+)
+@click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Settings file (TOML). Flags win.",
+)
+@click.option("--insecure", is_flag=True, default=None, help="Allow an address beyond loopback, without TLS.")
+@click.option("--lease-seconds", type=float, help="Life of a lease without a heartbeat. Default 30.")
+@click.option("--heartbeat-seconds", type=float, help="How often nodes are to send heartbeats. Default 3.")
+@click.option(
+    "--disk-reserve-mib", type=int, help="Free disk space below which nothing is taken in. Default 512."
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["power-loss", "process"]),
+    help="What an acknowledged change survives. Default power-loss; process is faster.",
+)
+@click.option(
+    "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
+)
+@click.version_option(version(), prog_name="toehold-frontier")
+def main(
+    data: Path, config_file: Path | None, until_stdin_ends: bool, **flags: str | float | bool | None
+) -> None:
+    """Serve a crawl frontier.
+
+    Prints one line when it serves. Logs JSON lines on standard error. Exit codes: 0
+    stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
+    used, 5 the store failed while serving.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        file = read_file(config_file) if config_file is not None else ServerFile()
+        for name, value in flags.items():
+            if value is not None:
+                setattr(file, name, value)
+        config = usable(data, file, until_stdin_ends)
+    except ConfigError as problem:
+        _exit(EXIT_USAGE, str(problem))
+    try:
+        store, clock = _open(config)
+    except (StoreUnavailable, StoreCorrupt) as problem:
+        _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    except OSError as problem:
+        _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+    try:
+        failure = asyncio.run(_serve(config, store, clock))
+    except CannotListen as problem:
+        store.close()
+        _exit(EXIT_LISTEN, str(problem))
+    except StoreCorrupt as problem:
+        _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    if failure:
+        _exit(EXIT_STORE, f"the store failed ({failure}); stopped, so that nothing false is acknowledged")
+    store.close()
+
+
+def _exit(code: int, message: str) -> NoReturn:
+    print(f"toehold-frontier: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def _open(config: Config) -> tuple[RocksStore, Clock]:
+    config.data.mkdir(parents=True, exist_ok=True)
+    if not os.access(config.data, os.W_OK | os.X_OK):
+        raise PermissionError(13, "not writable")
+    store = RocksStore(config.data / "store")
+    row = opening.read_server_row(store)
+    if row is None:
+        store.write(opening.new_store(secrets.token_bytes(16), wall_ms()))
+        store.flush()
+    return store, Clock(row.time_ms if row is not None else 0)
+
+
+async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
+    """Serve until told to stop; the reason if the store failed, else empty."""
+    codec = wire.ContractCodec()
+    frontier = Frontier(store, codec, wire.settings, version(), config.lease_ms, clock.now_ms())
+    runner = Runner(frontier, store, clock, config.data, config.disk_reserve_bytes, config.sync)
+    logs = CrawlLogs(runner, config.data)
+    server, health_service = await _server()
+    register(server, runner, config, logs, clock.now_ms())
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    try:
+        _check_free(config)  # gRPC's own complaint would come with lines for its developers
+        port = server.add_insecure_port(f"{host}:{config.port}")
+    except (RuntimeError, OSError) as problem:
+        await runner.close()
+        raise CannotListen(
+            f"cannot listen on {host}:{config.port}; it is taken, or not this machine's"
+        ) from problem
+    stop = _stop_events(config)
+    await server.start()
+    logging_task = asyncio.create_task(logs.run())
+    clock_task = asyncio.create_task(_watch_clock(clock))
+    print(f"toehold-frontier serving on {host}:{port}", flush=True)
+    _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    clock_task.cancel()
+    await health_service.enter_graceful_shutdown()
+    if not runner.failed.done() and stop.orphaned:
+        await _drained(runner)
+    logging_task.cancel()
+    await asyncio.gather(logging_task, clock_task, stopping, return_exceptions=True)
+    if not runner.failed.done():
+        await logs.drain()
+    runner.begin_close()
+    await server.stop(GRACE_S)
+    await runner.close()
+    _log.info("stopped")
+    return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
+    server = grpc.aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),  # a port that is taken is an error
+            # Larger messages are refused by the services, with a reason.
+            ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
+            ("grpc.max_send_message_length", 4 * MAX_MESSAGE_BYTES),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+    )
+    names = service_names()
+    health_service = health.aio.HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    for name in ("", *names):
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    return server, health_service
+
+
+def _check_free(config: Config) -> None:
+    """Raise OSError if the address cannot be listened on."""
+    for family, kind, number, _, address in socket.getaddrinfo(
+        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+
+
+class _Stop:
+    """Whether, and by whom, the server has been told to stop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.orphaned = False
+
+    def ask(self) -> None:
+        """A signal came."""
+        self._event.set()
+
+    def orphan(self) -> None:
+        """The parent is gone."""
+        self.orphaned = True
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until told."""
+        await self._event.wait()
+
+
+def _stop_events(config: Config) -> _Stop:
+    stop = _Stop()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.ask)
+    if config.until_stdin_ends:
+
+        def watch() -> None:
+            while os.read(0, 65536):
+                continue
+            loop.call_soon_threadsafe(stop.orphan)
+
+        threading.Thread(target=watch, name="stdin", daemon=True).start()
+    return stop
+
+
+async def _drained(runner: Runner) -> None:
+    """Wait until nodes have handed their leases back, for a while."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ORPHAN_DRAIN_S
+    while runner.frontier.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.1)
+
+
+async def _watch_clock(clock: Clock) -> None:
+    """Log jumps of the wall clock, which change nothing."""
+    offset_ms = wall_ms() - clock.now_ms()
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_S)
+        now_offset_ms = wall_ms() - clock.now_ms()
+        if abs(now_offset_ms - offset_ms) > CLOCK_JUMP_MS:
+            _log.warning("wall_clock_jumped", by_ms=now_offset_ms - offset_ms)
+            offset_ms = now_offset_ms
+
+
+if __name__ == "__main__":
+    main()

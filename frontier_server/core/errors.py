@@ -1,0 +1,95 @@
+"""What the core refuses: a few kinds, each with a reason that programs rely on."""
+
+from collections.abc import Mapping
+
+
+class FrontierError(Exception):
+    """A request was refused as a whole; nothing was changed."""
+
+    reason = "INTERNAL"
+
+    def __init__(self, message: str, **metadata: str) -> None:
+        super().__init__(message)
+        self.metadata: Mapping[str, str] = metadata
+
+
+class InvalidRequest(FrontierError):
+    """A value of the request makes no sense, whatever the state of the crawl."""
+
+    reason = "INVALID_ARGUMENT_VALUE"
+
+
+class InvalidName(InvalidRequest):
+    """The name cannot be a crawl's."""
+
+    reason = "INVALID_NAME"
+
+
+class BatchEmpty(InvalidRequest):
+    """A batch without items."""
+
+    reason = "BATCH_EMPTY"
+
+
+class BatchTooLarge(InvalidRequest):
+    """More items than a batch may have."""
+
+    reason = "BATCH_TOO_LARGE"
+
+
+class InvalidSpec(InvalidRequest):
+    """A crawl's spec has problems; `metadata` maps each field's path to its own."""
+
+    reason = "INVALID_SPEC"
+
+
+class UnknownCrawl(FrontierError):
+    """There is no crawl of this name."""
+
+    reason = "UNKNOWN_CRAWL"
+
+
+class CrawlExists(FrontierError):
+    """There is a crawl of this name already."""
+
+    reason = "CRAWL_EXISTS"
+
+
+class CrawlFinished(FrontierError):
+    """The crawl has finished; nothing leads out of that."""
+
+    reason = "CRAWL_FINISHED"
+
+
+class IllegalState(FrontierError):
+    """The crawl's present state does not allow the request."""
+
+    reason = "ILLEGAL_STATE"
+
+
+class CrawlActive(FrontierError):
+    """The crawl is neither NASCENT nor FINISHED."""
+
+    reason = "CRAWL_ACTIVE"
+
+
+class NoSeeds(FrontierError):
+    """A crawl cannot be launched without seeds."""
+
+    reason = "NO_SEEDS"
+
+
+class SessionSuperseded(FrontierError):
+    """Another process has taken the node's name since."""
+
+    reason = "SESSION_SUPERSEDED"
+
+
+class CursorTooOld(FrontierError):
+    """The events after the cursor are no longer kept."""
+
+    reason = "CURSOR_TOO_OLD"
+
+
+class StoreCorrupt(Exception):
+    """What is stored contradicts itself: a defect, never a user's fault."""

@@ -1,0 +1,460 @@
+"""The frontier: every operation, each *(answer, changes)* from `now_ms` and a store.
+
+An operation reads the store and changes memory; the caller must make its changes
+durable, and shown by the store, before the next operation and before the answer
+leaves. If it cannot, this object is worthless: build a new one from the store.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from . import errors, jobs, keys, life, opening, reports, views
+from .crawl import Crawl, Operation
+from .dispatch import Dispatcher, document_limit_reached, empty_reason, wake_due
+from .host import Hosts
+from .intake import schedule
+from .leases import LeaseTable
+from .lifecycle import CrawlState, Input
+from .model import (
+    MAX_BATCH,
+    Candidate,
+    CandidateCodec,
+    CrawlView,
+    EmptyReason,
+    HeartbeatAnswer,
+    NextAnswer,
+    NodeView,
+    QueueView,
+    Report,
+    ReportResult,
+    StatisticsView,
+    Verdict,
+)
+from .queue import QueueState
+from .records import CountersRow, EventRow, OutcomeRow, SpecRow, encode
+from .robots_table import RobotsTable
+from .scope import add_authority, parse_authority
+from .settings import CrawlSettings, FetchPolicy, fetch_policy, problems
+from .store import Changes, Family, Store
+
+A = TypeVar("A")
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+MAX_NODE_CHARACTERS = 128
+MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
+MAX_CRAWLS = 100_000
+LAPSES_PER_TICK = 200
+LAPSED_IN_ONE_CALL = 1000
+TIME_ROW_EVERY_MS = 1000
+# The states that make a crawl without leases worth a word to the node that asks for any.
+_MOST_TELLING = (
+    EmptyReason.NOTHING_DUE,
+    EmptyReason.LIMIT_REACHED,
+    EmptyReason.PAUSED,
+    EmptyReason.NOT_RUNNING,
+)
+
+SettingsOf = Callable[[bytes], CrawlSettings]
+
+
+class Frontier:
+    """All crawls of one shard.
+
+    `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
+    spec; `version` goes into user agents; `period_ms` is a lease's life without a
+    heartbeat.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        codec: CandidateCodec,
+        settings_of: SettingsOf,
+        version: str,
+        period_ms: int,
+        now_ms: int,
+    ) -> None:
+        row = opening.read_server_row(store)
+        if row is None:
+            raise errors.StoreCorrupt("the store has no server row")
+        self._store = store
+        self._codec = codec
+        self._version = version
+        self._server = row
+        self._now_ms = max(now_ms, row.time_ms)
+        self._hosts = Hosts()
+        self._robots = RobotsTable()
+        self._leases = LeaseTable(row.secret, period_ms)
+        self._crawls: dict[int, Crawl] = {}
+        self._deletions: list[jobs.Deletion] = []
+        for rows in opening.crawl_rows(store, row.next_crawl):
+            if rows.state.deleted:
+                self._deletions.append(jobs.Deletion(rows.number))
+                continue
+            settings = settings_of(rows.spec.spec)
+            policy = fetch_policy(settings, version)
+            crawl = opening.open_crawl(store, rows, settings, policy, self._hosts, self._leases, self._now_ms)
+            self._crawls[rows.number] = crawl
+        self._names = {crawl.name: crawl for crawl in self._crawls.values()}
+        self._dispatcher = Dispatcher(self._hosts, self._robots, self._leases, codec)
+        self._reports = reports.Reports(self._crawls, self._hosts, self._robots, self._leases, codec)
+        self._events = 0  # since this object was made
+        self._turn = 0  # whose turn it is when a node asks for any crawl
+
+    # Operations.
+
+    def create_crawl(
+        self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int
+    ) -> tuple[CrawlView, Changes]:
+        """Create a crawl in state NASCENT. `spec` is kept as it is."""
+        if not NAME.fullmatch(name):
+            raise errors.InvalidName(
+                f"{name[:80]!r} cannot name a crawl: 1 to 64 of a-z 0-9 - _ ., first a letter or digit",
+                crawl=name[:80],
+            )
+        if found := problems(settings):
+            raise invalid_spec(found)
+        if name in self._names:
+            raise errors.CrawlExists(f"there is a crawl {name!r} already", crawl=name)
+        if len(self._crawls) >= MAX_CRAWLS:
+            raise errors.InvalidRequest(f"{MAX_CRAWLS} crawls are kept; delete some first")
+        op = self._begin(now_ms)
+        number = self._server.next_crawl
+        self._server.next_crawl += 1
+        opening.put_server_row(op.tx, self._server)
+        row = SpecRow(name, spec, op.now_ms)
+        policy = fetch_policy(settings, self._version)
+        crawl = Crawl(number, row, settings, policy, life.new_state_row(op.now_ms), CountersRow())
+        op.tx.put(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.SPEC), encode(row))
+        op.put_state(crawl)
+        for host in settings.scope.hosts:
+            add_authority(op.tx, number, *parse_authority(host))
+        op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
+        self._crawls[number] = self._names[name] = crawl
+        return views.crawl_view(crawl), self._end(op)
+
+    def add_seeds(self, name: str, uris: Sequence[str], now_ms: int) -> tuple[None, Changes]:
+        """Store seeds (absolute http or https URIs); announce them if the crawl was launched."""
+        crawl = self._open_crawl(name)
+        check_batch(len(uris), "seeds")
+        op = self._begin(now_ms)
+        counters = op.counters(crawl)
+        for uri in uris:
+            op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
+            counters.next_seed += 1
+        if crawl.state is not CrawlState.NASCENT and not crawl.jobs:
+            jobs.start(op, crawl, jobs.SEED)
+        return None, self._end(op)
+
+    def launch(self, name: str, now_ms: int) -> tuple[CrawlView, Changes]:
+        """Start a crawl: its seeds are announced by a job."""
+        crawl = self._crawl(name)
+        if crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
+            raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
+        op = self._begin(now_ms)
+        life.hear(op, crawl, Input.LAUNCH)
+        jobs.start(op, crawl, jobs.SEED)
+        return views.crawl_view(crawl), self._end(op)
+
+    def request_state(self, name: str, target: Input, now_ms: int) -> tuple[CrawlView, Changes]:
+        """Ask a crawl to run, pause or stop (Input.RESUME, PAUSE or STOP)."""
+        crawl = self._crawl(name)
+        op = self._begin(now_ms)
+        life.hear(op, crawl, target)
+        life.settle(op, crawl)
+        return views.crawl_view(crawl), self._end(op)
+
+    def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
+        """Forget a crawl; what is stored of it goes little by little."""
+        crawl = self._crawl(name)
+        if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
+            raise errors.CrawlActive(
+                f"crawl {name!r} is {crawl.state.value}; stop it first", crawl=name, state=crawl.state.value
+            )
+        op = self._begin(now_ms)
+        crawl.state_row.deleted = True
+        op.put_state(crawl)
+        del self._crawls[crawl.number], self._names[name]
+        self._deletions.append(jobs.Deletion(crawl.number))
+        return None, self._end(op)
+
+    def schedule(
+        self, name: str, candidates: Sequence[Candidate], now_ms: int
+    ) -> tuple[list[Verdict], Changes]:
+        """Take in candidates. The caller slices batches: a call's work is for all of them."""
+        crawl = self._open_crawl(name)
+        op = self._begin(now_ms)
+        return schedule(op, crawl, candidates, self._robots), self._end(op)
+
+    def next(
+        self, node: str, session: str, most: int, name: str | None, now_ms: int
+    ) -> tuple[NextAnswer, Changes]:
+        """Leases for a node, of one crawl or of any that runs."""
+        self._check_node(node, session)
+        if not 1 <= most <= MAX_BATCH:
+            raise errors.InvalidRequest(
+                f"max_leases is {most}; 1 to {MAX_BATCH} can be asked for", field="max_leases"
+            )
+        crawl = self._crawl(name) if name else None
+        op = self._begin(now_ms)
+        self._heard(op, node, session)
+        if crawl is not None:
+            if not crawl.running:
+                return NextAnswer([], empty_reason(crawl)), self._end(op)
+            grants, again = self._dispatcher.lease(op, crawl, node, session, most)
+            reason = None if grants else empty_reason(crawl)
+            return NextAnswer(grants, reason, again and not grants), self._end(op)
+        return self._next_of_any(op, node, session, most), self._end(op)
+
+    def finished(
+        self, received: Sequence[Report], node: str, session: str, now_ms: int
+    ) -> tuple[list[ReportResult], Changes]:
+        """What reports mean. The caller slices batches."""
+        self._check_node(node, session)
+        op = self._begin(now_ms)
+        self._heard(op, node, session)
+        return [self._reports.finished(op, report) for report in received], self._end(op)
+
+    def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
+        """Release leases whose caller was gone before it had them."""
+        op = self._begin(now_ms)
+        for token in tokens:
+            genuine = self._leases.genuine(token)
+            lease = self._leases.get(genuine) if genuine else None
+            if lease is not None:
+                self._reports.release(op, lease)
+        return None, self._end(op)
+
+    def heartbeat(
+        self,
+        node: str,
+        session: str,
+        tokens: Sequence[bytes],
+        toe_steps: Sequence[tuple[str, int]],
+        now_ms: int,
+    ) -> tuple[HeartbeatAnswer, Changes]:
+        """Extend the leases that a node names; tell it which have ended, and which to release."""
+        self._check_node(node, session)
+        if len(tokens) > MAX_TOKENS:
+            raise errors.BatchTooLarge(
+                f"{len(tokens)} tokens in one heartbeat; at most {MAX_TOKENS} are taken",
+                limit=str(MAX_TOKENS),
+            )
+        op = self._begin(now_ms)
+        self._heard(op, node, session)
+        self._leases.note_steps(node, toe_steps)
+        answer = HeartbeatAnswer([], [])
+        for token in tokens:
+            genuine = self._leases.genuine(token)
+            lease = self._leases.get(genuine) if genuine else None
+            if lease is None:
+                answer.ended.append(token)
+                continue
+            self._leases.extend(lease, op.now_ms)
+            if not self._crawls[lease.crawl].running:
+                answer.release.append(token)
+        return answer, self._end(op)
+
+    def tick(self, now_ms: int) -> tuple[None, Changes]:
+        """Do what has fallen due: leases lapse, queues wake."""
+        op = self._begin(now_ms)
+        for _ in range(LAPSES_PER_TICK):
+            lease = self._leases.lapsed(op.now_ms)
+            if lease is None:
+                break
+            self._reports.lapse(op, lease)
+        for crawl in self._crawls.values():
+            if crawl.running:
+                wake_due(op, crawl)
+        return None, self._end(op)
+
+    def work(self, now_ms: int) -> tuple[None, Changes]:
+        """One slice of a job, if `has_work`."""
+        op = self._begin(now_ms)
+        for crawl in self._crawls.values():
+            if crawl.jobs:
+                jobs.seed_slice(op, crawl, self._codec, self._robots)
+                life.settle(op, crawl)
+                return None, self._end(op)
+            if crawl.state is CrawlState.FINISHED and crawl.queues:
+                jobs.unload_slice(op, crawl)
+                return None, self._end(op)
+        if self._deletions and not self._deletions[0].slice(op):
+            self._deletions.pop(0)
+        return None, self._end(op)
+
+    def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
+        """Outcomes up to one are in the crawl log for good, which is that long: forget them."""
+        op = self._begin(now_ms)
+        crawl = self._crawls.get(number)
+        if crawl is not None:
+            counters = op.counters(crawl)
+            for serial in range(counters.logged_outcome + 1, outcome + 1):
+                op.tx.delete(Family.OUTCOMES, keys.serial_key(number, serial))
+            counters.logged_outcome, counters.log_bytes = outcome, log_bytes
+        return None, self._end(op)
+
+    # Reads.
+
+    def crawl(self, name: str) -> CrawlView:
+        """A crawl's description."""
+        return views.crawl_view(self._crawl(name))
+
+    def crawls_after(self, name: str, most: int) -> list[CrawlView]:
+        """Crawls by name, behind one."""
+        behind = sorted(known for known in self._names if known > name)[:most]
+        return [views.crawl_view(self._names[known]) for known in behind]
+
+    def policy(self, name: str) -> FetchPolicy:
+        """How a crawl's URIs are fetched."""
+        return self._crawl(name).policy
+
+    def statistics(self, name: str, now_ms: int) -> StatisticsView:
+        """A crawl's figures."""
+        return views.statistics(self._crawl(name), max(now_ms, self._now_ms))
+
+    def queues(
+        self, name: str, state: QueueState | None, size: int, cursor: bytes
+    ) -> tuple[list[QueueView], bytes]:
+        """A page of queues, and the next cursor."""
+        return views.queue_page(self._store, self._crawl(name), self._hosts, state, size, cursor)
+
+    def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
+        """Some events behind a sequence number."""
+        return views.events_after(self._store, self._crawl(name), sequence)
+
+    def log_positions(self) -> dict[int, tuple[str, int, int]]:
+        """Of each crawl's log: its name, the last outcome that is in it for good, its length then."""
+        return {
+            number: (crawl.name, crawl.counters.logged_outcome, crawl.counters.log_bytes)
+            for number, crawl in self._crawls.items()
+        }
+
+    def outcomes_after(self, number: int, outcome: int, most: int) -> list[tuple[int, OutcomeRow]]:
+        """Final dispositions of a crawl behind one."""
+        crawl = self._crawls.get(number)
+        return views.outcomes_after(self._store, crawl, outcome, most) if crawl is not None else []
+
+    def last_outcome(self, number: int) -> int:
+        """The number of a crawl's last final disposition."""
+        crawl = self._crawls.get(number)
+        return crawl.counters.next_outcome - 1 if crawl is not None else 0
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes heard of, the latest first."""
+        return self._leases.nodes()
+
+    @property
+    def leases_out(self) -> int:
+        """How many leases are out, of all crawls."""
+        return len(self._leases)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has a slice to do."""
+        return bool(self._deletions) or any(
+            crawl.jobs or (crawl.queues and crawl.state is CrawlState.FINISHED)
+            for crawl in self._crawls.values()
+        )
+
+    def leasable(self) -> bool:
+        """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
+        return any(
+            crawl.running
+            and (crawl.ready or crawl.counters.inactive_queues)
+            and not document_limit_reached(crawl)
+            for crawl in self._crawls.values()
+        )
+
+    def events_count(self) -> int:
+        """How many events there have been; tells whether there were new ones."""
+        return self._events
+
+    def next_due_ms(self) -> int | None:
+        """When to `tick` again."""
+        due = [self._leases.next_deadline_ms()]
+        for crawl in self._crawls.values():
+            queue = crawl.next_wake() if crawl.running else None
+            due.append(queue.wake_ms if queue is not None else None)
+        return min((moment for moment in due if moment is not None), default=None)
+
+    # Helpers.
+
+    def _begin(self, now_ms: int) -> Operation:
+        self._now_ms = max(self._now_ms, now_ms)
+        return Operation(self._store, self._now_ms)
+
+    def _end(self, op: Operation) -> Changes:
+        for crawl in op.touched:
+            if crawl.number in self._crawls:
+                life.settle(op, crawl)
+        op.close()
+        self._events += op.events
+        if op.tx.changes and self._now_ms >= self._server.time_ms + TIME_ROW_EVERY_MS:
+            self._server.time_ms = self._now_ms
+            opening.put_server_row(op.tx, self._server)
+        return op.tx.changes
+
+    def _crawl(self, name: str) -> Crawl:
+        crawl = self._names.get(name)
+        if crawl is None:
+            raise errors.UnknownCrawl(f"there is no crawl {name[:80]!r}", crawl=name[:80])
+        return crawl
+
+    def _open_crawl(self, name: str) -> Crawl:
+        crawl = self._crawl(name)
+        if crawl.state is CrawlState.FINISHED:
+            raise errors.CrawlFinished(
+                f"crawl {name!r} has finished ({crawl.exit_status.value}); it takes in nothing any more",
+                crawl=name,
+            )
+        return crawl
+
+    def _heard(self, op: Operation, node: str, session: str) -> None:
+        for lease in self._leases.heard(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
+            self._reports.lapse(op, lease)
+
+    def _next_of_any(self, op: Operation, node: str, session: str, most: int) -> NextAnswer:
+        running = [crawl for crawl in self._crawls.values() if crawl.running]
+        if not running:
+            told = {empty_reason(crawl) for crawl in self._crawls.values()}
+            telling = next((reason for reason in _MOST_TELLING if reason in told), EmptyReason.NO_CRAWL)
+            return NextAnswer([], telling)
+        answer = NextAnswer([], None)
+        again = False
+        for place in range(len(running)):
+            crawl = running[(self._turn + place) % len(running)]
+            grants, more = self._dispatcher.lease(op, crawl, node, session, most - len(answer.grants))
+            answer.grants.extend(grants)
+            again = again or more
+            if len(answer.grants) == most:
+                break
+        self._turn += 1
+        if answer.grants:
+            return answer
+        limited = all(document_limit_reached(crawl) for crawl in running)
+        return NextAnswer([], EmptyReason.LIMIT_REACHED if limited else EmptyReason.NOTHING_DUE, again)
+
+    @staticmethod
+    def _check_node(node: str, session: str) -> None:
+        for field, value in (("node", node), ("session", session)):
+            if not 0 < len(value) <= MAX_NODE_CHARACTERS:
+                raise errors.InvalidRequest(
+                    f"{field} has {len(value)} characters; 1 to {MAX_NODE_CHARACTERS} are taken", field=field
+                )
+
+
+def check_batch(size: int, what: str) -> None:
+    """Raise BatchEmpty or BatchTooLarge unless a batch has 1 to MAX_BATCH items."""
+    if size == 0:
+        raise errors.BatchEmpty(f"no {what} in the request; 1 to {MAX_BATCH} are taken", limit=str(MAX_BATCH))
+    if size > MAX_BATCH:
+        raise errors.BatchTooLarge(
+            f"{size} {what} in one request; at most {MAX_BATCH} are taken", limit=str(MAX_BATCH)
+        )
+
+
+def invalid_spec(found: dict[str, str]) -> errors.InvalidSpec:
+    """The refusal that tells all problems of a spec, each by its path."""
+    return errors.InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)

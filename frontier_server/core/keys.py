@@ -1,0 +1,153 @@
+"""The key of every row, and the token of a lease.
+
+All integers are big endian, so key order is number order. Everything of a crawl
+begins with its 32-bit number (0 is the server's own), then the partition where a
+row belongs to one, so that a range of partitions is a range of keys. Variable
+text stands last, so that any bytes in it are safe.
+"""
+
+import struct
+from enum import IntEnum
+from hashlib import blake2b
+from typing import NamedTuple
+
+SERVER = 0  # the crawl number of rows that belong to no crawl
+
+
+class CrawlRow(IntEnum):
+    """The rows of a crawl in the family `crawls`."""
+
+    SPEC = 0  # name and spec: written once
+    STATE = 1  # life: written when it changes
+    COUNTERS = 2  # figures and serial numbers: written with whatever they count
+    SERVER = 3  # of crawl 0
+
+
+class IndexSet(IntEnum):
+    """The sets in the family `index`."""
+
+    ACTIVE = 0
+    INACTIVE = 1
+    SCOPE = 2
+
+
+def crawl_prefix(crawl: int) -> bytes:
+    """What every key of a crawl begins with."""
+    return crawl.to_bytes(4, "big")
+
+
+def crawl_key(crawl: int, row: CrawlRow) -> bytes:
+    """Family `crawls`."""
+    return crawl_prefix(crawl) + bytes((row,))
+
+
+def serial_key(crawl: int, serial: int) -> bytes:
+    """Families `seeds`, `events`, `outcomes` and `jobs`: numbered rows of a crawl."""
+    return crawl_prefix(crawl) + serial.to_bytes(8, "big")
+
+
+def serial_of(key: bytes) -> int:
+    """The number of such a row."""
+    return int.from_bytes(key[4:12], "big")
+
+
+def queue_row_key(crawl: int, queue: bytes) -> bytes:
+    """Family `queues`; also what all keys of its pending URIs begin with."""
+    return crawl_prefix(crawl) + queue
+
+
+SUFFIX_BYTES = 8
+LAST_SUFFIX = b"\xff" * SUFFIX_BYTES
+_MAX_ORDINAL = (1 << 48) - 1
+
+
+def pending_suffix(directive: int, precedence: int, ordinal: int) -> bytes:
+    """The order of a URI within its queue: directive, precedence, ordinal (Heritrix 2.3)."""
+    return bytes((directive, precedence)) + ordinal.to_bytes(6, "big")
+
+
+def suffix_after(suffix: bytes) -> bytes:
+    """The smallest suffix behind one."""
+    number = int.from_bytes(suffix, "big") + 1
+    return number.to_bytes(SUFFIX_BYTES, "big") if number >> 64 == 0 else LAST_SUFFIX
+
+
+def pending_key(crawl: int, queue: bytes, suffix: bytes) -> bytes:
+    """Family `pending`."""
+    return crawl_prefix(crawl) + queue + suffix
+
+
+def seen_key(crawl: int, partition: bytes, fingerprint: bytes) -> bytes:
+    """Family `seen`."""
+    return crawl_prefix(crawl) + partition + fingerprint
+
+
+def active_key(crawl: int, queue: bytes) -> bytes:
+    """Family `index`: a queue that memory holds."""
+    return crawl_prefix(crawl) + bytes((IndexSet.ACTIVE,)) + queue
+
+
+def active_prefix(crawl: int) -> bytes:
+    """All active queues of a crawl."""
+    return crawl_prefix(crawl) + bytes((IndexSet.ACTIVE,))
+
+
+def inactive_key(crawl: int, precedence: int, serial: int, queue: bytes) -> bytes:
+    """Family `index`: a queue that waits for activation, first come first."""
+    return inactive_prefix(crawl) + bytes((precedence,)) + serial.to_bytes(8, "big") + queue
+
+
+def inactive_prefix(crawl: int) -> bytes:
+    """All inactive queues of a crawl, in the order of activation."""
+    return crawl_prefix(crawl) + bytes((IndexSet.INACTIVE,))
+
+
+def scope_key(crawl: int, partition: bytes, authority_hash: bytes) -> bytes:
+    """Family `index`: a host in scope."""
+    return crawl_prefix(crawl) + bytes((IndexSet.SCOPE,)) + partition + authority_hash
+
+
+def lease_key(crawl: int, partition: bytes, serial: int) -> bytes:
+    """Family `leases`."""
+    return crawl_prefix(crawl) + partition + serial.to_bytes(8, "big")
+
+
+def host_key(partition: bytes, host: str) -> bytes:
+    """Family `hosts`; of all crawls."""
+    return partition + host.encode()
+
+
+def robots_key(partition: bytes, scheme: str, authority: str, agent: str) -> bytes:
+    """Family `robots`; of all crawls with the same product token."""
+    return partition + f"{scheme}://{authority}\0{agent}".encode()
+
+
+class Token(NamedTuple):
+    """What a lease's token says, once it has been found genuine."""
+
+    crawl: int
+    partition: bytes
+    serial: int
+    subject: bytes  # the URI's fingerprint, or for robots.txt the hash of its row's key
+    robots: bool
+
+
+_TOKEN = struct.Struct(">I8sQ8s?")
+_TAG_BYTES = 8
+
+
+def encode_token(token: Token, secret: bytes) -> bytes:
+    """The token as it leaves the server, with a tag that only the server can make."""
+    body = _TOKEN.pack(*token)
+    return body + blake2b(body, digest_size=_TAG_BYTES, key=secret).digest()
+
+
+def decode_token(data: bytes, secret: bytes) -> Token | None:
+    """The token, or None if the server that has the secret never made it."""
+    body, tag = data[:-_TAG_BYTES], data[-_TAG_BYTES:]
+    if (
+        len(data) != _TOKEN.size + _TAG_BYTES
+        or tag != blake2b(body, digest_size=_TAG_BYTES, key=secret).digest()
+    ):
+        return None
+    return Token(*_TOKEN.unpack(body))

@@ -1,0 +1,175 @@
+"""Leases out, the nodes that hold them, and when they lapse.
+
+A lease lives one period from its last heartbeat, and never longer than its hard
+limit. Heartbeats are not stored: after a restart every stored lease gets a fresh
+period. A node has one session; a new one ends the leases of the one before.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from .errors import SessionSuperseded
+from .keys import Token, decode_token, encode_token
+from .model import NodeView
+from .records import LeaseRow
+from .settings import FetchSettings
+
+MAX_NODES = 1000
+MAX_SUPERSEDED = 10_000
+MAX_TOE_STEPS = 32
+
+LeaseId = tuple[int, int]  # crawl, serial
+
+
+class Lease:
+    """A URI that is out."""
+
+    __slots__ = ("crawl", "deadline_ms", "hard_ms", "row", "serial")
+
+    def __init__(self, crawl: int, serial: int, row: LeaseRow, deadline_ms: int, hard_ms: int) -> None:
+        self.crawl = crawl
+        self.serial = serial
+        self.row = row
+        self.deadline_ms = min(deadline_ms, hard_ms)
+        self.hard_ms = hard_ms
+
+    @property
+    def robots(self) -> bool:
+        """Whether it is for a robots.txt."""
+        return bool(self.row.scheme)
+
+    def token(self, secret: bytes) -> bytes:
+        """Its token, as the node has it."""
+        partition = self.row.queue[:8]
+        return encode_token(Token(self.crawl, partition, self.serial, self.row.subject, self.robots), secret)
+
+
+class _Node:
+    __slots__ = ("heard_ms", "leases", "session", "toe_steps")
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.heard_ms = 0
+        self.leases: set[LeaseId] = set()
+        self.toe_steps: tuple[tuple[str, int], ...] = ()
+
+
+class LeaseTable:
+    """All leases out, by crawl and serial number; and the nodes."""
+
+    def __init__(self, secret: bytes, period_ms: int) -> None:
+        self._secret = secret
+        self.period_ms = period_ms
+        self._leases: dict[LeaseId, Lease] = {}
+        self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
+        self._superseded: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
+
+    def __len__(self) -> int:
+        return len(self._leases)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._leases.values())
+
+    def add(self, lease: Lease) -> bytes:
+        """Note a lease; its token."""
+        number = (lease.crawl, lease.serial)
+        self._leases[number] = lease
+        self._node(lease.row.node, lease.row.session).leases.add(number)
+        heappush(self._deadlines, (lease.deadline_ms, number))
+        return lease.token(self._secret)
+
+    def remove(self, lease: Lease) -> None:
+        """Forget a lease that has ended."""
+        number = (lease.crawl, lease.serial)
+        del self._leases[number]
+        node = self._nodes.get(lease.row.node)
+        if node is not None:
+            node.leases.discard(number)
+        if len(self._deadlines) > 1000 + 4 * len(self._leases):
+            self._deadlines = [(lease.deadline_ms, number) for number, lease in self._leases.items()]
+            heapify(self._deadlines)
+
+    def genuine(self, token: bytes) -> Token | None:
+        """What a token says, or None if it was never given out."""
+        return decode_token(token, self._secret)
+
+    def get(self, token: Token) -> Lease | None:
+        """The lease of a token, while it is out."""
+        return self._leases.get((token.crawl, token.serial))
+
+    def heard(self, node: str, session: str, now_ms: int) -> list[Lease]:
+        """Note a node's sign of life; the leases of its earlier session, which end.
+
+        Raises SessionSuperseded for a session that a later one has replaced.
+        """
+        if (node, session) in self._superseded:
+            raise SessionSuperseded(
+                f"another process fetches as node {node!r} now; give each process its own name",
+                node=node,
+            )
+        known = self._nodes.get(node)
+        ended: list[Lease] = []
+        if known is not None and known.session != session:
+            self._superseded[node, known.session] = None
+            if len(self._superseded) > MAX_SUPERSEDED:
+                self._superseded.popitem(last=False)
+            ended = [self._leases[number] for number in known.leases]
+            known.session = session
+            known.toe_steps = ()
+        self._node(node, session).heard_ms = now_ms
+        self._nodes.move_to_end(node)
+        return sorted(ended, key=lambda lease: (lease.crawl, lease.serial))
+
+    def note_steps(self, node: str, toe_steps: Iterable[tuple[str, int]]) -> None:
+        """Note what a node's toe threads are doing."""
+        self._nodes[node].toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
+
+    def longest_ms(self, fetch: FetchSettings) -> int:
+        """How long a lease lives at most: twice the longest fetch, but at least a period."""
+        return max(2 * fetch.timeout_ms, self.period_ms)
+
+    def extend(self, lease: Lease, now_ms: int) -> None:
+        """Let a lease live a period from now, but not beyond its hard limit."""
+        lease.deadline_ms = min(now_ms + self.period_ms, lease.hard_ms)
+
+    def lapsed(self, now_ms: int) -> Lease | None:
+        """A lease whose time is over, if there is one."""
+        while self._deadlines:
+            deadline_ms, number = self._deadlines[0]
+            lease = self._leases.get(number)
+            if lease is not None and lease.deadline_ms > deadline_ms:
+                heappop(self._deadlines)
+                heappush(self._deadlines, (lease.deadline_ms, number))
+            elif lease is None:
+                heappop(self._deadlines)
+            else:
+                return lease if deadline_ms <= now_ms else None
+        return None
+
+    def next_deadline_ms(self) -> int | None:
+        """When to look for lapses again."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def nodes(self) -> list[NodeView]:
+        """The nodes, the latest heard first."""
+        return [
+            NodeView(name, node.session, node.heard_ms, len(node.leases), node.toe_steps)
+            for name, node in reversed(self._nodes.items())
+        ]
+
+    def _node(self, name: str, session: str) -> _Node:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _Node(session)
+            if len(self._nodes) > MAX_NODES:
+                self._forget_one()
+        return node
+
+    def _forget_one(self) -> None:
+        """Forget the node without leases that was heard longest ago, but never the latest."""
+        for name, node in list(self._nodes.items())[:-1]:
+            if not node.leases:
+                del self._nodes[name]
+                return

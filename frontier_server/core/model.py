@@ -1,0 +1,199 @@
+"""The values that cross the core's edge, and the seam to the caller's own encoding."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Protocol
+
+from .disposition import Disposition
+from .lifecycle import CrawlState, ExitStatus
+from .queue import QueueState
+
+MAX_BATCH = 1000
+MAX_ANNOTATIONS_BYTES = 1024
+MAX_PATH_CHARACTERS = 2048
+HOP_LETTERS = frozenset("LEXRIMPS")
+
+
+class Directive(IntEnum):
+    """How urgent; the contract's numbers, and the first byte of a URI's place."""
+
+    HIGHEST = 1
+    HIGH = 2
+    MEDIUM = 3
+    NORMAL = 4
+
+
+DEFAULT_PRECEDENCE = 1
+MAX_PRECEDENCE = 127
+
+
+class Verdict(Enum):
+    """What Schedule answers for a candidate; the contract's names."""
+
+    QUEUED = "QUEUED"
+    ALREADY_SEEN = "ALREADY_SEEN"
+    ALREADY_QUEUED = "ALREADY_QUEUED"
+    OUT_OF_SCOPE = "OUT_OF_SCOPE"
+    TOO_MANY_HOPS = "TOO_MANY_HOPS"
+    ROBOTS_FORBIDDEN = "ROBOTS_FORBIDDEN"
+    UNSUPPORTED_SCHEME = "UNSUPPORTED_SCHEME"
+    MALFORMED = "MALFORMED"
+    TOO_LONG = "TOO_LONG"
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A URI offered. `record` is what is stored and what `CandidateCodec` can read again."""
+
+    uri: str
+    record: bytes
+    via: str = ""
+    path: str = ""
+    directive: int = Directive.NORMAL
+    precedence: int = DEFAULT_PRECEDENCE
+    seed: bool = False
+    refetch_before_ms: int | None = None
+    annotations: bytes = b""
+
+
+class CandidateCodec(Protocol):
+    """How candidates look in the store: the caller's business."""
+
+    def decode(self, record: bytes) -> Candidate:
+        """A candidate that was stored."""
+
+    def seed(self, uri: str) -> Candidate:
+        """The candidate of a seed (directive MEDIUM)."""
+
+
+class EmptyReason(Enum):
+    """Why there are no leases; the contract's names."""
+
+    NOTHING_DUE = "NOTHING_DUE"
+    PAUSED = "PAUSED"
+    NOT_RUNNING = "NOT_RUNNING"
+    FINISHED = "FINISHED"
+    NO_CRAWL = "NO_CRAWL"
+    LIMIT_REACHED = "LIMIT_REACHED"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A lease as it is given out."""
+
+    token: bytes
+    crawl: str
+    uri: str
+    robots: bool
+    candidate: Candidate  # for robots.txt: the one that waits for it
+    attempt: int
+    queue_key: str
+    expire_ms: int
+    fetch_policy_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextAnswer:
+    """Leases, or why there are none."""
+
+    grants: list[Grant]
+    empty_reason: EmptyReason | None = None
+    again: bool = False  # the operation's share of work was used up: ask again at once
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a node says of a lease."""
+
+    token: bytes
+    released: bool = False
+    fetch_status: int = 0
+    start_ms: int = 0
+    duration_ms: int = 0
+    body_bytes: int = 0
+    truncated: str = ""  # annotation, "" if it was not
+    media_type: str = ""
+    digest: str = ""
+    retry_after_ms: int = 0
+    robots_body: bytes = b""
+    toe_number: int = 0
+    annotations: tuple[str, ...] = ()
+    problem: str = ""  # why it makes no sense, if the wire could tell
+
+
+@dataclass(frozen=True, slots=True)
+class ReportResult:
+    """What a report means."""
+
+    disposition: Disposition
+    repeated: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswer:
+    """What a node should let go."""
+
+    ended: list[bytes]
+    release: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlView:
+    """A crawl's description."""
+
+    number: int
+    name: str
+    spec: bytes
+    state: CrawlState
+    exit_status: ExitStatus
+    reach_ms: int
+    create_ms: int
+    launch_ms: int
+    finish_ms: int
+    seeds: int
+    announced_seeds: int
+    oldest_event: int  # that is kept
+    last_event: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsView:
+    """A crawl's figures."""
+
+    now_ms: int
+    counts: Mapping[str, int]
+    fetch_statuses: Mapping[int, int]
+    verdicts: Mapping[str, int]
+    queue_states: Mapping[QueueState, int]
+    elapsed_ms: int
+    next_due_ms: int | None
+    waiting_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A work queue's description."""
+
+    key: str
+    host: str
+    state: QueueState
+    queued: int
+    enqueued: int
+    leased: int
+    failed: int
+    wake_ms: int
+    reason: str
+    precedence: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node's description."""
+
+    node: str
+    session: str
+    heard_ms: int
+    leased: int
+    toe_steps: tuple[tuple[str, int], ...]

@@ -1,0 +1,128 @@
+"""Opening a store: what memory needs is found by key, never by walking URIs.
+
+Crawls' rows, one row for each active queue, and the leases out. Every lease gets
+one fresh period; rests of hosts and queues go on where they stood (D9).
+"""
+
+from dataclasses import dataclass
+
+from . import keys
+from .crawl import Crawl
+from .dispatch import note_out
+from .errors import StoreCorrupt
+from .host import Hosts, rest_until
+from .leases import Lease, LeaseTable
+from .queue import QueueState, WorkQueue
+from .records import (
+    FORMAT,
+    CountersRow,
+    LeaseRow,
+    QueueRow,
+    ServerRow,
+    SpecRow,
+    StateRow,
+    decode,
+    encode,
+)
+from .settings import CrawlSettings, FetchPolicy
+from .store import Changes, Family, Store, Transaction
+
+_SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
+
+
+def read_server_row(store: Store) -> ServerRow | None:
+    """The store's own row, or None in a new store. Raises StoreCorrupt for another format."""
+    value = store.get(Family.CRAWLS, _SERVER_KEY)
+    if value is None:
+        return None
+    row = decode(ServerRow, value)
+    if row.format != FORMAT:
+        raise StoreCorrupt(f"the store has format {row.format}; this server knows {FORMAT}")
+    return row
+
+
+def new_store(secret: bytes, now_ms: int) -> Changes:
+    """The changes that make an empty store one of ours. `secret` is 16 random bytes."""
+    return {(Family.CRAWLS, _SERVER_KEY): encode(ServerRow(FORMAT, secret, time_ms=now_ms))}
+
+
+def put_server_row(tx: Transaction, row: ServerRow) -> None:
+    """Store the server's row."""
+    tx.put(Family.CRAWLS, _SERVER_KEY, encode(row))
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlRows:
+    """The rows of one crawl in the family `crawls`."""
+
+    number: int
+    spec: SpecRow
+    state: StateRow
+    counters: CountersRow
+
+
+def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
+    """All crawls. Each is found by its number, deleted ones cost one look-up."""
+    found = []
+    for key, value in store.scan(Family.CRAWLS, keys.crawl_prefix(1), b""):
+        number, row = int.from_bytes(key[:4], "big"), key[4]
+        if row == keys.CrawlRow.SPEC:
+            state = store.get(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.STATE))
+            counters = store.get(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.COUNTERS))
+            if state is None or counters is None or number >= next_crawl:
+                raise StoreCorrupt(f"crawl {number} lacks rows")
+            spec = decode(SpecRow, value)
+            found.append(CrawlRows(number, spec, decode(StateRow, state), decode(CountersRow, counters)))
+    return found
+
+
+def open_crawl(
+    store: Store,
+    rows: CrawlRows,
+    settings: CrawlSettings,
+    policy: FetchPolicy,
+    hosts: Hosts,
+    leases: LeaseTable,
+    now_ms: int,
+) -> Crawl:
+    """A crawl as it was: active queues, leases, jobs."""
+    crawl = Crawl(rows.number, rows.spec, settings, policy, rows.state, rows.counters)
+    tx = Transaction(store)
+    prefix = keys.active_prefix(crawl.number)
+    for key, _ in store.scan(Family.INDEX, prefix, prefix):
+        queue_id = key[len(prefix) :]
+        value = store.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue_id))
+        if value is None:
+            raise StoreCorrupt(f"crawl {crawl.name}: active queue {queue_id.hex()} has no row")
+        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
+    prefix = keys.crawl_prefix(crawl.number)
+    for key, value in store.scan(Family.LEASES, prefix, prefix):
+        row = decode(LeaseRow, value)
+        queue = crawl.queues.get(row.queue)
+        if queue is None:
+            raise StoreCorrupt(
+                f"crawl {crawl.name}: a lease is out of queue {row.queue.hex()}, which is not active"
+            )
+        hard_ms = now_ms + leases.longest_ms(settings.fetch)
+        lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
+        leases.add(lease)
+        note_out(crawl, queue, hosts.get(tx, queue.row.host), lease)
+    for queue in crawl.queues.values():
+        _derive(tx, crawl, queue, hosts, now_ms)
+    crawl.jobs = [keys.serial_of(key) for key, _ in store.scan(Family.JOBS, prefix, prefix)]
+    return crawl
+
+
+def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_ms: int) -> None:
+    """The state of an active queue, from its lease, its rest and its host's."""
+    until_ms, reason = rest_until(queue, hosts.get(tx, queue.row.host))
+    if queue.leases_out:
+        queue.state = QueueState.BUSY
+    elif until_ms > now_ms:
+        queue.state = QueueState.SNOOZED
+        queue.wake_ms, queue.rest_reason = until_ms, reason
+        crawl.push_snoozed(queue, until_ms)
+    else:
+        queue.state = QueueState.READY
+        crawl.ready.append(queue)
+    crawl.active_counts[queue.state] += 1

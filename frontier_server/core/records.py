@@ -1,0 +1,235 @@
+"""The value of every row: a version byte, then MessagePack of the fields in order.
+
+To change a format: new fields are added at a record's end, with a default (older
+rows then still decode); anything else takes a new version byte, and a `decode`
+that knows both. FORMAT is the store's as a whole; a server refuses a store of
+another format.
+"""
+
+import struct
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from .errors import StoreCorrupt
+
+FORMAT = 1
+_VERSION = b"\x01"
+
+
+class Record(msgspec.Struct, array_like=True):
+    """A row's value."""
+
+
+class ServerRow(Record):
+    """Of the server as a whole."""
+
+    format: int
+    secret: bytes  # tags lease tokens
+    next_crawl: int = 1  # crawl numbers are never used again
+    time_ms: int = 0  # the server's clock is never below it
+
+
+class SpecRow(Record):
+    """A crawl's name and spec."""
+
+    name: str
+    spec: bytes  # the contract's message, untouched
+    create_ms: int
+
+
+class StateRow(Record):
+    """A crawl's life."""
+
+    state: str
+    exit_status: str
+    target: str
+    reached: str
+    request: int  # number of the last request to the frontier machine
+    answered: int  # number of the request that `reached` answers
+    reach_ms: int
+    launch_ms: int = 0
+    finish_ms: int = 0
+    running_since_ms: int = 0  # 0 while the clock of the crawl stands
+    elapsed_ms: int = 0  # until then, pauses left out
+    deleted: bool = False
+
+
+class CountersRow(Record):
+    """A crawl's figures and serial numbers."""
+
+    next_lease: int = 1
+    next_event: int = 1
+    next_seed: int = 1
+    next_job: int = 1
+    next_inactive: int = 1
+    next_outcome: int = 1
+    logged_outcome: int = 0  # outcomes up to this one are in the crawl log
+    log_bytes: int = 0  # which is this long with them
+    discovered: int = 0
+    queued: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    disregarded: int = 0
+    deferred: int = 0
+    lapsed: int = 0
+    robots_fetches: int = 0
+    bytes: int = 0
+    active_queues: int = 0
+    inactive_queues: int = 0
+    exhausted_queues: int = 0
+    announced_seeds: int = 0
+    fetch_statuses: dict[int, int] = {}
+    verdicts: dict[str, int] = {}
+
+
+class QueueRow(Record):
+    """A work queue."""
+
+    key: str
+    host: str
+    state: str
+    precedence: int
+    count: int = 0
+    enqueued: int = 0
+    failed: int = 0
+    next_ordinal: int = 1
+    head: bytes = b"\xff" * 8  # no URI of the queue sorts before it
+    wake_ms: int = 0
+    rest_reason: str = ""
+    inactive_serial: int = 0
+
+
+class SeenRow(Record):
+    """What the crawl knows of a URI that it has taken in."""
+
+    suffix: bytes  # where it is pending; empty when it is not
+    fetch_status: int = 0
+    disposition: str = ""  # of the last report that counted
+    token_serial: int = 0  # of the lease of that report
+    finish_ms: int = 0
+
+
+class LeaseRow(Record):
+    """A URI that is out at a node."""
+
+    node: str
+    session: str
+    queue: bytes
+    suffix: bytes  # of the pending URI (for robots.txt: of the URI that waits for it)
+    subject: bytes
+    attempt: int
+    lease_ms: int
+    scheme: str = ""  # robots.txt: whose
+    authority: str = ""
+
+
+class HostRow(Record):
+    """How a host is treated, by all crawls."""
+
+    next_allowed_ms: int = 0
+    overloads: int = 0  # 429s and 503s in a row
+    rest_reason: str = ""
+
+
+class RobotsRow(Record):
+    """What a robots.txt said, and when to ask again."""
+
+    outcome: str
+    rules: str = ""  # the group that applies, cut; see `robots.group_for`
+    fetch_ms: int = 0
+    expire_ms: int = 0  # end of validity
+    attempts: int = 0  # in a row that brought nothing
+    next_try_ms: int = 0
+    fetch_status: int = 0
+    token_crawl: int = 0  # the lease whose report came last
+    token_serial: int = 0
+    token_disposition: str = ""
+
+
+class JobRow(Record):
+    """Work in slices."""
+
+    kind: str
+    cursor: bytes = b""
+    done: int = 0
+    queued: int = 0
+
+
+class EventRow(Record):
+    """Something that happened to a crawl."""
+
+    time_ms: int
+    kind: str
+    fields: dict[str, str | int]
+
+
+class OutcomeRow(Record):
+    """A final disposition, with what the crawl log says of it."""
+
+    time_ms: int
+    uri: str
+    fetch_status: int
+    disposition: str
+    body_bytes: int = 0
+    path: str = ""
+    via: str = ""
+    media_type: str = ""
+    node: str = ""
+    toe_number: int = 0
+    start_ms: int = 0
+    duration_ms: int = 0
+    digest: str = ""
+    annotations: tuple[str, ...] = ()
+
+
+R = TypeVar("R", bound=Record)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: dict[type[Record], msgspec.msgpack.Decoder[Any]] = {}
+
+
+def encode(record: Record) -> bytes:
+    """A record as it is stored."""
+    return _VERSION + _encoder.encode(record)
+
+
+def decode(kind: type[R], value: bytes) -> R:
+    """A stored record of a known kind."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    if value[:1] != _VERSION:
+        raise StoreCorrupt(f"a {kind.__name__} has version {value[:1]!r}; this server knows {_VERSION!r}")
+    try:
+        record: R = decoder.decode(memoryview(value)[1:])
+    except msgspec.DecodeError as problem:
+        raise StoreCorrupt(f"a {kind.__name__} cannot be read: {problem}") from problem
+    return record
+
+
+class PendingUri(NamedTuple):
+    """A URI that waits or is out. `candidate` is the caller's message, untouched."""
+
+    attempts: int  # that were reported or lapsed
+    lapses: int
+    subject: bytes  # fingerprint
+    candidate: bytes
+
+
+_PENDING = struct.Struct(">BHB8s")
+
+
+def encode_pending(uri: PendingUri) -> bytes:
+    """A pending URI as it is stored: a fixed head, then the candidate."""
+    return _PENDING.pack(1, uri.attempts, uri.lapses, uri.subject) + uri.candidate
+
+
+def decode_pending(value: bytes) -> PendingUri:
+    """A stored pending URI."""
+    if len(value) < _PENDING.size:
+        raise StoreCorrupt(f"a pending URI of {len(value)} bytes; the head alone has {_PENDING.size}")
+    version, attempts, lapses, subject = _PENDING.unpack_from(value)
+    if version != 1:
+        raise StoreCorrupt(f"a pending URI has version {version}; this server knows 1")
+    return PendingUri(attempts, lapses, subject, value[_PENDING.size :])

@@ -1,0 +1,124 @@
+"""The seam to storage: families of ordered bytes.
+
+The core reads through `Store` and collects what it changes in a `Transaction`,
+which shows its own changes to later reads of the same operation. Nothing here
+writes: the shell makes `Changes` durable.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Protocol
+
+
+class Family(Enum):
+    """A kind of row; a column family of the database. The value is its name there."""
+
+    CRAWLS = "crawls"
+    SEEDS = "seeds"
+    QUEUES = "queues"
+    PENDING = "pending"
+    SEEN = "seen"
+    INDEX = "index"
+    LEASES = "leases"
+    HOSTS = "hosts"
+    ROBOTS = "robots"
+    EVENTS = "events"
+    OUTCOMES = "outcomes"
+    JOBS = "jobs"
+
+    # Half of every changed row's dictionary key: by identity, not by the name's hash.
+    __hash__ = object.__hash__
+
+
+# Absolute puts and deletes (None), so that a change list can be applied twice.
+Changes = dict[tuple[Family, bytes], bytes | None]
+
+
+class WriteStalled(Exception):
+    """The store cannot take a write just now; the same write may be tried again."""
+
+
+class StoreFailed(Exception):
+    """The store has failed; nothing more can be trusted to it until it is opened again."""
+
+
+class Store(Protocol):
+    """Ordered bytes to read. A store shows all changes that were committed to it."""
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys, in their order."""
+
+    def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from `start` on, in key order, as long as their keys begin with `prefix`."""
+
+
+class WritableStore(Store, Protocol):
+    """A store as the shell has it."""
+
+    def write(self, changes: Changes) -> None:
+        """Apply a change list, all or nothing, and show it. Raises WriteStalled or StoreFailed."""
+
+    def flush(self) -> None:
+        """Make everything written before the call durable. Raises StoreFailed. May block."""
+
+    def pressed(self) -> bool:
+        """Whether writes are near a stall."""
+
+    def close(self) -> None:
+        """Let the store go."""
+
+
+class Transaction:
+    """One operation's view of the store, with its changes on top."""
+
+    __slots__ = ("_store", "changes")
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.changes: Changes = {}
+
+    def put(self, family: Family, key: bytes, value: bytes) -> None:
+        """Set a row."""
+        self.changes[family, key] = value
+
+    def delete(self, family: Family, key: bytes) -> None:
+        """Remove a row, whether it is there or not."""
+        self.changes[family, key] = None
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        """The value of a key as this operation sees it."""
+        if (family, key) in self.changes:
+            return self.changes[family, key]
+        return self._store.get(family, key)
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of keys as this operation sees them."""
+        values = self._store.get_many(family, keys)
+        if self.changes:
+            for place, key in enumerate(keys):
+                if (family, key) in self.changes:
+                    values[place] = self.changes[family, key]
+        return values
+
+    def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows from `start` on with `prefix`, as this operation sees them now."""
+        own = sorted(
+            (key, value)
+            for (of, key), value in self.changes.items()
+            if of is family and key >= start and key.startswith(prefix)
+        )
+        place = 0
+        for key, value in self._store.scan(family, start, prefix):
+            while place < len(own) and own[place][0] < key:
+                if own[place][1] is not None:
+                    yield own[place][0], own[place][1]  # type: ignore[misc]  # not None: tested
+                place += 1
+            if place < len(own) and own[place][0] == key:
+                continue
+            yield key, value
+        for own_key, own_value in own[place:]:
+            if own_value is not None:
+                yield own_key, own_value

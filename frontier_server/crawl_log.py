@@ -1,0 +1,230 @@
+"""`crawl.log`, Heritrix's columns: a line for each final disposition, exactly once.
+
+Outcomes are stored in the write that they belong to; this task appends them to the
+log and, once a file is synced, lets the store forget them. After a crash a log is
+cut to the length that the store remembers, and goes on from there.
+"""
+
+import asyncio
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+
+from .core.frontier import Frontier
+from .core.records import OutcomeRow
+from .core.store import Changes
+from .runner import Closing, Runner
+
+LINES_PER_READ = 500
+GATHER_S = 0.1  # lines come in lots: a look for them costs two operations
+SYNC_EVERY_S = 2.0
+SYNC_AFTER_LINES = 1000
+RETRY_S = 5.0
+PATH_LETTERS_SHOWN = 50
+
+_log = structlog.get_logger()
+
+
+class _CrawlLog:
+    """One crawl's log file."""
+
+    __slots__ = ("_file", "marks", "size", "written")
+
+    def __init__(self, path: Path, outcome: int, size: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: BinaryIO = path.open("ab", buffering=0)
+        # Longer than the store remembers: lines of a crash, to be written again. Shorter: it
+        # was moved away, and a new file begins.
+        self.size = min(size, self._file.seek(0, os.SEEK_END))
+        self._file.truncate(self.size)
+        self.written = outcome
+        self.marks: list[tuple[int, int]] = []  # outcome and length after each part not synced yet
+
+    def append(self, lines: bytes, outcome: int) -> None:
+        """Append whole lines; a part of them that was written counts for nothing."""
+        try:
+            written = self._file.write(lines)
+            if written != len(lines):
+                raise OSError(f"{written} of {len(lines)} bytes written")
+        except OSError:
+            self._file.truncate(self.size)
+            raise
+        self.size += len(lines)
+        self.written = outcome
+        self.marks.append((outcome, self.size))
+
+    def sync(self) -> None:
+        """Make what was appended durable."""
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
+
+
+class CrawlLogs:
+    """The logs of all crawls, under `<data>/crawls/<name>/crawl.log`."""
+
+    def __init__(self, runner: Runner, data: Path) -> None:
+        self._runner = runner
+        self._data = data
+        self._logs: dict[int, _CrawlLog] = {}
+        self._retry_at: dict[int, float] = {}  # logs that cannot be written
+
+    def path(self, crawl: str) -> Path:
+        """Where a crawl's log is."""
+        return self._data / "crawls" / crawl / "crawl.log"
+
+    async def run(self) -> None:
+        """Write until cancelled or the server closes."""
+        loop = asyncio.get_running_loop()
+        sync_at = loop.time() + SYNC_EVERY_S
+        while True:
+            try:
+                await self._runner.until_log_wanted(SYNC_EVERY_S)
+                await asyncio.sleep(GATHER_S)
+                lines = await self._append()
+                if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES:
+                    await self._sync()
+                    sync_at = loop.time() + SYNC_EVERY_S
+            except Closing:
+                return
+
+    async def drain(self) -> None:
+        """Write and sync what is there; before the runner closes."""
+        try:
+            await self._append()
+            await self._sync()
+        except Closing:
+            _log.warning("crawl_log", problem="the store failed", consequence="outcomes wait in the store")
+        for log in self._logs.values():
+            log.close()
+
+    def _put_off(self, number: int, crawl: str, problem: OSError) -> None:
+        """Leave a log alone for a while; its outcomes wait in the store."""
+        self._retry_at[number] = asyncio.get_running_loop().time() + RETRY_S
+        _log.error("crawl_log", crawl=crawl, problem=str(problem), consequence="outcomes wait in the store")
+
+    def forget(self, crawl: str) -> None:
+        """Remove the log of a crawl that was deleted."""
+        path = self.path(crawl)
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir() and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+        except OSError as problem:
+            _log.warning("crawl_log", crawl=crawl, problem=str(problem), consequence="the log stays")
+
+    async def _append(self) -> int:
+        """Append what is new; how many lines."""
+        lines = 0
+        positions = await self._runner.read(lambda frontier, _: frontier.log_positions())
+        for number in set(self._logs) - set(positions):
+            self._logs.pop(number).close()
+        now_s = asyncio.get_running_loop().time()
+        for number, (name, outcome, size) in positions.items():
+            if self._retry_at.get(number, 0.0) > now_s:
+                continue
+            try:
+                lines += await self._append_to(number, name, outcome, size)
+            except OSError as problem:
+                self._put_off(number, name, problem)
+        return lines
+
+    async def _append_to(self, number: int, name: str, outcome: int, size: int) -> int:
+        """Append what is new of one crawl; how many lines."""
+        log = self._logs.get(number)
+        if log is None:
+            if self._runner.frontier.last_outcome(number) == 0:
+                return 0
+            log = self._logs[number] = _CrawlLog(self.path(name), outcome, size)
+        lines = 0
+        while True:
+            after = log.written
+
+            def question(frontier: Frontier, _: int, after: int = after) -> list[tuple[int, OutcomeRow]]:
+                return frontier.outcomes_after(number, after, LINES_PER_READ)
+
+            rows = await self._runner.read(question)
+            if rows:
+                log.append(b"".join(line(row) for _, row in rows), rows[-1][0])
+                lines += len(rows)
+            if len(rows) < LINES_PER_READ:
+                return lines
+
+    async def _sync(self) -> None:
+        """Sync the files, then let the store forget what is in them, a bounded part at a time."""
+        for number, log in list(self._logs.items()):
+            if not log.marks:
+                continue
+            marks, log.marks = log.marks, []
+            try:
+                await asyncio.to_thread(log.sync)
+            except OSError as problem:
+                log.marks = marks + log.marks
+                self._put_off(number, str(number), problem)
+                continue
+            for outcome, size in marks:
+
+                def operation(
+                    frontier: Frontier,
+                    now_ms: int,
+                    number: int = number,
+                    outcome: int = outcome,
+                    size: int = size,
+                ) -> tuple[None, Changes]:
+                    return frontier.note_logged(number, outcome, size, now_ms)
+
+                await self._runner.apply(operation)
+
+
+def line(row: OutcomeRow) -> bytes:
+    """A line of the log (Heritrix 2.15): twelve columns, `-` where there is nothing to say.
+
+    When it was decided, fetch status, bytes, URI, discovery path, via, media type, toe
+    thread, start of the fetch and its duration, digest, source tag, annotations.
+    """
+    started = f"{_digits(row.start_ms)}+{row.duration_ms}" if row.start_ms else "-"
+    annotations = [row.disposition.lower(), *row.annotations]
+    if row.node:
+        annotations.append(f"node:{_word(row.node).replace(',', '_')}")
+    columns = (
+        _iso(row.time_ms),
+        f"{row.fetch_status:>5}",
+        f"{row.body_bytes:>10}",
+        row.uri,
+        _shown_path(row.path),
+        _word(row.via) or "-",
+        _word(row.media_type) or "-",
+        f"#{row.toe_number:03d}" if row.start_ms else "-",
+        started,
+        _word(row.digest) or "-",
+        "-",
+        ",".join(annotations),
+    )
+    return (" ".join(columns) + "\n").encode()
+
+
+def _word(text: str) -> str:
+    """Text without anything that would end a column or a line."""
+    return "".join(text.split())
+
+
+def _shown_path(path: str) -> str:
+    """The last 50 hops, the number of those before them in front (`12+LLE`)."""
+    if len(path) <= PATH_LETTERS_SHOWN:
+        return path or "-"
+    return f"{len(path) - PATH_LETTERS_SHOWN}+{path[-PATH_LETTERS_SHOWN:]}"
+
+
+def _iso(moment_ms: int) -> str:
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment_ms % 1000:03d}Z"
+
+
+def _digits(moment_ms: int) -> str:
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return f"{moment:%Y%m%d%H%M%S}{moment_ms % 1000:03d}"

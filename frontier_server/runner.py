@@ -1,0 +1,458 @@
+"""The shell around the core: reads the clock, calls it, commits, then lets answers go.
+
+One operation at a time runs on the event loop; its changes are written at once and
+shown, one flush in a thread makes them durable for everybody who is waiting, and
+only then do answers and events leave. One timer; waiters of `next` and of events.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from .clock import Clock
+from .core.errors import FrontierError
+from .core.frontier import Frontier
+from .core.lifecycle import CrawlState
+from .core.model import Candidate, CrawlView, EmptyReason, NextAnswer, Report, ReportResult, Verdict
+from .core.records import EventRow
+from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
+
+A = TypeVar("A")
+
+CANDIDATES_PER_SLICE = 100
+REPORTS_PER_SLICE = 50
+LONG_ROBOTS_BYTES = 16 * 1024
+MAX_SCHEDULES = 32  # requests taken in at once
+STALL_RETRY_S = 0.01
+WATCH_EVERY_S = 0.5
+EVENT_HEARTBEAT_S = 10.0
+MAX_TIMER_S = 60.0
+
+_log = structlog.get_logger()
+
+
+class Refused(Exception):
+    """Not now: too much is queued, or too little disk is left. Try again later."""
+
+    def __init__(self, reason: str, message: str, retry_ms: int) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry_ms = retry_ms
+
+
+class Closing(Exception):
+    """The server shuts down, or its store has failed."""
+
+    def __init__(self, reason: str = "SHUTTING_DOWN") -> None:
+        failed = reason == "STORE_FAILED"
+        super().__init__("the server's store has failed" if failed else "the server shuts down")
+        self.reason = reason
+
+
+class Runner:
+    """Runs a frontier over a store. Every public coroutine answers from durable state only."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        store: WritableStore,
+        clock: Clock,
+        data: Path,
+        disk_reserve_bytes: int,
+        sync: bool = True,
+    ) -> None:
+        self.frontier = frontier
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._store = store
+        self._clock = clock
+        self._data = data
+        self._disk_reserve_bytes = disk_reserve_bytes
+        self._sync = sync
+        self._gate = asyncio.Lock()
+        self._written = 0  # change lists
+        self._durable = 0  # of those
+        self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._flush_wanted = asyncio.Event()
+        self._next_waiters: set[asyncio.Future[None]] = set()
+        self._event_waiters: set[asyncio.Future[None]] = set()
+        self._log_wanted = asyncio.Event()
+        self._work_wanted = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._events_seen = 0
+        self._schedules = 0
+        self._disk_low = self._pressed = False
+        self._closing = False
+        self._tasks = [
+            asyncio.create_task(self._flusher()),
+            asyncio.create_task(self._worker()),
+            asyncio.create_task(self._watcher()),
+        ]
+        self._after_operation(True)
+
+    # Running operations.
+
+    async def run(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> A:
+        """Run an operation; its answer, once it is durable."""
+        answer, mark = await self.apply(operation)
+        await self.durable(mark)
+        return answer
+
+    async def apply(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> tuple[A, int]:
+        """Run an operation and write its changes; its answer, and the mark that must be durable first.
+
+        A refusal tells of what is stored as well: it, too, waits until that is durable.
+        """
+        try:
+            return await self._apply(operation)
+        except FrontierError:
+            await self.durable(self._written)
+            raise
+
+    async def _apply(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> tuple[A, int]:
+        async with self._gate:
+            if self._closing:
+                raise self._closed()
+            try:
+                answer, changes = operation(self.frontier, self._clock.now_ms())
+                if changes:
+                    await self._write(changes)
+            except FrontierError:
+                raise
+            except Exception as problem:
+                # Memory and store may disagree now: a restart rebuilds memory.
+                self._fail(f"{type(problem).__name__}: {problem}")
+                _log.exception("fatal")
+                raise self._closed() from problem
+            self._after_operation(bool(changes))
+            return answer, self._written
+
+    async def read(self, question: Callable[[Frontier, int], A]) -> A:
+        """Ask the frontier; the answer, once all that it could have read is durable."""
+
+        def operation(frontier: Frontier, now_ms: int) -> tuple[A, Changes]:
+            return question(frontier, now_ms), {}
+
+        return await self.run(operation)
+
+    async def durable(self, mark: int) -> None:
+        """Wait until everything up to a mark is durable."""
+        if self._durable >= mark:
+            return
+        if self.failed.done():
+            raise self._closed()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._durable_waiters.append((mark, waiter))
+        self._flush_wanted.set()
+        await waiter
+
+    async def _write(self, changes: Changes) -> None:
+        cancelled = False
+        while True:
+            try:
+                self._store.write(changes)
+            except WriteStalled as stall:
+                self._pressed = True
+                _log.warning("write_stalled", problem=str(stall))
+            else:
+                break
+            try:
+                await asyncio.sleep(STALL_RETRY_S)  # the gate is held: nothing else runs
+            except asyncio.CancelledError:
+                cancelled = True  # memory has changed: the write must come first
+        self._written += 1
+        task = asyncio.current_task()
+        if cancelled and task is not None:
+            task.cancel()  # again, at the next wait: first the operation must be finished
+
+    async def _flusher(self) -> None:
+        while True:
+            await self._flush_wanted.wait()
+            self._flush_wanted.clear()
+            mark = self._written  # a flush covers what was written before it began
+            if self._sync:
+                try:
+                    await asyncio.to_thread(self._store.flush)
+                except Exception as problem:  # whatever it is: nothing is known to be durable
+                    self._fail(str(problem) if isinstance(problem, StoreFailed) else repr(problem))
+                    return
+            self._durable = mark
+            waiting = []
+            for wanted, waiter in self._durable_waiters:
+                if wanted > mark:
+                    waiting.append((wanted, waiter))
+                elif not waiter.done():
+                    waiter.set_result(None)
+            self._durable_waiters = waiting
+            if waiting:
+                self._flush_wanted.set()
+
+    def _after_operation(self, changed: bool) -> None:
+        frontier = self.frontier
+        if changed:
+            self._log_wanted.set()
+            if frontier.has_work:
+                self._work_wanted.set()
+            events = frontier.events_count()
+            if events != self._events_seen:
+                self._events_seen = events
+                _wake(self._event_waiters)
+                _wake(self._next_waiters)
+            elif self._next_waiters and frontier.leasable():
+                _wake(self._next_waiters)
+        self._arm()
+
+    def _arm(self) -> None:
+        due_ms = self.frontier.next_due_ms()
+        if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_s = min(max(due_ms - self._clock.now_ms(), 0) / 1000, MAX_TIMER_S)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._fell_due)
+
+    def _fell_due(self) -> None:
+        self._timer = None
+        self._tasks.append(asyncio.create_task(self._tick()))
+
+    async def _tick(self) -> None:
+        try:
+            await self.apply(lambda frontier, now_ms: frontier.tick(now_ms))
+            if self._next_waiters and self.frontier.leasable():
+                _wake(self._next_waiters)
+        except Closing:
+            return
+        finally:
+            current = asyncio.current_task()
+            self._tasks = [task for task in self._tasks if task is not current]
+
+    async def _worker(self) -> None:
+        while True:
+            await self._work_wanted.wait()
+            self._work_wanted.clear()
+            try:
+                while self.frontier.has_work:
+                    await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
+                    await asyncio.sleep(0)  # others go in between
+            except Closing:
+                return
+
+    async def _watcher(self) -> None:
+        """Watch the disk and the pressure on the store; admission asks what was seen."""
+        while True:
+            try:
+                space = await asyncio.to_thread(os.statvfs, self._data)
+            except OSError as problem:
+                _log.warning("disk_unseen", problem=str(problem))  # it counts as it was seen last
+            else:
+                low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
+                if low != self._disk_low:
+                    _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
+                self._disk_low = low
+            self._pressed = self._store.pressed()
+            await asyncio.sleep(WATCH_EVERY_S)
+
+    def _fail(self, why: str) -> None:
+        self._closing = True
+        if not self.failed.done():
+            self.failed.set_result(why)
+        self._release_waiters()
+
+    def _closed(self) -> Closing:
+        return Closing("STORE_FAILED" if self.failed.done() else "SHUTTING_DOWN")
+
+    def _release_waiters(self) -> None:
+        for _, waiter in self._durable_waiters:
+            if not waiter.done():
+                waiter.set_exception(self._closed())
+        self._durable_waiters.clear()
+        _wake(self._next_waiters)
+        _wake(self._event_waiters)
+
+    @property
+    def serving(self) -> bool:
+        """Whether operations are run."""
+        return not self._closing
+
+    def begin_close(self) -> None:
+        """Take no more operations; waiters end. What was written is still flushed."""
+        self._closing = True
+        _wake(self._next_waiters)
+        _wake(self._event_waiters)
+
+    async def close(self) -> None:
+        """Flush, and end all tasks. The store is the caller's to close."""
+        self.begin_close()
+        if not self.failed.done():
+            with suppress(Closing):  # the last flush failed: `failed` tells
+                async with self._gate:
+                    await self.durable(self._written)
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._release_waiters()
+
+    # What takes more than one operation.
+
+    def admit(self) -> None:
+        """Raise Refused if a Schedule should come later. Decided before the core runs."""
+        if self._disk_low:
+            raise Refused(
+                "DISK_RESERVE", "the frontier's disk is nearly full; nothing more is taken in", 30_000
+            )
+        if self._pressed:
+            raise Refused("OVERLOADED", "the frontier's store is behind with its writes", 500)
+        if self._schedules >= MAX_SCHEDULES:
+            raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
+
+    async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
+        """Take in a batch in slices, letting others go in between."""
+        self.admit()
+        self._schedules += 1
+        try:
+            verdicts: list[Verdict] = []
+            mark = 0
+            for start in range(0, len(candidates), CANDIDATES_PER_SLICE):
+                part = candidates[start : start + CANDIDATES_PER_SLICE]
+
+                def operation(
+                    frontier: Frontier, now_ms: int, part: Sequence[Candidate] = part
+                ) -> tuple[list[Verdict], Changes]:
+                    return frontier.schedule(crawl, part, now_ms)
+
+                answer, mark = await self.apply(operation)
+                verdicts.extend(answer)
+                if start + CANDIDATES_PER_SLICE < len(candidates):
+                    await asyncio.sleep(0)
+            await self.durable(mark)
+            return verdicts
+        finally:
+            self._schedules -= 1
+
+    async def finished(self, reports: Sequence[Report], node: str, session: str) -> list[ReportResult]:
+        """Hand reports in, in slices."""
+        results: list[ReportResult] = []
+        mark = 0
+        for part in _report_slices(reports):
+
+            def operation(
+                frontier: Frontier, now_ms: int, part: Sequence[Report] = part
+            ) -> tuple[list[ReportResult], Changes]:
+                return frontier.finished(part, node, session, now_ms)
+
+            answer, mark = await self.apply(operation)
+            results.extend(answer)
+            if len(results) < len(reports):
+                await asyncio.sleep(0)
+        await self.durable(mark)
+        return results
+
+    async def next(self, node: str, session: str, most: int, crawl: str | None, wait_s: float) -> NextAnswer:
+        """Leases as soon as there are some, or why there are none once the wait is over.
+
+        The wait also ends when the reason changes (a crawl that pauses). If the caller
+        goes while the answer is on its way, the leases go back.
+        """
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_s
+        first: EmptyReason | None = None
+        while True:
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._next_waiters.add(waiter)
+            try:
+                answer, mark = await self.apply(
+                    lambda frontier, now_ms: frontier.next(node, session, most, crawl, now_ms)
+                )
+                if answer.grants:
+                    return await self._granted(answer, mark)
+                if answer.again:
+                    await asyncio.sleep(0)
+                    continue
+                first = first or answer.empty_reason
+                left_s = end_s - loop.time()
+                if (
+                    left_s <= 0
+                    or answer.empty_reason is not first
+                    or answer.empty_reason is EmptyReason.FINISHED
+                ):
+                    await self.durable(mark)
+                    return answer
+                await asyncio.wait((waiter,), timeout=left_s)
+            finally:
+                self._next_waiters.discard(waiter)
+
+    async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
+        try:
+            await self.durable(mark)
+        except asyncio.CancelledError:
+            await self.take_back(answer)
+            raise
+        return answer
+
+    async def take_back(self, answer: NextAnswer) -> None:
+        """Release the leases of an answer that nobody is there to receive."""
+        tokens = [grant.token for grant in answer.grants]
+        await self.apply(lambda frontier, now_ms: frontier.take_back(tokens, now_ms))
+
+    async def events(self, crawl: str, sequence: int) -> AsyncIterator[tuple[int, EventRow] | None]:
+        """Events behind a sequence number as they become durable; None while nothing happens.
+
+        Ends after the event of FINISHED. Raises Closing when the server shuts down.
+        """
+        while True:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._event_waiters.add(waiter)
+            try:
+
+                def question(
+                    frontier: Frontier, now_ms: int, sequence: int = sequence
+                ) -> tuple[list[tuple[int, EventRow]], CrawlView]:
+                    return frontier.events_after(crawl, sequence), frontier.crawl(crawl)
+
+                rows, view = await self.read(question)
+                for number, row in rows:
+                    yield number, row
+                    sequence = number
+                if view.state is CrawlState.FINISHED and sequence >= view.last_event:
+                    return
+                if rows:
+                    continue
+                done, _ = await asyncio.wait((waiter,), timeout=EVENT_HEARTBEAT_S)
+                if not done:
+                    yield None
+            finally:
+                self._event_waiters.discard(waiter)
+
+    async def until_log_wanted(self, timeout_s: float) -> None:
+        """Wait until there may be something for the crawl logs, or a time has passed."""
+        try:
+            async with asyncio.timeout(timeout_s):  # wait_for may swallow a cancellation (Python 3.11)
+                await self._log_wanted.wait()
+        except TimeoutError:
+            return
+        self._log_wanted.clear()
+
+
+def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
+    """Reports in parts; one with a long robots.txt, which takes time to cut, is the last of its part."""
+    start = 0
+    for end, report in enumerate(reports, 1):
+        long = len(report.robots_body) > LONG_ROBOTS_BYTES
+        if long or end - start == REPORTS_PER_SLICE or end == len(reports):
+            yield reports[start:end]
+            start = end
+
+
+def _wake(waiters: set[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)
+    waiters.clear()

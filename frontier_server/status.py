@@ -1,0 +1,72 @@
+"""What the core refuses → gRPC status: a table, a canonical code and one ErrorInfo each."""
+
+import grpc
+from google.protobuf.any_pb2 import Any
+from google.protobuf.duration_pb2 import Duration
+from google.rpc import error_details_pb2, status_pb2
+
+from .core import errors
+
+DOMAIN = "toehold"
+
+CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidSpec: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.BatchEmpty: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.BatchTooLarge: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.UnknownCrawl: grpc.StatusCode.NOT_FOUND,
+    errors.CrawlExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.CrawlFinished: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.IllegalState: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CrawlActive: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.NoSeeds: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CursorTooOld: grpc.StatusCode.OUT_OF_RANGE,
+}
+
+Trailer = tuple[tuple[str, bytes], ...]
+# Headers and trailers of an answer have about 8 KiB of room; what is beyond is cut.
+MAX_MESSAGE_BYTES = 600
+MAX_METADATA_BYTES = 3000
+MAX_VALUE_BYTES = 160
+
+
+def of_error(error: errors.FrontierError) -> tuple[grpc.StatusCode, str, Trailer]:
+    """Code, message and details of what the core refused."""
+    return status(CODES[type(error)], error.reason, str(error), dict(error.metadata))
+
+
+def status(
+    code: grpc.StatusCode,
+    reason: str,
+    message: str,
+    metadata: dict[str, str] | None = None,
+    retry_ms: int = 0,
+) -> tuple[grpc.StatusCode, str, Trailer]:
+    """Code, message and details of any refusal."""
+    message = _cut(message, MAX_MESSAGE_BYTES)
+    shown: dict[str, str] = {}
+    room = MAX_METADATA_BYTES
+    for key, value in (metadata or {}).items():
+        told = _cut(value, MAX_VALUE_BYTES)
+        room -= len(key.encode()) + len(told.encode())
+        if room < 0:
+            break
+        shown[key] = told
+    info = Any()
+    info.Pack(error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=shown))
+    details = [info]
+    if retry_ms:
+        retry = Any()
+        delay = Duration()
+        delay.FromMilliseconds(retry_ms)
+        retry.Pack(error_details_pb2.RetryInfo(retry_delay=delay))
+        details.append(retry)
+    rich = status_pb2.Status(code=code.value[0], message=message, details=details)
+    return code, message, (("grpc-status-details-bin", rich.SerializeToString()),)
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    data = text.encode()
+    return text if len(data) <= most_bytes else data[: most_bytes - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,1 @@
+"""Ordered bytes: in RocksDB, and in memory for tests."""

@@ -1,0 +1,1 @@
+"""The contract: packages of generated code beside the .proto files that they come from."""

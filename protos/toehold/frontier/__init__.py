@@ -1,0 +1,1 @@
+"""The frontier's contract, by version."""

@@ -1,0 +1,153 @@
+"""A frontier, nodes and a crawl, each started by hand as the README says, on one practice web."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any
+
+from acceptance.judging import FEW, SPEC, complaints, node_options, seeds_of
+from acceptance.outcomes import (
+    LogLine,
+    check_failures,
+    closed_files,
+    crawl_log,
+    pages,
+    unstored_pages,
+)
+from acceptance.programs import Program, Programs, json_of, toehold, until
+
+from practice_web.practice import PracticeWeb
+from practice_web.truth import request_counts
+
+CRAWL = "practice"
+
+LEASE_S = 3.0
+"""The lease period here: short, so that what a dead node held comes back soon."""
+
+WHOLE_S = 60.0
+"""How long a crawl of a few hosts may take, with whatever happens to it, on a busy machine."""
+
+
+class Parts:
+    """The parts of one crawl. The frontier keeps its address, however often it is started."""
+
+    frontier: Program
+
+    def __init__(
+        self, web: PracticeWeb, programs: Programs, folder: Path, *, lease_s: float = LEASE_S
+    ) -> None:
+        self.web = web
+        self._programs = programs
+        self._folder = folder
+        self.data = folder / "data"
+        """The frontier's data directory."""
+        self._lease_s = lease_s
+        self._nodes: set[str] = set()
+        self._keys: tuple[str, ...] = ()
+        self._followed: Program | None = None
+        self.address = "127.0.0.1:0"
+        self.start_frontier()
+
+    def start_frontier(self) -> None:
+        """Starts the frontier, for the first time or again."""
+        started = self._programs.frontier(
+            self.data,
+            *("--lease-seconds", str(self._lease_s), "--heartbeat-seconds", str(self._lease_s / 10)),
+            listen=self.address,
+        )
+        self.frontier, self.address = started.program, started.address
+
+    def launch(self, keys: Iterable[str] = FEW) -> None:
+        """Launches the crawl of the hosts of these keys, and follows its events from the first."""
+        self._keys = tuple(keys)
+        seeds = json.dumps(seeds_of(self.web, self._keys))
+        spec = self._folder / "spec.toml"
+        spec.write_text(f'name = "{CRAWL}"\nseeds = {seeds}\n{SPEC.read_text()}')
+        launched = toehold("launch", str(spec), "--frontier", self.address)
+        assert launched.returncode == 0, launched.stderr
+        follow = self._programs.toehold("events", "--follow", "--json", "--frontier", self.address)
+        until(lambda: follow.said, "the crawl's first event")
+        self._followed = follow
+
+    def node(self, name: str, *options: str, frontier: str = "") -> Program:
+        """A node that runs; a node of that name may have run before. `frontier` is another way there."""
+        self._nodes.add(name)
+        address = frontier or self.address
+        return self._programs.node(name, address, self.warcs(name), *node_options(self.web), *options)
+
+    def warcs(self, name: str) -> Path:
+        """Where a node writes."""
+        return self._folder / "warcs" / name
+
+    def until_asked(self, count: int) -> None:
+        """Waits until the web has had so many requests."""
+        until(lambda: len(self.web.log()) >= count, f"{count} requests", WHOLE_S)
+
+    def until_finished(self) -> None:
+        """Waits until the crawl has come to its end, as its events tell."""
+        assert self._followed is not None
+        assert self._followed.wait(WHOLE_S) == 0, self._followed.complaints
+        until(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
+
+    def status(self) -> Any:
+        """The crawl's figures."""
+        return json_of("status", "--frontier", self.address)
+
+    @property
+    def pages(self) -> list[LogLine]:
+        """The pages in crawl.log."""
+        return pages(crawl_log(self.data / "crawls" / CRAWL / "crawl.log"))
+
+    def pages_of(self, node: str) -> list[LogLine]:
+        """The pages in crawl.log that this node fetched."""
+        return [line for line in self.pages if line.node == node]
+
+    def repeated(self) -> list[str]:
+        """Pages that were asked for more than once."""
+        return [url for url, count in request_counts(self.web.log()).items() if count > 1]
+
+    def complaints(self, again: Collection[str] = (), unruly: Collection[str] = ()) -> list[str]:
+        """What there is to say about the finished crawl, by the access log, crawl.log, its figures, its
+        events and its WARC files. `again`, `unruly`: see judging.complaints.
+        """
+        return [
+            *complaints(self.web, self._keys, again, unruly),
+            *self._wrong_dispositions(),
+            *self._wrong_events(),
+            *self.wrong_warcs(),
+        ]
+
+    def wrong_warcs(self) -> list[str]:
+        """Pages of crawl.log whose node has not stored them, and closed files with faults."""
+        found = [file for name in self._nodes for file in closed_files(self.warcs(name))]
+        return [
+            *(failure for file in found for failure in check_failures(file)),
+            *(
+                problem
+                for name in self._nodes
+                for problem in unstored_pages(self.web.web, self.pages_of(name), self.warcs(name))
+            ),
+        ]
+
+    def _wrong_dispositions(self) -> list[str]:
+        counts = Counter(line.url for line in self.pages)
+        statistics = self.status()["statistics"]
+        said = {word: statistics[f"{word}_count"] for word in ("succeeded", "failed", "disregarded")}
+        told = Counter(line.disposition for line in self.pages)
+        return [
+            *(f"{count} final dispositions of {url}" for url, count in counts.items() if count > 1),
+            *(
+                f"{number} {word}, in crawl.log {told[word]}"
+                for word, number in said.items()
+                if number != told[word]
+            ),
+            *(f"{statistics[name]} {name}" for name in ("queued_count", "leased_count") if statistics[name]),
+        ]
+
+    def _wrong_events(self) -> list[str]:
+        assert self._followed is not None
+        numbers = [json.loads(line)["sequence"] for line in self._followed.said.splitlines()]
+        return [] if numbers == [*range(1, len(numbers) + 1)] else [f"events {numbers}"]

@@ -1,0 +1,54 @@
+"""A terminal with somebody at it: a pty whose foreground process group gets what is typed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import threading
+from types import TracebackType
+from typing import Self
+
+from acceptance.programs import Program, Programs, script
+
+CTRL_C = b"\x03"
+
+
+class Terminal:
+    """A pty within a `with` block. What is written to it is read all the time, as a terminal does."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._shown = b""
+        self._master, self._slave = pty.openpty()
+        self._reader = threading.Thread(target=self._read)
+
+    def __enter__(self) -> Self:
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._programs.clear_away()  # what still runs keeps the terminal open
+        os.close(self._slave)
+        self._reader.join()
+        os.close(self._master)
+
+    @property
+    def shown(self) -> str:
+        """All that was written to it so far."""
+        return self._shown.decode(errors="replace")
+
+    def toehold(self, *arguments: str) -> Program:
+        """The command line tool, started here: this is its controlling terminal."""
+        return self._programs.start("at-terminal", script("toehold"), *arguments, terminal=self._slave)
+
+    def type(self, keys: bytes) -> None:
+        """What somebody types."""
+        os.write(self._master, keys)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # EIO: nobody has it open any more
+            while part := os.read(self._master, 65536):
+                self._shown += part

@@ -1,0 +1,297 @@
+"""`toehold crawl` interrupted, killed, refused, and steered from another shell. Its directory is all that one
+run leaves to the next.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acceptance.judging import FEW, complaints, crawl_arguments, in_flight, seeds_of
+from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
+from acceptance.programs import Programs, children, json_of, program_of, toehold, until
+from acceptance.terminal import CTRL_C, Terminal
+
+from practice_web import truth
+from practice_web.practice import PracticeWeb
+
+SOON_S = 15.0
+"""How long a pause, a stop or an end may take here, where no fetch is long, on a busy machine."""
+
+INTERRUPTED, REFUSED, BAD_INPUT, FAILED = 130, 5, 2, 1
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def terminal(programs: Programs) -> Iterator[Terminal]:
+    with Terminal(programs) as opened:
+        yield opened
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "crawl"
+
+
+# --- signals ------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_pauses_and_the_same_command_goes_on_without_a_page_twice(
+    web: PracticeWeb, terminal: Terminal, directory: Path
+) -> None:
+    command = crawl_arguments(web, directory)
+    crawl = terminal.toehold(*command)
+    until(lambda: len(web.log()) >= 100, "pages requested")
+    terminal.type(CTRL_C)
+    assert crawl.wait(SOON_S) == INTERRUPTED
+    asked = len(web.log())
+    assert json.loads((directory / "report.json").read_text())["state"] == "PAUSED"
+    assert "To go on:" in _plain(terminal.shown)
+    assert _squeezed(shlex.join(command)) in _squeezed(_plain(terminal.shown))
+
+    crawl = terminal.toehold(*command)
+    assert crawl.wait() == 0
+    assert len(web.log()) > asked
+    assert complaints(web) == []
+    _check_warcs(directory)
+
+
+def test_ctrl_c_waits_for_the_page_under_way_no_longer_than_the_fetch_deadline(
+    web: PracticeWeb, terminal: Terminal, directory: Path
+) -> None:
+    deadline_s = 4.0
+    command = crawl_arguments(web, directory, *_slow(deadline_s), keys=["mu"])
+    crawl = terminal.toehold(*command)
+    _await_slow_page(web, directory)
+    terminal.type(CTRL_C)
+    assert crawl.wait(deadline_s + SOON_S) == INTERRUPTED
+    slow = web.web.url("mu", "/traps/drip.html")
+    assert [line.status for line in _pages(directory) if line.url == slow] == [200]
+    assert terminal.toehold(*command).wait() == 0
+    assert complaints(web, ["mu"]) == []
+
+
+def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_again(
+    web: PracticeWeb, terminal: Terminal, directory: Path
+) -> None:
+    deadline_s = 10.0
+    command = crawl_arguments(web, directory, *_slow(deadline_s), keys=["mu"])
+    crawl = terminal.toehold(*command)
+    _await_slow_page(web, directory)
+    terminal.type(CTRL_C)
+    until(lambda: "Ctrl-C again stops at once" in _plain(terminal.shown), "the answer to Ctrl-C")
+    terminal.type(CTRL_C)
+    assert crawl.wait(SOON_S) == INTERRUPTED
+    assert "To go on:" in _plain(terminal.shown)
+    slow = web.web.url("mu", "/traps/drip.html")
+    broken_off = [entry for entry in web.log() if entry.url == slow]
+    assert [entry.aborted for entry in broken_off] == [True]
+    assert broken_off[0].duration_s < deadline_s - 1
+    assert slow not in {line.url for line in _pages(directory)}
+
+    assert terminal.toehold(*command).wait() == 0
+    assert [line.status for line in _pages(directory) if line.url == slow] == [200]
+    assert complaints(web, ["mu"], again=[slow]) == []
+
+
+def test_sigterm_pauses_and_the_command_that_it_names_goes_on(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    crawl = programs.toehold(*crawl_arguments(web, directory))
+    until(lambda: len(web.log()) >= 100, "pages requested")
+    crawl.signal(signal.SIGTERM)
+    assert crawl.wait(SOON_S) == INTERRUPTED
+    named = re.search(r"To go on: (.*)", crawl.said)
+    assert named is not None, crawl.said
+    again = programs.start("again", *shlex.split(named[1]))
+    assert again.wait() == 0, again.complaints
+    assert complaints(web) == []
+    _check_warcs(directory)
+
+
+def test_kill_9_leaves_no_child_behind_and_the_same_command_goes_on_later_or_at_once(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    command = crawl_arguments(web, directory)
+    crawl = programs.toehold(*command)
+    until(lambda: len(web.log()) >= 80, "pages requested")
+    left = children(crawl.pid)
+    found = re.findall("frontier_server|crawler_node", " ".join(map(program_of, left)))
+    assert sorted(found) == ["crawler_node", "frontier_server"]
+    later = crawl.kill()
+    until(lambda: not any(map(program_of, left)), "the children to end", SOON_S)
+
+    crawl = programs.toehold(*command)
+    until(lambda: len(web.log()) >= 160, "more pages requested")
+    at_once = crawl.kill()
+    crawl = programs.toehold(*command)
+    assert crawl.wait() == 0, crawl.complaints
+    assert complaints(web, again=in_flight(web.log(), later, at_once)) == []
+    _check_warcs(directory)
+
+
+# --- directories --------------------------------------------------------------------------------
+
+
+def test_a_finished_crawl_is_refused_and_fresh_moves_it_aside(web: PracticeWeb, directory: Path) -> None:
+    command = crawl_arguments(web, directory, "--max-hops", "0")
+    assert toehold(*command).returncode == 0
+    report = (directory / "report.json").read_bytes()
+
+    refused = toehold(*command)
+    assert refused.returncode == REFUSED
+    assert "has finished" in refused.stderr
+    assert "--fresh" in refused.stderr
+    assert (directory / "report.json").read_bytes() == report
+
+    anew = toehold(*command, "--fresh")
+    assert anew.returncode == 0, anew.stderr
+    aside = directory.with_name("crawl.1")
+    assert (aside / "report.json").read_bytes() == report
+    assert (directory / "report.json").read_bytes() != report
+    first_pages = truth.request_counts(web.log())
+    assert {first_pages[seed] for seed in seeds_of(web)} == {2}
+
+
+def test_another_spec_is_refused_with_what_differs(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    crawl = programs.toehold(*crawl_arguments(web, directory))
+    until(lambda: len(web.log()) >= 20, "pages requested")
+    crawl.signal(signal.SIGTERM)
+    assert crawl.wait(SOON_S) == INTERRUPTED
+    asked = len(web.log())
+
+    refused = toehold(*crawl_arguments(web, directory, "--max-hops", "3", keys=FEW[:2]))
+    assert refused.returncode == REFUSED
+    assert "scope.max_link_hops: was 8, is 3" in refused.stderr
+    for seed in seeds_of(web, FEW[2:]):
+        assert f"seed {seed}: is no longer there" in refused.stderr
+    assert "--fresh" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert len(web.log()) == asked
+
+
+def test_a_second_crawl_in_the_same_directory_is_refused(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    command = crawl_arguments(web, directory)
+    crawl = programs.toehold(*command)
+    until(lambda: len(web.log()) >= 20, "pages requested")
+    for more in ((), ("--fresh",)):
+        refused = toehold(*command, *more)
+        assert refused.returncode == REFUSED
+        assert "Another `toehold crawl` is at work" in refused.stderr
+    assert crawl.wait() == 0, crawl.complaints
+    assert complaints(web) == []
+
+
+def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -> None:
+    refused = toehold("crawl", "--dir", str(directory), "www.example.com")
+    assert refused.returncode == BAD_INPUT
+    assert "--contact" in refused.stderr
+    assert not directory.exists()
+
+
+# --- from another shell -------------------------------------------------------------------------
+
+
+def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    crawl = programs.toehold(*crawl_arguments(web, directory))
+    until(lambda: len(web.log()) >= 50, "pages requested")
+    there = ("--dir", str(directory))
+
+    status = json_of("status", *there)
+    assert status["status"]["state"] == "RUNNING"
+    assert status["statistics"]["succeeded_count"] > 0
+    shown = toehold("status", *there)
+    assert shown.returncode == 0
+    assert "RUNNING" in shown.stdout
+
+    assert json_of("pause", "--wait", "30", *there)["status"]["state"] == "PAUSED"
+    asked = len(web.log())
+    listed = [json.loads(line) for line in toehold("queues", *there, "--json").stdout.splitlines()]
+    hosts = {web.web.origins[key].name for key in FEW}
+    assert {queue["host"] for queue in listed} == hosts
+    assert {queue["leased_count"] for queue in listed} == {0}
+    shown = toehold("queues", *there)
+    assert shown.returncode == 0, shown.stderr
+    assert [queue for queue in listed if queue["queue_key"] not in shown.stdout] == []
+    assert crawl.runs
+    assert len(web.log()) == asked  # nothing was fetched while it was paused
+
+    assert json_of("resume", "--wait", "30", *there)["status"]["state"] == "RUNNING"
+    until(lambda: len(web.log()) > asked, "the crawl to go on")
+    assert json_of("stop", "--wait", "30", *there)["status"] | {"reach_time": ""} == {
+        "state": "FINISHED",
+        "exit_status": "ABORTED",
+        "reach_time": "",
+    }
+    assert crawl.wait(SOON_S) == FAILED
+    assert "FINISHED (ABORTED)" in crawl.said
+    assert toehold("status", *there).returncode == 3  # no frontier runs there any more
+
+
+def test_another_shell_follows_the_events_of_a_crawl_to_its_end(
+    web: PracticeWeb, programs: Programs, directory: Path
+) -> None:
+    crawl = programs.toehold(*crawl_arguments(web, directory, "--max-hops", "1"))
+    until((directory / "frontier.json").exists, "the frontier")
+    there = ("--dir", str(directory))
+    until(lambda: toehold("status", *there).returncode == 0, "the crawl")
+    followed = toehold("events", "--follow", "--json", *there)
+    assert crawl.wait() == 0, crawl.complaints
+    assert followed.returncode == 0, followed.stderr
+    events = [json.loads(line) for line in followed.stdout.splitlines()]
+    assert [event["sequence"] for event in events] == [*range(1, len(events) + 1)]
+    states = [event["status_changed"]["state"] for event in events if "status_changed" in event]
+    assert states[:3] == ["NASCENT", "PREPARING", "RUNNING"]
+    assert states[-1] == "FINISHED"
+
+
+# --- helpers ------------------------------------------------------------------------------------
+
+
+def _slow(deadline_s: float) -> list[str]:
+    """Options for a host with a page that takes as long as it may."""
+    return ["--fetch-timeout", str(deadline_s), "--max-attempts", "1"]
+
+
+def _await_slow_page(web: PracticeWeb, directory: Path) -> None:
+    """Waits until the page is under way whose bytes come one by one: the first of its host's list."""
+    listing = web.web.url("mu", "/traps/")
+    until(lambda: listing in {line.url for line in _pages(directory)}, "the list of the host's pages")
+    until(lambda: _leased(directory), "the next page")
+
+
+def _leased(directory: Path) -> bool:
+    done = toehold("status", "--dir", str(directory), "--json")
+    return done.returncode == 0 and json.loads(done.stdout)["statistics"]["leased_count"] > 0
+
+
+def _pages(directory: Path) -> list[LogLine]:
+    return pages(crawl_log(directory / "frontier" / "crawls" / "crawl" / "crawl.log"))
+
+
+def _check_warcs(directory: Path) -> None:
+    files = closed_files(directory / "warcs")
+    assert files
+    assert [failure for file in files for failure in check_failures(file)] == []
+
+
+def _plain(shown: str) -> str:
+    """What a terminal was sent, without what moves its cursor and paints."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def _squeezed(text: str) -> str:
+    """Without blanks and line ends: a terminal breaks long lines."""
+    return "".join(text.split())

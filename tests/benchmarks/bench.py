@@ -1,0 +1,123 @@
+"""`make bench`: what an item costs on this machine, beside a calibration loop that tells how fast it is.
+
+Exit codes: 0 done; 1 a new URI costs the server more CPU than it may; 2 bad arguments; 3 a part failed.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+import grpc
+from benchmarks import parts
+from benchmarks.calibration import REFERENCE_MS
+from benchmarks.measuring import SERVER, Figure
+
+NEW_URI_US = 40.0
+"""Most CPU that a new URI may cost the server where the loop takes `REFERENCE_MS`."""
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+SYNCS = 200
+OVER_LIMIT, PART_FAILED = 1, 3
+
+
+def main() -> int:
+    """The command line; the exit code."""
+    parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts.PARTS)}; default: all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=BUILD,
+        metavar="DIR",
+        help="where stores are made, on the disk to measure (default: build/)",
+    )
+    given = parser.parse_args()
+    for part in given.parts:
+        if part not in parts.PARTS:
+            parser.error(f"there is no part {part!r}; there are {', '.join(parts.PARTS)}")
+    given.dir.mkdir(parents=True, exist_ok=True)
+    machine = {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": len(os.sched_getaffinity(0)),
+        "sync_ms": _sync_ms(given.dir),
+    }
+    print(
+        f"Python {machine['python']}, {machine['system']}, {machine['cores']} cores; "
+        f"the disk makes 20 kB durable in {machine['sync_ms']:.2f} ms. CPU in µs an item; "
+        f"at {REFERENCE_MS:.0f} ms: where the loop takes that long.\n\n{_HEADER}"
+    )
+    figures: list[Figure] = []
+    for part in given.parts or parts.PARTS:
+        try:
+            for figure in parts.run(part, given.dir):
+                figures.append(figure)
+                print(_row(figure), flush=True)
+        except (RuntimeError, grpc.RpcError) as problem:
+            print(f"bench.py: {part}: {problem}", file=sys.stderr)
+            return PART_FAILED
+    if given.json:
+        content = {
+            "machine": machine,
+            "figures": [
+                dataclasses.asdict(figure) | {"server_us_scaled": figure.scaled_us(SERVER)}
+                for figure in figures
+            ],
+            "new_uri_limit_us": NEW_URI_US,
+        }
+        given.json.write_text(json.dumps(content, indent=2) + "\n")
+    new = [figure.scaled_us(SERVER) for figure in figures if figure.name in (parts.NEW, parts.NEW_SHUFFLED)]
+    if not new:
+        return 0
+    met = max(new) <= NEW_URI_US
+    costs = " or ".join(f"{us:.1f}" for us in new)
+    print(
+        f"\nA new URI costs the server {costs} µs of CPU where the loop takes {REFERENCE_MS:.0f} ms; "
+        f"at most {NEW_URI_US:.0f} µs: {'met' if met else 'NOT MET'}."
+    )
+    return 0 if met else OVER_LIMIT
+
+
+_HEADER = (
+    f"{'':56}{'items':>8}{'items/s':>9}{'server':>9}{'at 70 ms':>9}{'client':>9}  "
+    f"{'loop ms':>7}  others; ms to answer"
+)
+
+
+def _row(figure: Figure) -> str:
+    others = [f"{name} {us:.0f}" for name, us in figure.cpu_us.items() if name not in (SERVER, "client")]
+    waits = [f"{name} {ms:.2f}" for name, ms in figure.wait_ms.items()]
+    return (
+        f"{figure.name:56}{figure.items:>8}{figure.per_s:>9.0f}{figure.cpu_us[SERVER]:>9.1f}"
+        f"{figure.scaled_us(SERVER):>9.1f}{figure.cpu_us['client']:>9.1f}  {figure.loop_ms:>7.1f}  "
+        + ", ".join(others + waits)
+    )
+
+
+def _sync_ms(where: Path) -> float:
+    """Median time to append 20 kB to a file and make them durable: whether there is a real disk below."""
+    path = where / f"bench-sync-{os.getpid()}"
+    took_s: list[float] = []
+    try:
+        with path.open("ab", buffering=0) as file:
+            for _ in range(SYNCS):
+                start_s = time.perf_counter()
+                file.write(b"x" * 20_000)
+                os.fdatasync(file.fileno())
+                took_s.append(time.perf_counter() - start_s)
+    finally:
+        path.unlink(missing_ok=True)
+    return sorted(took_s)[SYNCS // 2] * 1e3
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,131 @@
+"""A frontier server of its own for each part, and what CPU processes have used."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+READY = "toehold-frontier serving on "
+STOP_S = 20.0
+SAMPLE_S = 0.2
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has used so far: all its threads, ended ones too, user and system."""
+    # The kernel's clock of another process's CPU (clock_getcpuclockid(3)): nanoseconds, where
+    # /proc/PID/stat counts hundredths of a second.
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+class FrontierServer:
+    """`python -m frontier_server` on a folder, within a `with` block. The same folder brings it back."""
+
+    address: str
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._child: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        with (self._data.parent / f"{self._data.name}.err").open("a") as errors:
+            self._child = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "frontier_server", "--data", str(self._data)),
+                    # Its stdin ends with this process, however that ends.
+                    *("--listen", "127.0.0.1:0", "--until-stdin-ends"),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+            assert self._child.stdout is not None
+            line = self._child.stdout.readline()
+            if not line.startswith(READY):
+                self._child.wait()
+                raise RuntimeError(
+                    f"the frontier server did not start (exit code {self._child.returncode}): "
+                    + Path(errors.name).read_text()[-2000:]
+                )
+        self.address = line.removeprefix(READY).strip()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._child is not None
+        self._child.send_signal(signal.SIGTERM)
+        try:
+            self._child.communicate(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.communicate()
+            raise RuntimeError(f"the frontier server did not stop within {STOP_S} s") from error
+
+    def cpu_s(self) -> float:
+        """CPU time that it has used so far."""
+        assert self._child is not None
+        return cpu_s(self._child.pid)
+
+
+class Descendants:
+    """CPU time of this process's descendants by what they are, within a `with` block.
+
+    Sampled, as they end before they can be asked: what a process uses in its last `SAMPLE_S` is missed.
+    """
+
+    def __init__(self, name_of: Callable[[str], str | None]) -> None:
+        """`name_of` makes a name of a command line; processes that it has none for are left out."""
+        self._name_of = name_of
+        self._used: dict[int, tuple[str, float]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="cpu", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def cpu_s(self) -> dict[str, float]:
+        """CPU time so far, by name."""
+        used: dict[str, float] = {}
+        for name, seconds in self._used.values():
+            used[name] = used.get(name, 0.0) + seconds
+        return used
+
+    def _sample(self) -> None:
+        while not self._ended.wait(SAMPLE_S):
+            for pid in _descendants(os.getpid()):
+                try:
+                    known = self._used.get(pid)
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+                    name = known[0] if known else self._name_of(command)
+                    if name is not None:
+                        self._used[pid] = name, cpu_s(pid)
+                except OSError:  # it has ended meanwhile
+                    continue
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [pid]
+    for known in found:
+        found.extend(children.get(known, ()))
+    return found[1:]

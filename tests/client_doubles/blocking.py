@@ -1,0 +1,113 @@
+"""AsyncFrontierClient behind the methods of FrontierClient, so that one test promises the same of both."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any, Protocol, Self
+
+from toehold_client import AsyncFrontierClient
+from toehold_client.events import AsyncEventStream
+
+
+class Connect(Protocol):
+    """Makes a client, sync or async; it is closed after the test."""
+
+    def __call__(self, address: str, **settings: float) -> Any: ...
+
+
+class BlockingEvents:
+    """An AsyncEventStream, read from another thread."""
+
+    def __init__(self, stream: AsyncEventStream, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._stream = stream
+        self._run = run
+
+    @property
+    def cursor(self) -> str:
+        return self._stream.cursor
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Any:
+        done = object()
+        message = self._run(_next_or(self._stream, done))
+        if message is done:
+            raise StopIteration
+        return message
+
+    def close(self) -> None:
+        self._run(self._stream.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class BlockingAsyncClient:
+    """An AsyncFrontierClient on a loop in a thread of its own."""
+
+    def __init__(self, address: str, **settings: float) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="async-client")
+        self._thread.start()
+        try:
+            self._client: AsyncFrontierClient = self._run(_made(address, settings))
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            return self._result(method, arguments, named)
+
+        return call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._end_loop()
+
+    def close(self) -> None:
+        self._run(self._client.close())
+
+    def _result(self, method: Callable[..., Any], arguments: Any, named: Any) -> Any:
+        async def started() -> Any:
+            result = method(*arguments, **named)
+            return await result if asyncio.iscoroutine(result) else result
+
+        result = self._run(started())
+        if isinstance(result, AsyncEventStream):
+            return BlockingEvents(result, self._run)
+        return self._read(result) if isinstance(result, AsyncIterator) else result
+
+    def _read(self, items: AsyncIterator[Any]) -> Iterator[Any]:
+        done = object()
+        while (item := self._run(_next_or(items, done))) is not done:
+            yield item
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(15)
+        self._loop.close()
+
+
+async def _made(address: str, settings: dict[str, float]) -> AsyncFrontierClient:
+    return AsyncFrontierClient(address, **settings)
+
+
+async def _next_or(items: AsyncIterator[Any], done: object) -> Any:
+    async for item in items:
+        return item
+    return done

@@ -1,0 +1,134 @@
+"""Runs the core as the server's shell does: one operation, its changes written, then its answer.
+
+Time is a variable. A lost write is what a crash before the commit leaves: the store as it was, and memory
+built anew from it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
+
+from frontier_server.core import opening
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
+from frontier_server.core.records import EventRow, OutcomeRow
+from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.store import Changes, WritableStore
+from frontier_server.stores.memory import MemoryStore
+
+A = TypeVar("A")
+
+START_MS = 1_700_000_000_000
+PERIOD_MS = 60_000
+SECRET = b"0123456789abcdef"
+VERSION = "0"
+
+Operation = Callable[[Frontier, int], tuple[A, Changes]]
+
+
+class Shell:
+    """A frontier over a store, at a time of the test's choosing."""
+
+    def __init__(
+        self, store: WritableStore | None = None, period_ms: int = PERIOD_MS, now_ms: int = START_MS
+    ) -> None:
+        self.store = MemoryStore() if store is None else store
+        self.period_ms = period_ms
+        self.now_ms = now_ms
+        if opening.read_server_row(self.store) is None:
+            self.store.write(opening.new_store(SECRET, now_ms))
+        self.frontier = self.build()
+
+    def build(self) -> Frontier:
+        """A frontier from what is stored."""
+        return Frontier(self.store, PlainCodec(), settings_of, VERSION, self.period_ms, self.now_ms)
+
+    def do(self, operation: Operation[A]) -> A:
+        """Run an operation, write its changes, and return its answer."""
+        answer, changes = operation(self.frontier, self.now_ms)
+        self.store.write(changes)
+        return answer
+
+    def lose(self, operation: Operation[A]) -> A:
+        """Run an operation and crash before its changes are written; the answer that nobody got."""
+        answer, _ = operation(self.frontier, self.now_ms)
+        self.restart()
+        return answer
+
+    def restart(self) -> None:
+        """Build memory anew from the store."""
+        self.frontier = self.build()
+
+    # What many tests need, in a few words.
+
+    def create(self, name: str, settings: CrawlSettings) -> None:
+        """Create a crawl."""
+        self.do(lambda frontier, now: frontier.create_crawl(name, settings, spec_of(settings), now))
+
+    def launch(self, name: str, *seeds: str) -> None:
+        """Add seeds, launch, and let the seeds be announced."""
+        self.do(lambda frontier, now: frontier.add_seeds(name, seeds, now))
+        self.do(lambda frontier, now: frontier.launch(name, now))
+        self.work()
+
+    def work(self, most_slices: int = 10_000) -> int:
+        """Run jobs until none is left; how many slices that took."""
+        for slices in range(most_slices):
+            if not self.frontier.has_work:
+                return slices
+            self.do(lambda frontier, now: frontier.work(now))
+        raise AssertionError(f"work is left after {most_slices} slices")
+
+    def tick(self) -> None:
+        """Let happen what has fallen due."""
+        self.do(lambda frontier, now: frontier.tick(now))
+
+    def schedule(self, crawl: str, *offered: Candidate | str) -> list[Verdict]:
+        """Offer candidates."""
+        candidates = [candidate(offer) if isinstance(offer, str) else offer for offer in offered]
+        return self.do(lambda frontier, now: frontier.schedule(crawl, candidates, now))
+
+    def next(
+        self, crawl: str | None = None, most: int = 100, node: str = "node", session: str = "1"
+    ) -> NextAnswer:
+        """Ask for leases."""
+        return self.do(lambda frontier, now: frontier.next(node, session, most, crawl, now))
+
+    def grants(self, crawl: str | None = None, most: int = 100, node: str = "node") -> list[Grant]:
+        """The leases that are given."""
+        return self.next(crawl, most, node).grants
+
+    def finish(self, *reports: Report, node: str = "node", session: str = "1") -> list[ReportResult]:
+        """Hand reports in."""
+        return self.do(lambda frontier, now: frontier.finished(reports, node, session, now))
+
+    def take_back(self, tokens: Sequence[bytes]) -> None:
+        """Release leases whose caller is gone."""
+        self.do(lambda frontier, now: frontier.take_back(tokens, now))
+
+    def request(self, crawl: str, target: Input) -> CrawlState:
+        """Ask a crawl to run, pause or stop; its state then."""
+        return self.do(lambda frontier, now: frontier.request_state(crawl, target, now)).state
+
+    def state(self, crawl: str) -> CrawlState:
+        """Where a crawl is in its life."""
+        return self.frontier.crawl(crawl).state
+
+    def count(self, crawl: str, figure: str) -> int:
+        """A figure of a crawl."""
+        return self.frontier.statistics(crawl, self.now_ms).counts[figure]
+
+    def outcomes(self, crawl: str) -> list[OutcomeRow]:
+        """All final dispositions that are kept."""
+        number = self.frontier.crawl(crawl).number
+        return [row for _, row in self.frontier.outcomes_after(number, 0, 1_000_000)]
+
+    def events(self, crawl: str) -> list[EventRow]:
+        """All events that are kept, up to those of one read."""
+        return [row for _, row in self.frontier.events_after(crawl, 0)]
+
+    def states(self, crawl: str) -> list[str]:
+        """The states that a crawl's events tell of."""
+        return [str(row.fields["state"]) for row in self.events(crawl) if row.kind == "status_changed"]

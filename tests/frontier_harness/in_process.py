@@ -1,0 +1,84 @@
+"""A frontier in the test's own process: a runner over a store that the test controls, and both services."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from frontier_server import wire
+from frontier_server.clock import Clock
+from frontier_server.config import Config
+from frontier_server.core import opening
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.store import WritableStore
+from frontier_server.crawl_log import CrawlLogs
+from frontier_server.runner import Runner
+from frontier_server.service import MAX_MESSAGE_BYTES, register
+from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
+
+CLOSE_S = 20.0
+SECRET = b"0123456789abcdef"
+
+
+def config(data: Path, lease_ms: int = 30_000, disk_reserve_bytes: int = 0) -> Config:
+    return Config(data, "127.0.0.1", 0, lease_ms, 3_000, disk_reserve_bytes, sync=True)
+
+
+def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
+    """A frontier over a store, which becomes one of ours if it is empty."""
+    row = opening.read_server_row(store)
+    if row is None:
+        store.write(opening.new_store(SECRET, 0))
+        store.flush()
+    clock = Clock(row.time_ms if row is not None else 0)
+    codec = wire.ContractCodec()
+    return Frontier(store, codec, wire.settings, "1.2.3", settings.lease_ms, clock.now_ms()), clock
+
+
+@contextlib.asynccontextmanager
+async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
+    """A runner, closed at the end. A test that holds flushes lets them go before."""
+    frontier, clock = opened(store, settings)
+    runner = Runner(frontier, store, clock, settings.data, settings.disk_reserve_bytes)
+    try:
+        yield runner
+    finally:
+        # Where it hangs, tests must go on.
+        await asyncio.wait_for(runner.close(), CLOSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Both services over an asynchronous channel, and what is behind them."""
+
+    runner: Runner
+    logs: CrawlLogs
+    channel: grpc.aio.Channel
+    frontier: frontier_pb2_grpc.FrontierServiceAsyncStub
+    admin: admin_pb2_grpc.FrontierAdminServiceAsyncStub
+
+
+@contextlib.asynccontextmanager
+async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Served]:
+    """Both services on a free port of loopback."""
+    async with running(store, settings) as runner:
+        logs = CrawlLogs(runner, settings.data)
+        limit = 4 * MAX_MESSAGE_BYTES
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", limit)])
+        register(server, runner, settings, logs, 1)
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+            frontier = frontier_pb2_grpc.FrontierServiceStub(channel)
+            admin = admin_pb2_grpc.FrontierAdminServiceStub(channel)
+            try:
+                yield Served(runner, logs, channel, frontier, admin)
+            finally:
+                runner.begin_close()
+                await server.stop(0)

@@ -1,0 +1,124 @@
+"""The program `python -m frontier_server`, run by tests as a stranger would run it."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import grpc
+
+from .calls import Stubs
+
+START_S = 30.0
+STOP_S = 20.0
+
+
+class NotServing(Exception):
+    """The program ended instead of serving."""
+
+
+class ServerProcess:
+    """A frontier server within a `with` block, on a free port of loopback unless told otherwise.
+
+    `data` is its directory; what it logs is in `errors`. Kills it at the end unless it has ended.
+    """
+
+    stubs: Stubs
+    address: str
+
+    def __init__(
+        self, data: Path, *flags: str, listen: str = "127.0.0.1:0", stdin_pipe: bool = False
+    ) -> None:
+        self.data = data
+        self.errors = data.with_name(f"{data.name}.stderr")
+        self._command = [
+            sys.executable,
+            "-m",
+            "frontier_server",
+            "--data",
+            str(data),
+            "--listen",
+            listen,
+            *flags,
+        ]
+        self._stdin = subprocess.PIPE if stdin_pipe else subprocess.DEVNULL
+
+    def __enter__(self) -> Self:
+        self.errors.parent.mkdir(parents=True, exist_ok=True)
+        with self.errors.open("a") as errors:
+            self.child = subprocess.Popen(
+                self._command, stdin=self._stdin, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        try:
+            self.ready_line = self._first_line()
+            self.address = self.ready_line.removeprefix("toehold-frontier serving on ").strip()
+            self._channel = grpc.insecure_channel(
+                self.address, options=[("grpc.use_local_subchannel_pool", 1)]
+            )
+            self.stubs = Stubs(self._channel)
+        except BaseException:
+            self.kill()
+            self._close_pipes()
+            raise
+        return self
+
+    def _first_line(self) -> str:
+        assert self.child.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.child.stdout, selectors.EVENT_READ)
+            if not selector.select(START_S):
+                raise NotServing(f"no word within {START_S} s")
+        line = self.child.stdout.readline()
+        if not line:
+            code = self.child.wait(STOP_S)
+            raise NotServing(f"exit code {code}: {self.errors.read_text()}")
+        return line
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.child.kill()
+        self.child.wait(STOP_S)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
+        """Ask it to stop; its exit code, and how long it took."""
+        began_s = time.monotonic()
+        self.child.send_signal(number)
+        return self.child.wait(STOP_S), time.monotonic() - began_s
+
+    def end_stdin(self) -> None:
+        """What happens when its parent dies."""
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        return self.child.wait(STOP_S)
+
+    def _close_pipes(self) -> None:
+        for pipe in (self.child.stdin, self.child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+        if self.child.poll() is None:
+            self.kill()
+        self._close_pipes()
+
+
+def run_to_end(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with arguments that it cannot serve with."""
+    command = [sys.executable, "-m", "frontier_server", *arguments]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=START_S, check=False
+    )

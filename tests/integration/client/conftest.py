@@ -1,0 +1,32 @@
+"""For tests of the client: a frontier that does as it is told, its address, and both kinds of client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from client_doubles.blocking import BlockingAsyncClient, Connect
+from client_doubles.fake_frontier import FakeFrontier, serving
+
+from toehold_client import FrontierClient
+
+
+@pytest.fixture
+def frontier() -> FakeFrontier:
+    """Has nothing in line yet."""
+    return FakeFrontier()
+
+
+@pytest.fixture
+def address(frontier: FakeFrontier) -> Iterator[str]:
+    """Where `frontier` listens."""
+    with serving(frontier) as bound:
+        yield bound
+
+
+@pytest.fixture(params=[FrontierClient, BlockingAsyncClient], ids=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Makes clients of one kind, then of the other; closes them after the test."""
+    with ExitStack() as clients:
+        yield lambda address, **settings: clients.enter_context(request.param(address, **settings))

@@ -1,0 +1,474 @@
+"""Both clients against a frontier that is scripted to answer, to fail and to be gone."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from client_doubles.blocking import Connect
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from node_doubles.waiting import eventually
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsResponse,
+    Crawl,
+    GetCrawlResponse,
+    GetFrontierResponse,
+    ListCrawlsResponse,
+    ListQueuesResponse,
+    WorkQueue,
+)
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.frontier_pb2 import (
+    Candidate,
+    HeartbeatResponse,
+    Report,
+    ReportResult,
+    ScheduleResponse,
+)
+from toehold_client import FrontierClient
+from toehold_client.batches import MAX_MESSAGE_BYTES
+from toehold_client.errors import (
+    BatchTooLarge,
+    ClientClosed,
+    CrawlExists,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    InvalidArgument,
+    InvalidSpec,
+    Overloaded,
+    UnexpectedAnswer,
+    UnknownCrawl,
+)
+
+UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
+OVERLOADED = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much at once", "OVERLOADED", retry_s=0.05)
+RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING)
+FOUND = GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING))
+LEASES = frontier_pb2.NextResponse(leases=[frontier_pb2.Lease(uri="http://www.example.com/")])
+FIGURES = admin_pb2.GetStatisticsResponse(statistics=crawl_pb2.Statistics(queued_count=3), status=RUNNING)
+STALE = ReportResult(disposition=crawl_pb2.DISPOSITION_STALE)
+NEXT = {
+    "node": "n",
+    "session": "s",
+    "max_leases": 7,
+    "wait_s": 0.25,
+    "crawl": "c",
+    "known_fetch_policy_ids": ["p"],
+}
+ASKED_NEXT = frontier_pb2.NextRequest(
+    crawl="c",
+    node="n",
+    session="s",
+    max_leases=7,
+    wait_duration=Duration(nanos=250_000_000),
+    known_fetch_policy_ids=["p"],
+)
+BEAT = {"node": "n", "session": "s", "tokens": [b"t"], "toe_steps": {"FETCHING": 2}}
+ASKED_BEAT = frontier_pb2.HeartbeatRequest(
+    node="n", session="s", tokens=[b"t"], toe_steps=[frontier_pb2.ToeStepCount(step="FETCHING", count=2)]
+)
+
+CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, object]] = [
+    (
+        "schedule",
+        ("c", [Candidate(uri="u")]),
+        {},
+        "Schedule",
+        frontier_pb2.ScheduleRequest(crawl="c", candidates=[Candidate(uri="u")]),
+        ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
+        [Verdict.VERDICT_QUEUED],
+    ),
+    ("next", (), NEXT, "Next", ASKED_NEXT, LEASES, LEASES),
+    (
+        "finished",
+        ([Report(token=b"t")],),
+        {"node": "n", "session": "s"},
+        "Finished",
+        frontier_pb2.FinishedRequest(reports=[Report(token=b"t")], node="n", session="s"),
+        frontier_pb2.FinishedResponse(results=[STALE]),
+        [STALE],
+    ),
+    ("heartbeat", (), BEAT, "Heartbeat", ASKED_BEAT, HeartbeatResponse(), HeartbeatResponse()),
+    (
+        "request_state",
+        ("c", TargetState.TARGET_STATE_PAUSE),
+        {},
+        "RequestState",
+        frontier_pb2.RequestStateRequest(crawl="c", target_state=TargetState.TARGET_STATE_PAUSE),
+        frontier_pb2.RequestStateResponse(status=RUNNING),
+        RUNNING,
+    ),
+    (
+        "create_crawl",
+        ("c", CrawlSpec(contact="a@b.example")),
+        {},
+        "CreateCrawl",
+        admin_pb2.CreateCrawlRequest(crawl="c", spec=CrawlSpec(contact="a@b.example")),
+        admin_pb2.CreateCrawlResponse(crawl=FOUND.crawl),
+        FOUND.crawl,
+    ),
+    (
+        "launch_crawl",
+        ("c",),
+        {},
+        "LaunchCrawl",
+        admin_pb2.LaunchCrawlRequest(crawl="c"),
+        admin_pb2.LaunchCrawlResponse(status=RUNNING),
+        RUNNING,
+    ),
+    ("get_crawl", ("c",), {}, "GetCrawl", admin_pb2.GetCrawlRequest(crawl="c"), FOUND, FOUND.crawl),
+    (
+        "delete_crawl",
+        ("c",),
+        {},
+        "DeleteCrawl",
+        admin_pb2.DeleteCrawlRequest(crawl="c"),
+        admin_pb2.DeleteCrawlResponse(),
+        None,
+    ),
+    (
+        "get_statistics",
+        ("c",),
+        {},
+        "GetStatistics",
+        admin_pb2.GetStatisticsRequest(crawl="c"),
+        FIGURES,
+        FIGURES,
+    ),
+    (
+        "get_frontier",
+        (),
+        {},
+        "GetFrontier",
+        admin_pb2.GetFrontierRequest(),
+        GetFrontierResponse(version="1"),
+        GetFrontierResponse(version="1"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "named", "rpc", "asked", "answer", "result"),
+    CALLS,
+    ids=[call[0] for call in CALLS],
+)
+def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
+    frontier: FakeFrontier,
+    address: str,
+    connect: Connect,
+    method: str,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    rpc: str,
+    asked: Message,
+    answer: Message,
+    result: object,
+) -> None:
+    frontier.will(rpc, answer)
+    assert getattr(connect(address), method)(*arguments, **named) == result
+    assert frontier.asked[rpc] == [asked]
+
+
+def test_a_frontier_that_was_away_is_asked_again(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", UNAVAILABLE, UNAVAILABLE, FOUND)
+    assert connect(address, patience_s=10).get_crawl("c") == FOUND.crawl
+    assert len(frontier.asked["GetCrawl"]) == 3
+
+
+def test_an_overloaded_frontier_is_asked_again_when_it_says(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("Schedule", OVERLOADED, ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]))
+    began_s = time.monotonic()
+    assert connect(address, patience_s=10).schedule("c", [Candidate(uri="u")]) == [Verdict.VERDICT_QUEUED]
+    assert time.monotonic() - began_s >= 0.05
+
+
+def test_without_patience_the_first_failure_is_told(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("Schedule", OVERLOADED)
+    with pytest.raises(Overloaded, match="too much at once") as caught:
+        connect(address).schedule("c", [Candidate(uri="u")])
+    assert caught.value.retry_after_s == 0.05
+
+
+def test_creating_a_crawl_is_not_repeated_after_a_broken_connection(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("CreateCrawl", UNAVAILABLE)
+    with pytest.raises(FrontierUnavailable):
+        connect(address, patience_s=10).create_crawl("c", CrawlSpec())
+    assert len(frontier.asked["CreateCrawl"]) == 1
+
+
+def test_a_refusal_is_told_in_the_frontiers_words(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", UNKNOWN)
+    with pytest.raises(UnknownCrawl, match="there is no crawl 'c'"):
+        connect(address, patience_s=10).get_crawl("c")
+
+
+def test_silence_ends_at_the_deadline(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will("GetCrawl", SILENCE)
+    with pytest.raises(DeadlineExceeded, match=f"{address} did not answer within 0.2 s"):
+        connect(address, timeout_s=0.2, patience_s=10).get_crawl("c")
+
+
+def test_a_long_poll_outlives_the_deadline_of_other_calls(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("Next", SILENCE)
+    began_s = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        connect(address, timeout_s=0.1).next(node="n", session="s", max_leases=1, wait_s=0.4)
+    assert time.monotonic() - began_s >= 0.5
+
+
+def test_no_frontier_there_is_told_at_once_and_by_its_address(connect: Connect) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        began_s = time.monotonic()
+        with pytest.raises(FrontierUnavailable, match=f"no frontier answers at {address} "):
+            connect(address).get_frontier()
+        assert time.monotonic() - began_s < 5
+
+
+def test_what_accepts_connections_but_is_no_frontier_is_told_before_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        began_s = time.monotonic()
+        with FrontierClient(address, timeout_s=60) as client:
+            with pytest.raises(FrontierUnavailable, match=f"no frontier answers at {address} "):
+                client.get_frontier()
+            assert time.monotonic() - began_s < 20
+
+
+def test_a_frontier_that_comes_back_at_its_address_is_found_again(
+    frontier: FakeFrontier, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", FOUND, FOUND)
+    with serving(frontier) as address:
+        client = connect(address, patience_s=20)
+        client.get_crawl("c")
+    answers: list[Crawl] = []
+    asking = threading.Thread(target=lambda: answers.append(client.get_crawl("c")))
+    asking.start()
+    with serving(frontier, address):
+        asking.join(20)
+    assert answers == [FOUND.crawl]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "localhost",
+        "localhost:",
+        "localhost:0",
+        "localhost:70000",
+        ":7707",
+        "dns:///x:1",
+        "unix:/x",
+        "::1:80",
+    ],
+)
+def test_what_is_no_address_is_told(connect: Connect, address: str) -> None:
+    with pytest.raises(InvalidArgument, match="is not the address of a frontier: HOST:PORT"):
+        connect(address)
+
+
+def test_proxies_for_the_web_are_not_used(
+    frontier: FakeFrontier, address: str, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    frontier.will("GetCrawl", FOUND)
+    assert connect(address).get_crawl("c") == FOUND.crawl
+
+
+def test_thousands_of_candidates_go_in_batches_and_come_back_in_order(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    def judge(request: frontier_pb2.ScheduleRequest) -> ScheduleResponse:
+        even = [int(candidate.uri) % 2 == 0 for candidate in request.candidates]
+        return ScheduleResponse(
+            verdicts=[Verdict.VERDICT_QUEUED if e else Verdict.VERDICT_ALREADY_SEEN for e in even]
+        )
+
+    frontier.will("Schedule", judge, judge, judge)
+    verdicts = connect(address).schedule("c", [Candidate(uri=str(number)) for number in range(2500)])
+    assert verdicts == [Verdict.VERDICT_QUEUED, Verdict.VERDICT_ALREADY_SEEN] * 1250
+    assert [len(request.candidates) for request in frontier.asked["Schedule"]] == [1000, 1000, 500]
+
+
+def test_messages_of_nearly_8_mib_go_both_ways(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    large = bytes(7 * 1024 * 1024)
+    frontier.will("Finished", frontier_pb2.FinishedResponse(results=[ReportResult(problem="x" * len(large))]))
+    (result,) = connect(address).finished([Report(robots_body=large)], node="n", session="s")
+    assert len(result.problem) == len(large)
+
+
+def test_an_item_beyond_8_mib_is_refused_before_anything_is_sent(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    with pytest.raises(BatchTooLarge, match="item 1002 alone"):
+        connect(address).schedule("c", [Candidate()] * 1001 + [Candidate(uri="x" * MAX_MESSAGE_BYTES)])
+    assert not frontier.asked
+
+
+def test_a_spec_with_many_problems_is_told_whole(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    """More than gRPC's own limit for trailing metadata, 8 KiB."""
+    problems = {f"scope.hosts[{number}]": "x" * 200 for number in range(200)}
+    frontier.will("CreateCrawl", Refusal(grpc.StatusCode.INVALID_ARGUMENT, "many", "INVALID_SPEC", problems))
+    with pytest.raises(InvalidSpec) as caught:
+        connect(address).create_crawl("c", CrawlSpec())
+    assert caught.value.problems == problems
+
+
+def test_text_that_cannot_be_sent_is_an_invalid_argument(address: str, connect: Connect) -> None:
+    with pytest.raises(InvalidArgument, match="is not valid Unicode text"):
+        connect(address).get_crawl("\udcff")
+
+
+def test_all_pages_of_a_listing_are_read(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will(
+        "ListCrawls",
+        ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")], next_page_token="b"),
+        UNAVAILABLE,
+        ListCrawlsResponse(crawls=[Crawl(crawl="c")]),
+    )
+    assert [crawl.crawl for crawl in connect(address, patience_s=10).list_crawls()] == ["a", "b", "c"]
+    assert [request.page_token for request in frontier.asked["ListCrawls"]] == ["", "b", "b"]
+
+
+def test_an_empty_page_is_not_the_last_one(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will(
+        "ListQueues",
+        ListQueuesResponse(next_page_token="1"),
+        ListQueuesResponse(queues=[WorkQueue(queue_key="q")], next_page_token="2"),
+        ListQueuesResponse(),
+    )
+    ready = QueueState.QUEUE_STATE_READY
+    assert [queue.queue_key for queue in connect(address).list_queues("c", ready)] == ["q"]
+    assert {request.state for request in frontier.asked["ListQueues"]} == {ready}
+
+
+def test_any_number_of_seeds_goes_in_one_stream_of_batches(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", FOUND)
+    frontier.will(
+        "AddSeeds", lambda messages: AddSeedsResponse(added_count=sum(len(m.uris) for m in messages))
+    )
+    seeds = (f"http://www.example.com/{number}" for number in range(2500))
+    assert connect(address).add_seeds("c", seeds).added_count == 2500
+    (messages,) = frontier.asked["AddSeeds"]
+    assert [len(message.uris) for message in messages] == [1000, 1000, 500]
+    assert {message.crawl for message in messages} == {"c"}
+
+
+def test_no_seeds_are_no_message(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will("GetCrawl", FOUND)
+    frontier.will("AddSeeds", AddSeedsResponse())
+    assert connect(address).add_seeds("c", []) == AddSeedsResponse()
+
+
+def test_seeds_are_not_read_for_a_crawl_that_is_not_there(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", UNAVAILABLE, UNKNOWN)
+    seeds = iter(["http://www.example.com/"])
+    with pytest.raises(UnknownCrawl):
+        connect(address, patience_s=10).add_seeds("c", seeds)
+    assert next(seeds) == "http://www.example.com/"
+
+
+def test_what_reading_the_seeds_fails_with_is_raised(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    def seeds() -> Iterator[str]:
+        yield from ("http://www.example.com/" for _ in range(1000))
+        yield "http://www.example.org/"
+        raise InvalidSpec("the seeds file is no text")
+
+    frontier.will("GetCrawl", FOUND)
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1000))
+    with pytest.raises(InvalidSpec, match="the seeds file is no text"):
+        connect(address).add_seeds("c", seeds())
+    (messages,) = frontier.asked["AddSeeds"]
+    assert [len(message.uris) for message in messages] == [1000]
+
+
+def test_a_seed_that_cannot_be_sent_is_told(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will("GetCrawl", FOUND)
+    frontier.will("AddSeeds", AddSeedsResponse())
+    with pytest.raises(InvalidArgument, match=r"'http://www.example.com/\\udcff' is not valid Unicode text"):
+        connect(address).add_seeds("c", ["http://www.example.com/\udcff"])
+
+
+def test_seeds_that_are_refused_under_way_are_not_read_to_their_end(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", FOUND)
+    finished = Refusal(grpc.StatusCode.ALREADY_EXISTS, "no", "CRAWL_EXISTS")
+    frontier.will_refuse_stream("AddSeeds", finished)
+    endless = (f"http://www.example.com/{number}" for number in itertools.count())
+    with pytest.raises(CrawlExists):
+        connect(address).add_seeds("c", endless)
+
+
+def test_a_closed_client_says_so(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    client = connect(address, patience_s=10)
+    client.close()
+    client.close()
+    with pytest.raises(ClientClosed, match=f"{address} has been closed"):
+        client.get_crawl("c")
+    with pytest.raises(ClientClosed, match=f"{address} has been closed"):
+        next(client.state_events("c"))
+    assert not frontier.asked
+
+
+@pytest.mark.parametrize("line", [[SILENCE], [UNAVAILABLE] * 500], ids=["waits", "rests"])
+def test_closing_a_client_ends_a_call_that_waits(
+    frontier: FakeFrontier, address: str, connect: Connect, line: list[Answer]
+) -> None:
+    frontier.will("GetCrawl", *line)
+    client = connect(address, patience_s=25)
+    failures: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            client.get_crawl("c")
+        except ClientClosed as failure:
+            failures.append(failure)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    eventually(lambda: frontier.asked["GetCrawl"])
+    client.close()
+    asking.join(10)
+    assert len(failures) == 1
+
+
+def test_a_call_that_the_fake_does_not_expect_fails(address: str, connect: Connect) -> None:
+    with pytest.raises(UnexpectedAnswer, match="nothing is in line for GetCrawl"):
+        connect(address).get_crawl("c")

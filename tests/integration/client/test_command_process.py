@@ -1,0 +1,91 @@
+"""`toehold` as a process: interrupted, piped away, and run as a module."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier
+
+from toehold.frontier.v1.admin_pb2 import ListQueuesResponse, WorkQueue
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+
+STARTED = Event(sequence=1, cursor="e1", status_changed=CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING))
+QUIET: list[Answer] = [
+    StateEventsResponse(present=STARTED.status_changed, cursor="e0"),
+    StateEventsResponse(event=STARTED),
+    SILENCE,
+]
+
+
+def start(address: str, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    """`toehold` with these arguments, on a frontier."""
+    command = [sys.executable, "-m", "toehold_client", *arguments, "--frontier", address, "--crawl", "c"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+    return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_an_interrupt_ends_a_command_with_130_and_no_traceback(frontier: FakeFrontier, address: str) -> None:
+    frontier.will("StateEvents", QUIET)
+    with start(address, "events", "--follow") as process:
+        assert process.stdout is not None
+        assert "RUNNING" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.strip() == "Interrupted."
+
+
+def test_a_reader_that_has_enough_is_no_trouble(frontier: FakeFrontier, address: str) -> None:
+    page = ListQueuesResponse(queues=[WorkQueue(queue_key="q" * 1000)] * 100, next_page_token="x")
+    frontier.will("ListQueues", *[page] * 50)
+    with start(address, "queues", "--json") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr is not None
+        errors = process.stderr.read()
+        process.wait(30)
+    assert process.returncode == 1
+    assert errors == ""
+
+
+def test_an_output_that_is_full_is_told(frontier: FakeFrontier, address: str) -> None:
+    frontier.will("ListQueues", ListQueuesResponse(queues=[WorkQueue(queue_key="q")]))
+    with (
+        Path("/dev/full").open("w") as full,
+        start(address, "queues", "--json", output=full.fileno()) as process,
+    ):
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert errors == "Error: No space left on device\n"
+
+
+def test_a_terminal_gets_a_drawn_table(frontier: FakeFrontier, address: str) -> None:
+    frontier.will("ListQueues", ListQueuesResponse(queues=[WorkQueue(queue_key="com,example,[red]")]))
+    ours, theirs = pty.openpty()
+    with start(address, "queues", output=theirs) as process:
+        os.close(theirs)
+        drawn = read_all(ours)
+        assert process.wait(30) == 0
+    assert "com,example" in drawn
+    assert "─" in drawn or "━" in drawn
+
+
+def read_all(terminal: int) -> str:
+    """What was written to a terminal until its last writer closed it."""
+    until_s = time.monotonic() + 30
+    content = b""
+    while time.monotonic() < until_s:
+        try:
+            content += os.read(terminal, 65_536)
+        except OSError:  # EIO: nobody writes any more
+            break
+    os.close(terminal)
+    return content.decode()

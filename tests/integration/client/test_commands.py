@@ -1,0 +1,530 @@
+"""The commands of `toehold`: what they print for people and for programs, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc
+import pytest
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsResponse,
+    Crawl,
+    CreateCrawlResponse,
+    DeleteCrawlResponse,
+    GetCrawlResponse,
+    GetStatisticsResponse,
+    LaunchCrawlResponse,
+    ListCrawlsResponse,
+    ListQueuesResponse,
+    RejectedSeed,
+    WorkQueue,
+)
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    Event,
+    ExitStatus,
+    LimitReached,
+    QueueState,
+    SeedsConcluded,
+    Statistics,
+    TargetState,
+    Verdict,
+)
+from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
+from toehold_client import spec_file
+from toehold_client.cli import run, toehold
+from toehold_client.exits import MEANINGS
+
+TIME = Timestamp(seconds=1_800_000_000)
+NASCENT = CrawlStatus(
+    state=CrawlState.CRAWL_STATE_NASCENT, exit_status=ExitStatus.EXIT_STATUS_CREATED, reach_time=TIME
+)
+RUNNING = CrawlStatus(
+    state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING, reach_time=TIME
+)
+PAUSING = CrawlStatus(
+    state=CrawlState.CRAWL_STATE_PAUSING,
+    exit_status=ExitStatus.EXIT_STATUS_WAITING_FOR_PAUSE,
+    reach_time=TIME,
+)
+PAUSED = CrawlStatus(
+    state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED, reach_time=TIME
+)
+FINISHED = CrawlStatus(
+    state=CrawlState.CRAWL_STATE_FINISHED, exit_status=ExitStatus.EXIT_STATUS_ABORTED, reach_time=TIME
+)
+ILLEGAL = Refusal(
+    grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}
+)
+UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
+ONE = ListCrawlsResponse(crawls=[Crawl(crawl="c", status=RUNNING, seed_count=2, create_time=TIME)])
+
+Toehold = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def toehold_at(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Toehold:
+    """Runs `toehold` on the fake frontier: exit code, output, errors."""
+    monkeypatch.setenv("TOEHOLD_FRONTIER", address)
+
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run_it
+
+
+def said(output: str) -> list[Any]:
+    """JSON objects, one a line."""
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def message(event: Event) -> StateEventsResponse:
+    return StateEventsResponse(event=event, cursor=event.cursor)
+
+
+def present(status: CrawlStatus, cursor: str) -> StateEventsResponse:
+    return StateEventsResponse(present=status, cursor=cursor)
+
+
+# which frontier, which crawl
+
+
+def test_the_only_crawl_need_not_be_named(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("ListCrawls", ONE)
+    frontier.will("RequestState", RequestStateResponse(status=PAUSING))
+    assert toehold_at("pause") == (0, "c: PAUSING (WAITING_FOR_PAUSE)\n", "")
+    assert frontier.asked["RequestState"][0].crawl == "c"
+
+
+def test_a_frontier_without_crawls_has_no_such_crawl(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("ListCrawls", ListCrawlsResponse())
+    code, _, errors = toehold_at("pause")
+    assert code == 4
+    assert "has no crawl" in errors
+
+
+def test_one_of_several_crawls_is_to_be_named(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("ListCrawls", ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")]))
+    code, _, errors = toehold_at("stop")
+    assert code == 2
+    assert "name one with --crawl (a, b)" in errors
+    assert not frontier.asked["RequestState"]
+
+
+def test_a_directory_names_frontier_and_crawl(
+    frontier: FakeFrontier, address: str, toehold_at: Toehold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOEHOLD_FRONTIER", "127.0.0.1:1")
+    found = {"address": address, "pid": os.getpid(), "crawl": "inside"}
+    (tmp_path / "frontier.json").write_text(json.dumps(found))
+    frontier.will("RequestState", RequestStateResponse(status=PAUSED), RequestStateResponse(status=PAUSED))
+    assert toehold_at("pause", "--dir", str(tmp_path))[0] == 0
+    assert toehold_at("pause", "--dir", str(tmp_path), "--crawl", "another")[0] == 0
+    assert [request.crawl for request in frontier.asked["RequestState"]] == ["inside", "another"]
+
+
+def test_a_directory_whose_frontier_has_ended_is_told(toehold_at: Toehold, tmp_path: Path) -> None:
+    pid = os.fork() or os._exit(0)
+    os.waitpid(pid, 0)
+    found = {"address": "127.0.0.1:1", "pid": pid, "crawl": "c"}
+    (tmp_path / "frontier.json").write_text(json.dumps(found))
+    code, _, errors = toehold_at("status", "--dir", str(tmp_path))
+    assert code == 3
+    assert f"the frontier of {tmp_path} (process {pid}) has ended" in errors
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "told"),
+    [
+        (None, 3, "no frontier runs in"),
+        ("", 2, "is damaged"),
+        ('{"address": 5}', 2, "is damaged"),
+        ('{"address": "x", "pid": -1, "crawl": "c"}', 3, "has ended"),
+        ('{"address": "x", "pid": 1, "crawl": "c"}', 2, "'x' is not the address of a frontier"),
+    ],
+)
+def test_a_directory_without_a_usable_frontier_is_told(
+    toehold_at: Toehold, tmp_path: Path, content: str | None, code: int, told: str
+) -> None:
+    if content is not None:
+        (tmp_path / "frontier.json").write_text(content)
+    ended, _, errors = toehold_at("status", "--dir", str(tmp_path))
+    assert (ended, told in errors) == (code, True)
+
+
+def test_a_directory_that_is_none_is_told(toehold_at: Toehold, tmp_path: Path) -> None:
+    assert toehold_at("status", "--dir", str(tmp_path / "missing"))[0] == 2
+
+
+def test_two_frontiers_at_once_are_refused(toehold_at: Toehold, address: str, tmp_path: Path) -> None:
+    code, _, errors = toehold_at("status", "--dir", str(tmp_path), "--frontier", address)
+    assert code == 2
+    assert "give one of them" in errors
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["status", "pause", "resume", "stop", "events", "queues", "crawls", "delete --yes", "pause --crawl c"],
+)
+def test_no_frontier_there_is_exit_code_3(toehold_at: Toehold, command: str) -> None:
+    with serving(FakeFrontier()) as address:
+        pass
+    code, output, errors = toehold_at(*command.split(), "--frontier", address)
+    assert (code, output) == (3, "")
+    assert errors == f"Error: no frontier answers at {address} (Connection refused)\n"
+
+
+@pytest.mark.parametrize("command", ["status", "pause", "queues", "events"])
+def test_an_unknown_crawl_is_exit_code_4(frontier: FakeFrontier, toehold_at: Toehold, command: str) -> None:
+    for rpc in ("GetCrawl", "RequestState", "ListQueues", "StateEvents"):
+        frontier.will(rpc, UNKNOWN)
+    assert toehold_at(command, "--crawl", "c") == (4, "", "Error: there is no crawl 'c'\n")
+
+
+def test_wrong_usage_is_exit_code_2(toehold_at: Toehold) -> None:
+    for arguments in (
+        ["fly"],
+        ["pause", "--wait", "soon"],
+        ["queues", "--state", "purple"],
+        ["status", "--frontier", "x"],
+    ):
+        assert toehold_at(*arguments)[0] == 2
+
+
+def test_every_command_has_help_that_says_what_it_does(toehold_at: Toehold) -> None:
+    for name, command in toehold.commands.items():
+        code, output, _ = toehold_at(name, "--help")
+        assert code == 0
+        assert command.help
+        for option in command.params:
+            assert not isinstance(option, click.Option) or option.help, f"{name} {option.name}"
+        assert f"Usage: toehold {name}" in output
+
+
+def test_the_exit_codes_are_in_the_help_and_in_the_manual(toehold_at: Toehold) -> None:
+    manual = Path(__file__).parents[3] / "docs" / "cli.md"
+    _, output, _ = toehold_at("--help")
+    for code, meaning in MEANINGS.items():
+        assert f"{code.value:>3}  {meaning}" in output
+        assert f"| {code.value} | {meaning} |" in manual.read_text()
+
+
+# init and launch
+
+
+def test_init_writes_a_spec_that_can_be_loaded(toehold_at: Toehold, tmp_path: Path) -> None:
+    file = tmp_path / "crawl.toml"
+    code, output, _ = toehold_at("init", str(file))
+    assert (code, str(file) in output) == (0, True)
+    assert spec_file.load(file).spec == CrawlSpec()
+
+
+def test_init_overwrites_nothing(toehold_at: Toehold, tmp_path: Path) -> None:
+    file = tmp_path / "crawl.toml"
+    file.write_text("mine")
+    code, _, errors = toehold_at("init", str(file))
+    assert code == 2
+    assert "exists already" in errors
+    assert file.read_text() == "mine"
+
+
+def test_init_where_nothing_can_be_written_is_told(toehold_at: Toehold, tmp_path: Path) -> None:
+    code, _, errors = toehold_at("init", str(tmp_path / "missing" / "crawl.toml"))
+    assert (code, "cannot be written: No such file" in errors) == (2, True)
+
+
+def spec_at(folder: Path, text: str = 'name = "c"\nseeds = ["www.example.com", "mailto:x"]') -> str:
+    file = folder / "crawl.toml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path) -> None:
+    mail = RejectedSeed(uri="mailto:x", number=2, verdict=Verdict.VERDICT_UNSUPPORTED_SCHEME)
+    seeds = AddSeedsResponse(added_count=1, rejected_count=1, rejected=[mail])
+    for _ in range(2):
+        frontier.will("CreateCrawl", CreateCrawlResponse())
+        frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
+        frontier.will("AddSeeds", seeds)
+        frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
+    left_out = "Left out, UNSUPPORTED_SCHEME: seed 2, mailto:x\n"
+    assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seeds\n", left_out)
+    assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
+    code, output, errors = toehold_at("launch", spec_at(tmp_path), "--crawl", "d", "--json")
+    assert (code, errors) == (0, left_out)
+    (told,) = said(output)
+    assert (told["crawl"], told["status"]["state"], told["seeds"]["added_count"]) == ("d", "RUNNING", 1)
+
+
+def test_a_spec_without_seeds_is_refused_before_anything_is_created(
+    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
+) -> None:
+    code, output, errors = toehold_at("launch", spec_at(tmp_path, 'name = "c"'))
+    assert (code, output) == (2, "")
+    assert "names no seeds; list some in `seeds`, or in a `seeds_file`" in errors
+    assert "CreateCrawl" not in frontier.asked
+
+
+def test_a_spec_that_the_frontier_refuses_is_told_with_all_its_problems(
+    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
+) -> None:
+    problems = {"contact": "is needed", "fetch.timeout": "0 is too short"}
+    refusal = Refusal(
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "contact: is needed; fetch.timeout: 0 is too short",
+        "INVALID_SPEC",
+        problems,
+    )
+    frontier.will("CreateCrawl", refusal)
+    code, _, errors = toehold_at("launch", spec_at(tmp_path))
+    assert code == 2
+    assert errors.splitlines() == [
+        "Error: the spec is refused:",
+        "  contact: is needed",
+        "  fetch.timeout: 0 is too short",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "gives the crawl no name"),
+        ("name = 'c'\nseeds_file = 'missing.txt'", "missing.txt cannot be read"),
+        ("[fetch]\ntimeout = 3", "fetch.timeout: no such field; did you mean timeout_seconds?"),
+    ],
+)
+def test_a_bad_spec_file_asks_nothing_of_the_frontier(
+    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path, text: str, told: str
+) -> None:
+    code, _, errors = toehold_at("launch", spec_at(tmp_path, text))
+    assert (code, told in errors) == (2, True)
+    assert not frontier.asked
+
+
+# pause, resume, stop
+
+
+@pytest.mark.parametrize(
+    ("command", "target", "under_way", "reached"),
+    [
+        ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING, PAUSED),
+        ("resume", TargetState.TARGET_STATE_RUN, PAUSED, RUNNING),
+        ("stop", TargetState.TARGET_STATE_FINISH, PAUSING, FINISHED),
+    ],
+)
+def test_a_wait_ends_with_the_state_that_was_asked_for(
+    frontier: FakeFrontier,
+    toehold_at: Toehold,
+    command: str,
+    target: TargetState.ValueType,
+    under_way: CrawlStatus,
+    reached: CrawlStatus,
+) -> None:
+    event = Event(sequence=1, cursor="e1", status_changed=reached)
+    frontier.will("RequestState", RequestStateResponse(status=under_way))
+    frontier.will("StateEvents", [present(under_way, "e0"), message(event)])
+    code, output, _ = toehold_at(command, "--crawl", "c", "--wait", "10", "--json")
+    assert code == 0
+    (told,) = said(output)
+    assert told["crawl"] == "c"
+    assert told["status"]["state"] == CrawlState.Name(reached.state).removeprefix("CRAWL_STATE_")
+    assert frontier.asked["RequestState"][0].target_state == target
+
+
+def test_what_is_reached_at_once_is_not_waited_for(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("RequestState", RequestStateResponse(status=PAUSED))
+    assert toehold_at("pause", "--crawl", "c", "--wait", "10")[0] == 0
+    assert not frontier.asked["StateEvents"]
+
+
+def test_a_wait_that_takes_too_long_is_exit_code_6(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("RequestState", RequestStateResponse(status=PAUSING))
+    line: list[Answer] = [present(PAUSING, "e0"), SILENCE]
+    frontier.will("StateEvents", *[line] * 20)
+    code, output, errors = toehold_at("pause", "--crawl", "c", "--wait", "0.2")
+    assert (code, output) == (6, "")
+    assert errors == "Error: c has not become PAUSED within 0.2 s; its state is PAUSING\n"
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_what_the_state_does_not_allow_is_exit_code_5(
+    frontier: FakeFrontier, toehold_at: Toehold, command: str
+) -> None:
+    frontier.will("RequestState", ILLEGAL)
+    assert toehold_at(command, "--crawl", "c") == (5, "", "Error: crawl 'c' is FINISHED\n")
+
+
+# status, events, queues, crawls, delete
+
+STATISTICS = GetStatisticsResponse(
+    status=RUNNING,
+    statistics=Statistics(
+        succeeded_count=12_345,
+        bytes_count=2_000_000,
+        fetch_status_counts={200: 12_000, -2: 345},
+        queue_state_counts={"READY": 3, "BUSY": 0},
+        elapsed_duration=Duration(seconds=75),
+        waiting_for="every host rests",
+    ),
+)
+
+
+def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    frontier.will("GetStatistics", STATISTICS)
+    code, output, _ = toehold_at("status", "--crawl", "c")
+    assert code == 0
+    facts = dict(line.split("  ", 1) for line in output.splitlines())
+    told = {name.strip(): value.strip() for name, value in facts.items()}
+    assert told["state"] == "RUNNING"
+    assert told["since"] == "2027-01-15 08:00:00 UTC"
+    assert told["succeeded"] == "12 345, 2.0 MB"
+    assert told["fetch status"] == "-2 connect failed: 345, 200: 12 000"
+    assert told["queues"] == "READY: 3"
+    assert told["elapsed"] == "1 min 15 s"
+    assert told["waiting for"] == "every host rests"
+    assert "finished" not in told
+
+
+def test_status_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=ONE.crawls[0]))
+    frontier.will("GetStatistics", STATISTICS)
+    (told,) = said(toehold_at("status", "--crawl", "c", "--json")[1])
+    assert told["crawl"] == "c"
+    assert told["status"]["state"] == "RUNNING"
+    assert told["statistics"]["succeeded_count"] == 12_345
+    assert told["statistics"]["elapsed_seconds"] == 75.0
+
+
+def test_what_comes_from_the_web_cannot_command_the_terminal(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    queue = WorkQueue(queue_key="\x1b[2Jq\n", reason="bücher\u202e")
+    frontier.will("ListQueues", ListQueuesResponse(queues=[queue]))
+    output = toehold_at("queues", "--crawl", "c")[1]
+    assert r"\x1b[2Jq\n" in output
+    assert r"bücher\u202e" in output
+    assert "\x1b" not in output
+
+
+EVENTS = [
+    Event(
+        sequence=1, cursor="e1", event_time=TIME, seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)
+    ),
+    Event(
+        sequence=2, cursor="e2", event_time=TIME, limit_reached=LimitReached(limit="max_documents", value=9)
+    ),
+    Event(sequence=3, cursor="e3", event_time=TIME, status_changed=FINISHED),
+]
+
+
+def test_events_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("StateEvents", [present(FINISHED, "e3")], [present(FINISHED, "e0"), *map(message, EVENTS)])
+    code, output, _ = toehold_at("events", "--crawl", "c")
+    assert code == 0
+    assert output.splitlines() == [
+        "2027-01-15 08:00:00 UTC  e1  seeds announced: 3, of which queued: 2",
+        "2027-01-15 08:00:00 UTC  e2  limit reached: max_documents = 9",
+        "2027-01-15 08:00:00 UTC  e3  FINISHED (ABORTED)",
+    ]
+    assert frontier.asked["StateEvents"][1].cursor == "start"
+
+
+def test_events_for_programs_are_followed_through_a_restart(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    first, *rest = map(message, EVENTS)
+    frontier.will(
+        "StateEvents", [present(RUNNING, "e0"), first, UNAVAILABLE], [present(RUNNING, "e1"), *rest]
+    )
+    code, output, _ = toehold_at("events", "--crawl", "c", "--follow", "--from", "e0", "--json")
+    assert code == 0
+    told = said(output)
+    assert [event["cursor"] for event in told] == ["e1", "e2", "e3"]
+    assert told[2]["status_changed"]["exit_status"] == "ABORTED"
+    assert [request.cursor for request in frontier.asked["StateEvents"]] == ["e0", "e1"]
+
+
+def test_events_from_now_on(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("StateEvents", [present(FINISHED, "e3")])
+    assert toehold_at("events", "--crawl", "c", "--follow", "--from", "now") == (0, "", "")
+    assert frontier.asked["StateEvents"][0].cursor == ""
+
+
+def queue_pages(count: int) -> list[ListQueuesResponse]:
+    """Pages of 50 queues each."""
+    return [
+        ListQueuesResponse(
+            queues=[WorkQueue(queue_key=f"q{page * 50 + n}", wake_time=TIME) for n in range(50)],
+            next_page_token=str(page) if (page + 1) * 50 < count else "",
+        )
+        for page in range(count // 50)
+    ]
+
+
+def test_queues_for_people_are_a_table_of_the_first_hundred(
+    frontier: FakeFrontier, toehold_at: Toehold
+) -> None:
+    frontier.will("ListQueues", *queue_pages(200))
+    code, output, errors = toehold_at("queues", "--crawl", "c", "--state", "snoozed")
+    assert code == 0
+    assert len(output.splitlines()) == 101
+    assert output.splitlines()[0].split()[:3] == ["queue", "state", "queued"]
+    assert errors == "There are more than 100: --limit shows more.\n"
+    assert frontier.asked["ListQueues"][0].state == QueueState.QUEUE_STATE_SNOOZED
+    assert len(frontier.asked["ListQueues"]) == 3  # no page more than it takes to know
+
+
+def test_queues_for_programs_are_all_of_them(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("ListQueues", *queue_pages(200), *queue_pages(200))
+    code, output, errors = toehold_at("queues", "--crawl", "c", "--json")
+    assert (code, errors) == (0, "")
+    assert [queue["queue_key"] for queue in said(output)] == [f"q{number}" for number in range(200)]
+    assert len(said(toehold_at("queues", "--crawl", "c", "--json", "--limit", "3")[1])) == 3
+
+
+def test_crawls_for_people_and_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("ListCrawls", ONE, ONE)
+    heading, row = toehold_at("crawls")[1].splitlines()
+    assert heading.split() == ["crawl", "state", "exit", "status", "seeds", "created", "launched", "finished"]
+    assert row.split() == ["c", "RUNNING", "RUNNING", "2", "2027-01-15", "08:00:00", "UTC", "-", "-"]
+    (told,) = said(toehold_at("crawls", "--json")[1])
+    assert (told["crawl"], told["status"]["state"], told["seed_count"]) == ("c", "RUNNING", 2)
+
+
+def test_deleting_needs_a_yes(
+    frontier: FakeFrontier, toehold_at: Toehold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(os.devnull).open() as nobody:
+        monkeypatch.setattr("sys.stdin", nobody)
+        code, _, errors = toehold_at("delete", "--crawl", "c")
+    assert (code, "--yes" in errors) == (2, True)
+    assert not frontier.asked
+    frontier.will("DeleteCrawl", DeleteCrawlResponse())
+    assert toehold_at("delete", "--crawl", "c", "--yes") == (0, "c: deleted\n", "")
+
+
+def test_a_crawl_that_runs_is_not_deleted(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    active = Refusal(
+        grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is RUNNING; stop it first", "CRAWL_ACTIVE"
+    )
+    frontier.will("DeleteCrawl", active)
+    assert toehold_at("delete", "--crawl", "c", "--yes") == (
+        5,
+        "",
+        "Error: crawl 'c' is RUNNING; stop it first\n",
+    )

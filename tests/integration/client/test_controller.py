@@ -1,0 +1,263 @@
+"""CrawlController: a crawl's life as a program steers it, whatever gets lost on the way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import grpc
+import pytest
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from google.protobuf.duration_pb2 import Duration
+from node_doubles.waiting import eventually
+
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsResponse,
+    Crawl,
+    CreateCrawlResponse,
+    GetCrawlResponse,
+    LaunchCrawlResponse,
+)
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    Event,
+    PolitenessSpec,
+    SeedsConcluded,
+    TargetState,
+)
+from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
+from toehold_client import CrawlController, FrontierClient
+from toehold_client.errors import CrawlExists, CrawlFinished, FrontierUnavailable, IllegalState, WaitTimedOut
+
+NASCENT = CrawlState.CRAWL_STATE_NASCENT
+PREPARING = CrawlState.CRAWL_STATE_PREPARING
+RUNNING = CrawlState.CRAWL_STATE_RUNNING
+PAUSING = CrawlState.CRAWL_STATE_PAUSING
+PAUSED = CrawlState.CRAWL_STATE_PAUSED
+STOPPING = CrawlState.CRAWL_STATE_STOPPING
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
+
+SPEC = CrawlSpec(contact="a@b.example")
+FILLED = CrawlSpec(contact="a@b.example", politeness=PolitenessSpec(min_delay=Duration(seconds=3)))
+EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c' already", "CRAWL_EXISTS")
+ILLEGAL = Refusal(
+    grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is not NASCENT", "ILLEGAL_STATE", {"state": "RUNNING"}
+)
+
+
+@pytest.fixture
+def controller(address: str) -> Iterator[CrawlController]:
+    with FrontierClient(address, patience_s=10) as client:
+        yield CrawlController(client, "c")
+
+
+def found(state: CrawlState.ValueType, spec: CrawlSpec = FILLED) -> GetCrawlResponse:
+    return GetCrawlResponse(crawl=Crawl(crawl="c", spec=spec, status=CrawlStatus(state=state)))
+
+
+def present(state: CrawlState.ValueType, cursor: str = "e0") -> StateEventsResponse:
+    return StateEventsResponse(present=CrawlStatus(state=state), cursor=cursor)
+
+
+def became(number: int, state: CrawlState.ValueType) -> StateEventsResponse:
+    event = Event(sequence=number, cursor=f"e{number}", status_changed=CrawlStatus(state=state))
+    return StateEventsResponse(event=event, cursor=f"e{number}")
+
+
+def seeded(number: int) -> StateEventsResponse:
+    event = Event(sequence=number, cursor=f"e{number}", seeds_concluded=SeedsConcluded(seed_count=1))
+    return StateEventsResponse(event=event, cursor=f"e{number}")
+
+
+def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, controller: CrawlController) -> None:
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("GetCrawl", found(NASCENT))
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    assert controller.create(SPEC, ["http://www.example.com/"]).added_count == 1
+    assert frontier.asked["CreateCrawl"][0].spec == SPEC
+    assert list(frontier.asked["AddSeeds"][0][0].uris) == ["http://www.example.com/"]
+
+
+def test_creating_again_before_launch_goes_on_with_what_is_there(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    """As after an answer that was lost; the frontier tells the spec with its defaults."""
+    frontier.will("CreateCrawl", EXISTS)
+    frontier.will("GetCrawl", found(NASCENT), found(NASCENT))
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=2))
+    assert controller.create(SPEC, ["http://www.example.com/"]).added_count == 2
+
+
+@pytest.mark.parametrize(
+    "existing", [found(RUNNING), found(FINISHED), found(NASCENT, CrawlSpec(contact="somebody@else.example"))]
+)
+def test_another_crawl_of_the_same_name_is_not_touched(
+    frontier: FakeFrontier, controller: CrawlController, existing: GetCrawlResponse
+) -> None:
+    frontier.will("CreateCrawl", EXISTS)
+    frontier.will("GetCrawl", existing)
+    with pytest.raises(CrawlExists):
+        controller.create(SPEC, ["http://www.example.com/"])
+    assert not frontier.asked["AddSeeds"]
+
+
+def test_launching_returns_at_once(frontier: FakeFrontier, controller: CrawlController) -> None:
+    """S0.10: NASCENT → PREPARING; what follows is told by events."""
+    frontier.will("GetCrawl", found(NASCENT))
+    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=CrawlStatus(state=PREPARING)))
+    assert controller.launch().state == PREPARING
+
+
+def test_a_launch_whose_answer_was_lost_is_a_success(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("GetCrawl", found(NASCENT), found(RUNNING))
+    frontier.will("LaunchCrawl", UNAVAILABLE, ILLEGAL)
+    assert controller.launch().state == RUNNING
+
+
+def test_launching_what_has_been_launched_is_refused(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("GetCrawl", found(RUNNING))
+    frontier.will("LaunchCrawl", ILLEGAL)
+    with pytest.raises(IllegalState) as caught:
+        controller.launch()
+    assert caught.value.state == RUNNING
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "state"),
+    [
+        ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING),  # S0.16
+        ("resume", TargetState.TARGET_STATE_RUN, PAUSED),
+        ("stop", TargetState.TARGET_STATE_FINISH, STOPPING),  # S0.22
+    ],
+)
+def test_requests_of_a_state_return_the_state_at_once(
+    frontier: FakeFrontier,
+    controller: CrawlController,
+    method: str,
+    target: TargetState.ValueType,
+    state: CrawlState.ValueType,
+) -> None:
+    frontier.will("RequestState", RequestStateResponse(status=CrawlStatus(state=state)))
+    assert getattr(controller, method)().state == state
+    assert [request.target_state for request in frontier.asked["RequestState"]] == [target]
+
+
+def test_a_state_that_is_there_already_is_not_waited_for(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("StateEvents", [present(PAUSED), SILENCE])
+    assert controller.wait_for({PAUSED}, 10).state == PAUSED
+
+
+def test_a_state_is_waited_for_among_other_events(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will(
+        "StateEvents", [present(PREPARING), seeded(1), became(2, RUNNING), became(3, PAUSING), SILENCE]
+    )
+    assert controller.wait_for({PAUSED, PAUSING}).state == PAUSING
+
+
+def test_waiting_outlives_a_restart_of_the_frontier(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will(
+        "StateEvents",
+        [present(PAUSING), UNAVAILABLE],
+        UNAVAILABLE,
+        [present(PAUSED, "e0"), became(1, PAUSED), SILENCE],
+    )
+    assert controller.wait_for({PAUSED}, 10).state == PAUSED
+
+
+def test_waiting_outlives_a_frontier_that_dies() -> None:
+    dying, reborn = FakeFrontier(), FakeFrontier()
+    dying.will("StateEvents", [present(PAUSING), SILENCE])
+    reborn.will("StateEvents", [present(PAUSED), became(1, PAUSED)])
+    reached: list[CrawlStatus] = []
+    with ExitStack() as opened:
+        with serving(dying) as address:
+            client = opened.enter_context(FrontierClient(address))
+            waiting = threading.Thread(
+                target=lambda: reached.append(CrawlController(client, "c").wait_for({PAUSED}, 20))
+            )
+            waiting.start()
+            eventually(lambda: dying.asked["StateEvents"])
+        opened.enter_context(serving(reborn, address))
+        waiting.join(20)
+    assert [status.state for status in reached] == [PAUSED]
+
+
+def test_waiting_ends_when_its_time_is_over(frontier: FakeFrontier, controller: CrawlController) -> None:
+    silent: list[Answer] = [present(PAUSING), SILENCE]
+    frontier.will("StateEvents", *[silent] * 20)
+    with pytest.raises(WaitTimedOut, match=r"c has not become PAUSED within 0\.2 s; its state is PAUSING"):
+        controller.wait_for({PAUSED}, 0.2)
+
+
+def test_nothing_is_waited_for_that_can_no_longer_come(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("StateEvents", [present(PAUSING), became(1, STOPPING), became(2, FINISHED)])
+    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
+        controller.wait_for({PAUSED}, 10)
+
+
+def test_the_end_can_be_waited_for(frontier: FakeFrontier, controller: CrawlController) -> None:
+    frontier.will("StateEvents", [present(STOPPING), became(1, FINISHED)])
+    assert controller.wait_for({FINISHED}).state == FINISHED
+
+
+def test_following_tells_events_and_nothing_else(frontier: FakeFrontier, controller: CrawlController) -> None:
+    alive = StateEventsResponse(cursor="e1")
+    frontier.will(
+        "StateEvents",
+        [present(RUNNING), seeded(1), alive, UNAVAILABLE],
+        [present(RUNNING, "e1"), became(2, FINISHED)],
+    )
+    assert [event.sequence for event in controller.follow("start")] == [1, 2]
+
+
+PAST: list[Answer] = [present(PREPARING, "e0"), seeded(1), became(2, RUNNING)]
+
+
+@pytest.mark.parametrize(
+    ("end", "line", "told"),
+    [
+        ("e2", [*PAST, SILENCE], [1, 2]),
+        ("e2", [*PAST, became(3, PAUSING), SILENCE], [1, 2]),
+        ("e0", [present(NASCENT, "e0"), SILENCE], []),
+        ("another", [*PAST, StateEventsResponse(cursor="e2"), SILENCE], [1, 2]),
+    ],
+    ids=["all of them", "not those of later", "none", "until a sign of life"],
+)
+def test_the_events_so_far_are_told_without_waiting_for_more(
+    frontier: FakeFrontier, controller: CrawlController, end: str, line: list[Answer], told: list[int]
+) -> None:
+    frontier.will("StateEvents", [present(RUNNING, end), SILENCE], line)
+    assert [event.sequence for event in controller.events()] == told
+
+
+def test_without_a_frontier_every_method_says_so() -> None:
+    with serving(FakeFrontier()) as address:
+        pass
+    with FrontierClient(address) as client:
+        controller = CrawlController(client, "c")
+        for attempt in (
+            controller.status,
+            controller.launch,
+            controller.pause,
+            controller.statistics,
+            controller.delete,
+        ):
+            with pytest.raises(FrontierUnavailable, match=address):
+                attempt()
+        with pytest.raises(FrontierUnavailable, match=address):
+            controller.wait_for({PAUSED}, 10)

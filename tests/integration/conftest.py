@@ -1,0 +1,37 @@
+"""A frontier server for the tests that only talk to one."""
+
+from collections.abc import Iterator
+
+import pytest
+from frontier_harness.calls import Stubs, fresh_name, seed_of
+from frontier_harness.process import ServerProcess
+from frontier_harness.shared import SharedServer
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
+    """A server process for all tests. Crawls share their hosts' rests: use hosts of your own."""
+    server = SharedServer(tmp_path_factory.mktemp("server"))
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(shared_server: SharedServer) -> Iterator[ServerProcess]:
+    """The server, which must still serve after the test."""
+    yield shared_server.running
+    shared_server.check()
+
+
+@pytest.fixture
+def stubs(server: ServerProcess) -> Stubs:
+    """Both its services."""
+    return server.stubs
+
+
+@pytest.fixture
+def crawl(stubs: Stubs) -> str:
+    """The name of a crawl that runs, with one seed on a host of its own."""
+    name = fresh_name()
+    stubs.launch(name, seed_of(name))
+    return name

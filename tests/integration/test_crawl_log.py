@@ -1,0 +1,148 @@
+"""`crawl.log` of a running server: what stands in its way is waited out, and a crawl's log is its own.
+
+What a kill does to it is in `test_server_restart`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frontier_harness.calls import (
+    TIMEOUT_S,
+    finished_request,
+    next_request,
+    report,
+    spec,
+)
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.waiting import callers, soon
+
+from frontier_server.crawl_log import _CrawlLog
+from frontier_server.stores.memory import MemoryStore
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+
+@asynccontextmanager
+async def logging(data: Path) -> AsyncIterator[Served]:
+    """A frontier that writes its logs until the test is over."""
+    async with serving(MemoryStore(), config(data)) as served, callers() as calls:
+        task = calls.start(served.logs.run())
+        try:
+            yield served
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await served.logs.drain()
+
+
+async def crawl(served: Served, name: str, *paths: str) -> None:
+    """A whole crawl of one host: its start page and these."""
+    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=spec()))
+    seeds = [f"http://{name}.example/{path}" for path in ("", *paths)]
+    await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl=name, uris=seeds)]))
+    await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name))
+    while True:
+        answer = await served.frontier.Next(next_request(name, wait_s=TIMEOUT_S))
+        if answer.empty_reason == frontier_pb2.EMPTY_REASON_FINISHED:
+            return
+        if answer.leases:
+            reports = [report(lease, media_type="text/html") for lease in answer.leases]
+            await served.frontier.Finished(finished_request(*reports))
+
+
+def logged(served: Served, name: str) -> list[str]:
+    """The URIs of a log."""
+    path = served.logs.path(name)
+    return [line.split()[3] for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+async def test_each_crawl_has_a_log_of_its_own(tmp_path: Path) -> None:
+    async with logging(tmp_path) as served:
+        await asyncio.gather(crawl(served, "one", "x", "y"), crawl(served, "two"))
+        await soon(lambda: len(logged(served, "one")) == 4 and len(logged(served, "two")) == 2, "no lines")
+        one = "http://one.example/"
+        assert sorted(logged(served, "one")) == [one, f"{one}robots.txt", f"{one}x", f"{one}y"]
+        assert {uri.split("/")[2] for uri in logged(served, "two")} == {"two.example"}
+
+
+async def test_lines_wait_until_what_stands_in_their_way_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.RETRY_S", 0.05)
+    obstacle = tmp_path / "crawls" / "t" / "crawl.log"
+    obstacle.mkdir(parents=True)
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "x")
+        await crawl(served, "other")  # whose log nothing is wrong with
+        await soon(lambda: len(logged(served, "other")) == 2, "one log holds up the other")
+        assert (await statistics(served, "t")).succeeded_count == 2
+        obstacle.rmdir()
+        await soon(lambda: len(logged(served, "t")) == 3, "the lines do not come")
+
+
+async def statistics(served: Served, name: str) -> crawl_pb2.Statistics:
+    answer = await served.admin.GetStatistics(admin_pb2.GetStatisticsRequest(crawl=name))
+    return answer.statistics
+
+
+async def test_a_crawl_takes_its_log_with_it_and_the_next_of_its_name_begins_one(tmp_path: Path) -> None:
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "old")
+        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
+        assert not served.logs.path("t").parent.exists()
+        await crawl(served, "t", "new")
+        await soon(lambda: len(logged(served, "t")) >= 2, "no lines")
+        await soon(lambda: "http://t.example/new" in logged(served, "t"), "a line is missing")
+        assert "http://t.example/old" not in logged(served, "t")
+
+
+async def test_outcomes_are_forgotten_by_the_store_once_they_are_in_the_log_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "x", "y", "z")
+        frontier = served.runner.frontier
+        await soon(lambda: len(logged(served, "t")) == 5, "no lines")
+        await soon(lambda: not frontier.outcomes_after(1, 0, 10), "the store forgets nothing")
+        ((_, outcome, size),) = frontier.log_positions().values()
+        assert (outcome, size) == (5, served.logs.path("t").stat().st_size)
+
+
+class ShortOfSpace:
+    """A file whose disk takes a part of a write."""
+
+    def __init__(self, file: Any, takes: int, raises: bool) -> None:
+        self._file = file
+        self._takes = takes
+        self._raises = raises
+
+    def write(self, data: bytes) -> int:
+        self._file.write(data[: self._takes])
+        if self._raises:
+            raise OSError(28, "No space left on device")
+        return self._takes
+
+    def truncate(self, size: int) -> int:
+        return int(self._file.truncate(size))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("takes", [0, 1, 9])
+def test_a_line_that_was_written_in_part_is_taken_back(tmp_path: Path, takes: int, raises: bool) -> None:
+    path = tmp_path / "crawl.log"
+    log = _CrawlLog(path, 0, 0)
+    log.append(b"first line\n", 1)
+    whole = log._file
+    log._file = ShortOfSpace(whole, takes, raises)  # type: ignore[assignment]  # as much of a file as it needs
+    with pytest.raises(OSError):
+        log.append(b"second line\nthird line\n", 3)
+    assert (path.read_bytes(), log.written, log.size) == (b"first line\n", 1, 11)
+    log._file = whole
+    log.append(b"second line\nthird line\n", 3)
+    assert path.read_bytes() == b"first line\nsecond line\nthird line\n"
+    log.close()

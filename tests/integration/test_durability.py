@@ -1,0 +1,459 @@
+"""Nothing leaves the server that a power loss could take back: answers, refusals, events, log lines.
+
+Architecture section 4: every answer and every event leaves only when all that it could have read is durable.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    FINISH,
+    PAUSE,
+    RUN,
+    Refusal,
+    disposition_name,
+    finished_request,
+    next_request,
+    report,
+    schedule_request,
+    spec,
+)
+from frontier_harness.held_store import HeldStore
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.waiting import soon, turns
+
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.store import Changes
+from frontier_server.runner import Runner
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+WRITTEN = "http://a.example/written"
+"""What a Schedule has just taken in, and no flush has covered yet."""
+
+
+@dataclass
+class Desk:
+    """A frontier whose flushes can be held, and a crawl `t` with something for every RPC to do.
+
+    A page of host a is out (`lease`), one of host b is finished (`done`), one of host c waits.
+    """
+
+    served: Served
+    store: HeldStore
+    lease: frontier_pb2.Lease
+    done: frontier_pb2.Report
+    operations: list[int] = field(default_factory=list)
+    """How much had been written when an operation had run, one by one."""
+
+    calls: "list[asyncio.Task[Any]]" = field(default_factory=list)
+
+    def task(self, call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        self.calls.append(asyncio.create_task(call))
+        return self.calls[-1]
+
+    async def undurable(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
+        """Hold the flushes and let a call write."""
+        self.store.hold()
+        before = self.store.flushes_begun
+        task = self.task(awaited(call))
+        await soon(lambda: self.store.flushes_begun > before, "the write asks for no flush")
+        return task
+
+    async def asked(self, call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        """Make a call, and give it all the time that it needs but for a flush."""
+        before = len(self.operations)
+        task = self.task(call)
+        await soon(lambda: len(self.operations) > before or task.done(), "the call runs no operation")
+        await self.served.channel.channel_ready()
+        await turns()
+        await settled(self.served)
+        return task
+
+
+async def awaited(call: Awaitable[Any]) -> Any:
+    return await call
+
+
+async def settled(served: Served) -> None:
+    """A round trip that needs nothing of the frontier: what could have been answered by now has been."""
+    for _ in range(3):
+        probe: Any = served.channel.unary_unary("/none/such")
+        with pytest.raises(grpc.aio.AioRpcError):
+            await probe(b"")
+
+
+@asynccontextmanager
+async def desk(data: Path) -> AsyncIterator[Desk]:
+    store = HeldStore()
+    async with serving(store, config(data)) as served:
+        await prepare(served)
+        leases: list[frontier_pb2.Lease] = []
+        while len(leases) < 3:
+            answer = await served.frontier.Next(next_request("t", wait_s=20))
+            robots = [lease for lease in answer.leases if lease.purpose == frontier_pb2.PURPOSE_ROBOTS]
+            leases.extend(lease for lease in answer.leases if lease not in robots)
+            if robots:
+                await served.frontier.Finished(finished_request(*(report(lease) for lease in robots)))
+        by_host = {lease.uri: lease for lease in leases}
+        done = report(by_host["http://b.example/"])
+        released = frontier_pb2.Report(
+            token=by_host["http://c.example/"].token, outcome=frontier_pb2.OUTCOME_RELEASED
+        )
+        await served.frontier.Finished(finished_request(done, released))
+        made = Desk(served, store, by_host["http://a.example/"], done)
+        noted(served.runner, made)
+        try:
+            yield made
+        finally:
+            store.release()
+            for call in made.calls:
+                call.cancel()
+            await asyncio.gather(*made.calls, return_exceptions=True)
+
+
+async def prepare(served: Served) -> None:
+    """Crawl `t` runs with three seeds; crawl `new` waits for its launch."""
+    for name in ("t", "new"):
+        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=spec()))
+        seeds = [f"http://{host}.example/" for host in "abc"]
+        await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl=name, uris=seeds)]))
+    await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+
+
+def noted(runner: Runner, made: Desk) -> None:
+    """Note whenever an operation has run, whatever became of it."""
+    apply = runner.apply
+
+    async def noting(operation: Callable[[Frontier, int], tuple[Any, Changes]]) -> tuple[Any, int]:
+        def inner(frontier: Frontier, now_ms: int) -> tuple[Any, Changes]:
+            try:
+                return operation(frontier, now_ms)
+            finally:
+                made.operations.append(len(made.store.written))
+
+        return await apply(inner)
+
+    runner.apply = noting  # type: ignore[method-assign]  # the test's own runner
+
+
+# What each RPC answers once it may.
+
+
+async def _schedule(at: Desk) -> None:
+    answer = await at.served.frontier.Schedule(schedule_request("t", WRITTEN))
+    assert answer.verdicts == [crawl_pb2.VERDICT_ALREADY_SEEN]
+
+
+async def _schedule_new(at: Desk) -> None:
+    answer = await at.served.frontier.Schedule(schedule_request("t", "http://b.example/new"))
+    assert answer.verdicts == [crawl_pb2.VERDICT_QUEUED]
+
+
+async def _schedule_malformed(at: Desk) -> None:
+    answer = await at.served.frontier.Schedule(schedule_request("t", "nope"))
+    assert answer.verdicts == [crawl_pb2.VERDICT_MALFORMED]
+
+
+async def _next(at: Desk) -> None:
+    answer = await at.served.frontier.Next(next_request("t"))
+    assert [lease.uri for lease in answer.leases] == ["http://c.example/"]
+
+
+async def _next_empty(at: Desk) -> None:
+    answer = await at.served.frontier.Next(next_request("new"))
+    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOT_RUNNING
+
+
+async def _finished(at: Desk) -> None:
+    await at_once(at, report(at.lease), "SUCCEEDED", False)
+
+
+async def _finished_repeated(at: Desk) -> None:
+    await at_once(at, at.done, "SUCCEEDED", True)
+
+
+async def _finished_forged(at: Desk) -> None:
+    await at_once(at, report(b"x"), "UNKNOWN_TOKEN", False)
+
+
+async def at_once(at: Desk, sent: frontier_pb2.Report, disposition: str, repeated: bool) -> None:
+    answer = await at.served.frontier.Finished(finished_request(sent))
+    told = [(disposition_name(result.disposition), result.repeated) for result in answer.results]
+    assert told == [(disposition, repeated)]
+
+
+async def _heartbeat(at: Desk) -> None:
+    beat = frontier_pb2.HeartbeatRequest(
+        node="node", session="session", tokens=[at.lease.token, at.done.token]
+    )
+    answer = await at.served.frontier.Heartbeat(beat)
+    assert list(answer.ended_tokens) == [at.done.token]
+
+
+async def _request_state(at: Desk) -> None:
+    answer = await at.served.frontier.RequestState(
+        frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE)
+    )
+    assert answer.status.state == crawl_pb2.CRAWL_STATE_PAUSING
+
+
+async def _request_state_again(at: Desk) -> None:
+    answer = await at.served.frontier.RequestState(
+        frontier_pb2.RequestStateRequest(crawl="t", target_state=RUN)
+    )
+    assert answer.status.state == crawl_pb2.CRAWL_STATE_RUNNING
+
+
+async def _state_events(at: Desk) -> None:
+    answer = await at.served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")).read()
+    assert isinstance(answer, frontier_pb2.StateEventsResponse)
+    assert answer.present.state == crawl_pb2.CRAWL_STATE_RUNNING
+
+
+async def _create_crawl(at: Desk) -> None:
+    answer = await at.served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="x", spec=spec()))
+    assert answer.crawl.crawl == "x"
+
+
+async def _add_seeds(at: Desk) -> None:
+    seeds = admin_pb2.AddSeedsRequest(crawl="new", uris=["http://z.example/"])
+    assert (await at.served.admin.AddSeeds(iter([seeds]))).added_count == 1
+
+
+async def _launch_crawl(at: Desk) -> None:
+    answer = await at.served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="new"))
+    assert answer.status.state == crawl_pb2.CRAWL_STATE_PREPARING
+
+
+async def _get_crawl(at: Desk) -> None:
+    answer = await at.served.admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl="t"))
+    assert answer.crawl.seed_count == 3
+
+
+async def _list_crawls(at: Desk) -> None:
+    answer = await at.served.admin.ListCrawls(admin_pb2.ListCrawlsRequest())
+    assert [crawl.crawl for crawl in answer.crawls] == ["new", "t"]
+
+
+async def _delete_crawl(at: Desk) -> None:
+    await at.served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="new"))
+
+
+async def _get_statistics(at: Desk) -> None:
+    answer = await at.served.admin.GetStatistics(admin_pb2.GetStatisticsRequest(crawl="t"))
+    assert answer.statistics.discovered_count == 4  # three seeds, and what was just written
+
+
+async def _list_queues(at: Desk) -> None:
+    answer = await at.served.admin.ListQueues(admin_pb2.ListQueuesRequest(crawl="t"))
+    assert sum(queue.enqueued_count for queue in answer.queues) == 4
+
+
+async def _get_frontier(at: Desk) -> None:
+    answer = await at.served.admin.GetFrontier(admin_pb2.GetFrontierRequest())
+    assert [node.node for node in answer.nodes] == ["node"]
+
+
+ANSWERS: dict[str, list[Callable[[Desk], Coroutine[Any, Any, None]]]] = {
+    "Schedule": [_schedule, _schedule_new, _schedule_malformed],
+    "Next": [_next, _next_empty],
+    "Finished": [_finished, _finished_repeated, _finished_forged],
+    "Heartbeat": [_heartbeat],
+    "RequestState": [_request_state, _request_state_again],
+    "StateEvents": [_state_events],
+    "CreateCrawl": [_create_crawl],
+    "AddSeeds": [_add_seeds],
+    "LaunchCrawl": [_launch_crawl],
+    "GetCrawl": [_get_crawl],
+    "ListCrawls": [_list_crawls],
+    "DeleteCrawl": [_delete_crawl],
+    "GetStatistics": [_get_statistics],
+    "ListQueues": [_list_queues],
+    "GetFrontier": [_get_frontier],
+}
+
+
+def test_no_rpc_is_forgotten_here() -> None:
+    methods = {
+        method.name
+        for file in (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+    assert set(ANSWERS) == methods
+
+
+@pytest.mark.parametrize("answered", [call for calls in ANSWERS.values() for call in calls])
+async def test_no_answer_leaves_while_what_it_could_have_read_is_not_durable(
+    tmp_path: Path, answered: Callable[[Desk], Coroutine[Any, Any, None]]
+) -> None:
+    async with desk(tmp_path) as at:
+        write = await at.undurable(at.served.frontier.Schedule(schedule_request("t", WRITTEN)))
+        asked = await at.asked(answered(at))
+        assert not asked.done() and not write.done()
+        at.store.release()
+        await asyncio.wait_for(asyncio.gather(asked, write), 20)
+
+
+async def _exists(at: Desk) -> None:
+    await at.served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="x", spec=spec()))
+
+
+async def _unlaunchable(at: Desk) -> None:
+    await at.served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="x"))
+
+
+async def _schedule_other(at: Desk) -> None:
+    await at.served.frontier.Schedule(schedule_request("new", "http://a.example/other"))
+
+
+async def _resume(at: Desk) -> None:
+    await at.served.frontier.RequestState(frontier_pb2.RequestStateRequest(crawl="new", target_state=RUN))
+
+
+async def _describe(at: Desk) -> None:
+    await at.served.admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl="new"))
+
+
+async def _follow(at: Desk) -> None:
+    await at.served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="new")).read()
+
+
+def _created(at: Desk) -> Awaitable[Any]:
+    return at.served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="x", spec=spec()))
+
+
+def _stopped(at: Desk) -> Awaitable[Any]:
+    request = frontier_pb2.RequestStateRequest(crawl="new", target_state=FINISH)
+    return at.served.frontier.RequestState(request)
+
+
+def _deleted(at: Desk) -> Awaitable[Any]:
+    return at.served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="new"))
+
+
+@pytest.mark.parametrize(
+    ("written", "refused", "reason"),
+    [
+        (_created, _exists, "CRAWL_EXISTS"),
+        (_created, _unlaunchable, "NO_SEEDS"),
+        (_stopped, _schedule_other, "CRAWL_FINISHED"),
+        (_stopped, _resume, "ILLEGAL_STATE"),
+        (_deleted, _describe, "UNKNOWN_CRAWL"),
+        (_deleted, _follow, "UNKNOWN_CRAWL"),
+    ],
+)
+async def test_no_refusal_leaves_while_what_it_tells_of_is_not_durable(
+    tmp_path: Path,
+    written: Callable[[Desk], Awaitable[Any]],
+    refused: Callable[[Desk], Coroutine[Any, Any, None]],
+    reason: str,
+) -> None:
+    """A power loss would make them untrue: the crawl is not there, or goes on, or is there again."""
+    async with desk(tmp_path) as at:
+        write = await at.undurable(written(at))
+        asked = await at.asked(refused(at))
+        assert not asked.done() and not write.done()
+        at.store.release()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await asyncio.wait_for(asked, 20)
+        assert Refusal.of(caught.value).reason == reason
+        await asyncio.wait_for(write, 20)
+
+
+async def test_a_node_that_waits_hears_of_a_uri_only_when_it_is_durable(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await _next(at)  # nothing is left to lease
+        waiting = await at.asked(awaited(at.served.frontier.Next(next_request("t", wait_s=60))))
+        write = await at.undurable(at.served.frontier.Schedule(schedule_request("t", "http://b.example/new")))
+        await soon(lambda: len(at.operations) >= 4, "the node that waits does not look again")
+        await settled(at.served)
+        assert not waiting.done() and not write.done()
+        at.store.release()
+        answer = await asyncio.wait_for(waiting, 20)
+        assert [lease.uri for lease in answer.leases] == ["http://b.example/new"]
+        await write
+
+
+async def test_an_event_reaches_its_readers_only_when_it_is_durable(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        stream = at.served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
+        await stream.read()
+        event = at.task(awaited(stream.read()))
+        await settled(at.served)
+        pause = frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE)
+        before = len(at.operations)
+        write = await at.undurable(at.served.frontier.RequestState(pause))
+        await soon(lambda: len(at.operations) > before + 1, "the reader does not look")
+        await settled(at.served)
+        assert not event.done() and not write.done()
+        at.store.release()
+        answer = await asyncio.wait_for(event, 20)
+        assert answer.event.status_changed.state == crawl_pb2.CRAWL_STATE_PAUSING
+        await write
+
+
+async def test_a_line_reaches_the_crawl_log_only_when_its_disposition_is_durable(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        logging = asyncio.create_task(at.served.logs.run())
+        log = at.served.logs.path("t")
+        await soon(lambda: log.exists() and " http://b.example/ " in log.read_text(), "nothing is logged")
+        before = log.read_text()
+        operations = len(at.operations)
+        write = await at.undurable(at.served.frontier.Finished(finished_request(report(at.lease))))
+        await soon(lambda: len(at.operations) > operations + 1, "the log does not look")
+        await settled(at.served)
+        assert log.read_text() == before and not write.done()
+        at.store.release()
+        await soon(lambda: log.read_text() != before, "the line is not logged")
+        assert log.read_text().removeprefix(before).split()[3] == "http://a.example/"
+        await write
+        logging.cancel()
+        await asyncio.gather(logging, return_exceptions=True)
+        await at.served.logs.drain()
+
+
+async def test_a_flush_covers_only_what_was_written_before_it_began(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        first = await at.undurable(at.served.frontier.Schedule(schedule_request("t", WRITTEN)))
+        during = await at.asked(_schedule_new(at))
+        read = await at.asked(_get_crawl(at))
+        ended = at.store.flushes_ended
+        at.store.release(1)
+        await asyncio.wait_for(first, 20)
+        await soon(lambda: at.store.flushing, "what was written during a flush gets none of its own")
+        await settled(at.served)
+        assert not during.done() and not read.done()
+        assert at.store.flushes_ended == ended + 1
+        at.store.release(1)
+        await asyncio.wait_for(asyncio.gather(during, read), 20)
+
+
+async def test_one_flush_serves_everybody_who_waits(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        first = await at.undurable(at.served.frontier.Schedule(schedule_request("t", WRITTEN)))
+        calls = [
+            await at.asked(
+                awaited(at.served.frontier.Schedule(schedule_request("t", f"http://b.example/{number}")))
+            )
+            for number in range(10)
+        ]
+        begun = at.store.flushes_begun
+        at.store.release()
+        await asyncio.wait_for(asyncio.gather(first, *calls), 20)
+        assert at.store.flushes_begun == begun + 1
+
+
+async def test_what_is_durable_is_answered_without_a_flush(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        await _get_crawl(at)
+        at.store.hold()
+        begun = at.store.flushes_begun
+        await asyncio.wait_for(asyncio.gather(_get_crawl(at), _list_crawls(at), _finished_repeated(at)), 20)
+        assert at.store.flushes_begun == begun

@@ -1,0 +1,530 @@
+"""`toehold crawl` with the real programs on a small site: to the end, interrupted, and taken up again."""
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toehold_client.client import FrontierClient
+from toehold_client.embedded.directory import open_directory
+from toehold_client.embedded.interruptions import Interruptions
+from toehold_client.embedded.plan import Overrides, Plan, make_spec
+
+PATIENCE_S = 60.0
+PAGES = 24
+
+TOEHOLD = (sys.executable, "-m", "toehold_client")
+# The terminal becomes its controlling one, as a shell's is: Ctrl-C goes to its whole process group.
+ON_TERMINAL = (
+    sys.executable,
+    "-c",
+    "import fcntl, os, sys, termios\n"
+    "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])",
+)
+BRISK = ("--min-delay", "0", "--delay-factor", "0", "--fetch-timeout", "20")
+
+
+class Site(ThreadingHTTPServer):
+    """One host: `/` links to pages, which link to each other. One in `held` is answered once let go."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.held: dict[str, threading.Event] = {}
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def url(self) -> str:
+        """Of its first page."""
+        return f"http://127.0.0.1:{self.server_port}/"
+
+    def hold(self, path: str) -> threading.Event:
+        """From now on `path` is answered only once the event is set."""
+        return self.held.setdefault(path, threading.Event())
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        self.server.asked[self.path] += 1
+        if self.path in self.server.held:
+            self.server.held[self.path].wait(PATIENCE_S)
+        if self.path == "/robots.txt":
+            self.send_error(404)
+            return
+        links = "".join(f'<a href="/page/{n}">{n}</a>' for n in range(PAGES))
+        body = f"<!DOCTYPE html><title>{self.path}</title>{links}".encode()
+        try:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        except OSError:
+            self.close_connection = True  # the node broke off
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+ALL_PATHS = {"/", *(f"/page/{n}" for n in range(PAGES))}
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        for event in server.held.values():
+            event.set()
+        server.shutdown()
+        thread.join()
+
+
+class Run:
+    """One `toehold crawl`, on a terminal of 80 by 24 if wanted."""
+
+    def __init__(self, *arguments: str, cwd: Path, terminal: bool = False, fakes: Path | None = None) -> None:
+        environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+        if fakes is not None:
+            environment["PYTHONPATH"] = str(fakes)
+        self._screen = -1
+        self.shown = ""
+        slave = subprocess.PIPE
+        if terminal:
+            self._screen, slave = pty.openpty()
+            fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [*(ON_TERMINAL if terminal else ()), *TOEHOLD, "crawl", *arguments],
+            cwd=cwd,
+            env=environment,
+            stdin=slave if terminal else subprocess.DEVNULL,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=terminal,
+        )
+        if terminal:
+            os.close(slave)
+
+    def press_ctrl_c(self) -> None:
+        """On its terminal."""
+        os.write(self._screen, b"\x03")
+
+    def children(self) -> list[int]:
+        """Process ids of the frontier server and the node, in this order."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue
+            if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == self.process.pid:
+                found.append(int(entry.name))
+        return sorted(found)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Waits, draining its terminal; fails if it ends before."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not condition():
+            assert time.monotonic() < deadline, f"never came true; shown: {self.shown[-3000:]}"
+            assert self.process.poll() is None, f"it ended ({self.process.returncode}): {self._rest()}"
+            self._drain(0.02)
+
+    def end(self) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr; on a terminal both are in the first."""
+        if self._screen < 0:
+            stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
+            return self.process.returncode, stdout.decode(), stderr.decode()
+        deadline = time.monotonic() + PATIENCE_S
+        while self._drain(0.1) or self.process.poll() is None:
+            assert time.monotonic() < deadline, f"it does not end; shown: {self.shown[-3000:]}"
+        return self.process.wait(), self.shown, ""
+
+    def close(self) -> None:
+        """Ends it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+        if self._screen >= 0:
+            os.close(self._screen)
+
+    def _drain(self, wait_s: float) -> bool:
+        if self._screen < 0:
+            time.sleep(wait_s)
+            return False
+        if not select.select([self._screen], [], [], wait_s)[0]:
+            return False
+        try:
+            part = os.read(self._screen, 65_536)
+        except OSError:  # EIO: nobody has it open any more
+            return False
+        self.shown += part.decode(errors="replace")
+        return bool(part)
+
+    def _rest(self) -> str:
+        return self.end()[2] or self.shown
+
+
+@pytest.fixture
+def crawl(tmp_path: Path, site: Site) -> Iterator[Callable[..., Run]]:
+    """Starts `toehold crawl` on the site, in ./it; always the same command unless arguments are added."""
+    runs: list[Run] = []
+
+    def start(*further: str, terminal: bool = False, fakes: Path | None = None) -> Run:
+        arguments = (site.url, "--dir", "it", *BRISK, *further)
+        runs.append(Run(*arguments, cwd=tmp_path, terminal=terminal, fakes=fakes))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+
+
+def report_in(tmp_path: Path) -> dict[str, Any]:
+    report = json.loads((tmp_path / "it" / "report.json").read_text())
+    assert isinstance(report, dict)
+    return report
+
+
+def toehold(tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [*TOEHOLD, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def once_each(site: Site) -> None:
+    assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
+
+
+def all_gone(pids: list[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_told(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    run = crawl("--json")
+    code, stdout, stderr = run.end()
+    assert (code, stderr) == (0, "")
+    report = json.loads(stdout)
+    assert report == report_in(tmp_path)
+    assert (report["state"], report["exit_status"], report["pages"]) == ("FINISHED", "FINISHED", PAGES + 1)
+    assert report["fetch_statuses"] == {"200": PAGES + 1}
+    assert report["verdicts"]["QUEUED"] == PAGES + 1
+    assert report["bytes"] > 0 and report["duration_seconds"] > 0
+    assert report["start_time"] < report["end_time"]
+    once_each(site)
+    assert site.asked["/robots.txt"] == 1
+    it = tmp_path / "it"
+    assert report["warc_files"] == [str(file.relative_to(it)) for file in sorted(it.glob("warcs/*"))]
+    assert all(name.endswith(".warc.gz") for name in report["warc_files"]), "closed and renamed"
+    assert run.children() == []
+    assert not (it / "frontier.json").exists()
+    code, _, stderr = crawl().end()
+    assert code == 5
+    assert "has finished" in stderr and "--fresh" in stderr
+    code, stdout, _ = crawl("--fresh").end()
+    assert code == 0
+    assert f"Moved the old crawl to {tmp_path / 'it.1'}" in stdout
+    assert "FINISHED" in stdout and "\x1b" not in stdout, "plain lines, as nobody looks"
+    assert json.loads((tmp_path / "it.1" / "report.json").read_text()) == report
+    assert set(site.asked.values()) == {2}
+
+
+def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl(terminal=True)
+    run.until(lambda: site.asked["/page/5"] and "RUNNING" in run.shown)
+    children = run.children()
+    assert len(children) == 2
+    assert all(os.getsid(child) == child for child in children), "each in a session of its own"
+    run.press_ctrl_c()
+    run.until(lambda: "Ctrl-C again stops at once" in run.shown)
+    asked_before = site.asked.total()
+    assert run.children() == children, "what is being fetched is waited for"
+    let_go.set()
+    code, shown, _ = run.end()
+    assert code == 130
+    assert "Paused. To go on:" in shown and "toehold_client crawl" in shown.replace("\r\n", "")
+    assert "Traceback" not in shown
+    assert all_gone(children)
+    assert report_in(tmp_path)["state"] == "PAUSED"
+    assert site.asked.total() == asked_before, "nothing more was begun"
+    code, stdout, _ = crawl().end()
+    assert code == 0
+    assert "Going on with the crawl" in stdout
+    once_each(site)
+    assert report_in(tmp_path)["pages"] == PAGES + 1
+
+
+def test_sigterm_pauses_too_and_only_the_same_crawl_goes_on(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl("--json")
+    run.until(lambda: site.asked["/page/5"])
+    run.process.send_signal(signal.SIGTERM)
+    let_go.set()
+    code, stdout, stderr = run.end()
+    assert code == 130
+    assert json.loads(stdout)["state"] == "PAUSED"
+    assert "To go on:" in stderr
+    code, _, stderr = crawl("--max-hops", "3").end()
+    assert code == 5
+    assert "scope.max_link_hops: was 20, is 3" in stderr and "--fresh" in stderr
+    assert crawl().end()[0] == 0
+    once_each(site)
+
+
+def test_the_second_ctrl_c_does_not_wait_and_what_was_under_way_is_fetched_again(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl("--fetch-timeout", "600", terminal=True)
+    run.until(lambda: site.asked["/page/5"])
+    children = run.children()
+    run.press_ctrl_c()
+    run.until(lambda: "Ctrl-C again stops at once" in run.shown)
+    run.press_ctrl_c()
+    code, shown, _ = run.end()
+    assert code == 130
+    assert "Stopped; fetches that were under way are made again. To go on:" in shown.replace("\r\n", " ")
+    assert all_gone(children)
+    let_go.set()
+    assert report_in(tmp_path)["state"] in ("RUNNING", "PAUSING", "PAUSED")
+    assert crawl("--fetch-timeout", "600").end()[0] == 0
+    assert site.asked.pop("/page/5") == 2
+    assert set(site.asked.values()) == {1}
+    assert report_in(tmp_path)["dispositions"]["FAILED"] == 0
+
+
+def test_killing_it_leaves_no_program_and_the_same_command_finishes(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    children = run.children()
+    assert len(children) == 2
+    run.process.kill()
+    run.process.wait()
+    code, _, stderr = toehold(tmp_path, "status", "--dir", "it")
+    assert (code, stderr.startswith("Error: ")) in [(3, True), (0, False)], "ended already, or about to"
+    again = crawl()  # without waiting: the programs of the killed run may still be ending
+    let_go.set()
+    assert again.end()[0] == 0
+    assert all_gone(children)
+    assert site.asked.pop("/page/5") <= 2
+    assert set(site.asked.values()) <= {1, 2}, "only what was in flight is asked for again"
+    assert report_in(tmp_path)["pages"] == PAGES + 1
+
+
+def test_a_frontier_that_dies_is_told_with_the_end_of_its_log(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    children = run.children()
+    frontier = json.loads((tmp_path / "it" / "frontier.json").read_text())["pid"]
+    assert frontier in children
+    os.kill(frontier, signal.SIGKILL)
+    code, _, stderr = run.end()
+    assert code == 1
+    assert "The frontier server was killed by signal 9." in stderr
+    assert "frontier.log" in stderr and "serving" in stderr
+    assert "Traceback" not in stderr
+    assert all_gone(children)
+    let_go.set()
+    assert crawl().end()[0] == 0
+    assert report_in(tmp_path)["pages"] == PAGES + 1
+
+
+def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    frontier = json.loads((tmp_path / "it" / "frontier.json").read_text())["pid"]
+    (node,) = set(run.children()) - {frontier}
+    os.kill(node, signal.SIGKILL)
+    let_go.set()
+    code, stdout, _ = run.end()
+    assert code == 0
+    assert "The crawler node was killed by signal 9." in stdout
+    assert "Starting it again (1 of 3)." in stdout
+    report = report_in(tmp_path)
+    assert report["pages"] == PAGES + 1
+    assert len(report["unfinished_warc_files"]) == 1, "the dead node's file is not taken for a whole one"
+
+
+def test_killed_between_any_two_steps_it_goes_on_from_there(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    spec = make_spec(None, Overrides(min_delay=0, delay_factor=0, fetch_timeout=20), ("127.0.0.1",))
+    plan = Plan("crawl", spec, (site.url,))
+    with Interruptions() as none, open_directory(tmp_path / "it", plan, none, fresh=False, say=print) as it:
+        data = str(it.frontier)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "frontier_server", "--data", data, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    with server, FrontierClient(server.stdout.readline().split()[-1]) as client:  # type: ignore[union-attr]
+        client.create_crawl("crawl", spec)
+        server.kill()
+    assert crawl().end()[0] == 0, "created, but neither seeded nor launched"
+    once_each(site)
+    report = report_in(tmp_path)
+    (tmp_path / "it" / "report.json").unlink()
+    assert crawl().end()[0] == 0, "finished, but not reported"
+    assert report_in(tmp_path) == report
+    once_each(site)
+
+
+MORTAL_NODE = """
+import os, sys
+with open("starts", "a") as starts:
+    starts.write("x")
+print("toehold-node embedded fetching for nobody with 0 toes", flush=True)
+print("the roof is on fire", file=sys.stderr)
+sys.exit(1)
+"""
+
+
+def test_a_node_that_dies_again_and_again_ends_the_run(crawl: Callable[..., Run], tmp_path: Path) -> None:
+    fakes = tmp_path / "fakes"
+    fakes.mkdir()
+    (fakes / "crawler_node.py").write_text(MORTAL_NODE)
+    code, stdout, stderr = crawl(fakes=fakes).end()
+    assert code == 1
+    assert "Starting it again (3 of 3)." in stdout
+    assert "The crawler node ended with exit code 1." in stderr and "the roof is on fire" in stderr
+    assert (tmp_path / "starts").read_text() == "x" * 4
+    assert crawl().end()[0] == 0, "the crawl itself is unharmed"
+
+
+def test_other_shells_see_and_steer_it(crawl: Callable[..., Run], site: Site, tmp_path: Path) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    code, stdout, _ = toehold(tmp_path, "status", "--dir", "it", "--json")
+    assert code == 0 and "RUNNING" in stdout
+    assert toehold(tmp_path, "pause", "--dir", "it")[0] == 0
+    let_go.set()
+    run.until(lambda: "PAUSED" in toehold(tmp_path, "status", "--dir", "it")[1])
+    assert toehold(tmp_path, "resume", "--dir", "it")[0] == 0
+    code, stdout, _ = run.end()
+    assert code == 0
+    code, _, stderr = toehold(tmp_path, "status", "--dir", "it")
+    assert code == 3 and "no frontier runs" in stderr
+    once_each(site)
+
+
+def test_a_crawl_stopped_from_elsewhere_did_not_succeed(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    assert toehold(tmp_path, "stop", "--dir", "it")[0] == 0
+    let_go.set()
+    code, stdout, _ = run.end()
+    assert code == 1
+    assert "FINISHED (ABORTED)" in stdout
+
+
+def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Run], site: Site) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    for further in ((), ("--fresh",)):
+        code, _, stderr = crawl(*further).end()
+        assert code == 5
+        assert "Another `toehold crawl` is at work" in stderr
+    let_go.set()
+    assert run.end()[0] == 0
+
+
+def test_the_page_limit_is_an_end_like_any_other(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    assert crawl("--max-pages", "7").end()[0] == 0
+    report = report_in(tmp_path)
+    assert (report["exit_status"], report["pages"]) == ("FINISHED_DOCUMENT_LIMIT", 7)
+    assert sum(site.asked[path] for path in ALL_PATHS) == 7
+
+
+def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    assert run.process.stdout is not None
+    run.process.stdout.close()
+    threading.Timer(6, let_go.set).start()
+    run.process.wait(PATIENCE_S)
+    assert run.process.returncode == 130
+    assert report_in(tmp_path)["state"] == "PAUSED"
+
+
+def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    code, stdout, _ = toehold(
+        tmp_path, "crawl", "http://127.0.0.1:1/", "--retry-delay", "0.5", "--min-delay", "0", "--json"
+    )
+    assert code == 0
+    report = json.loads(stdout)
+    assert (report["pages"], report["dispositions"]["FAILED"], report["robots_fetches"]) == (0, 1, 3)
+    assert time.monotonic() - begun < 30
+    assert (tmp_path / "crawl-127.0.0.1" / "report.json").exists(), "its directory is named after the host"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("www.example.com",), "--contact is needed"),
+        (("http://[",), "is not a URL"),
+        ((), "Name at least one URL"),
+        (("localhost", "--spec", "none.toml"), "none.toml cannot be read"),
+        (("localhost", "--contact", "nobody"), "neither an http(s) URL nor an e-mail address"),
+        (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
+        (("localhost", "--min-delay", "nan"), "not a number to reckon with"),
+        (("localhost", "--toes", "0"), "--toes"),
+        (("localhost", "--ca-file", "none.pem"), "none.pem"),
+        (("localhost", "--dir", "/dev/null"), "is not a directory"),
+    ],
+)
+def test_bad_input_is_told_in_a_sentence_and_leaves_nothing(
+    tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    code, stdout, stderr = toehold(tmp_path, "crawl", *arguments)
+    assert code == 2
+    assert told in stderr
+    assert "Traceback" not in stderr + stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,80 @@
+"""`make crawl`'s script: the same practice web for every run of a crawl, and the crawl's own exit code."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "practice_web" / "crawl.py"
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def crawl(tmp_path: Path) -> Iterator[Callable[[], tuple[int, str]]]:
+    """Runs the script until pages have come, stops it at once, and returns its exit code and output."""
+    runs: list[subprocess.Popen[str]] = []
+
+    def run_it() -> tuple[int, str]:
+        run = subprocess.Popen(
+            [sys.executable, str(SCRIPT)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        runs.append(run)
+        log = tmp_path / "crawl-web" / "access.log"
+        before = size(log)
+        deadline = time.monotonic() + PATIENCE_S
+        while size(log) < before + 20_000 and run.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        run.send_signal(signal.SIGTERM)
+        time.sleep(0.1)  # two at once would be one
+        run.send_signal(signal.SIGTERM)
+        return run.wait(PATIENCE_S), run.communicate(timeout=PATIENCE_S)[0]
+
+    yield run_it
+    for run in runs:
+        run.kill()
+        run.wait()
+
+
+def size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def report(directory: Path) -> dict[str, Any]:
+    content = json.loads((directory / "report.json").read_text())
+    assert isinstance(content, dict)
+    return content
+
+
+def test_interrupted_it_goes_on_on_the_same_ports_and_finished_it_starts_anew(
+    crawl: Callable[[], tuple[int, str]], tmp_path: Path
+) -> None:
+    code, shown = crawl()
+    assert code == 130, shown
+    assert "To go on: make crawl" in shown
+    first = report(tmp_path / "crawl")
+    assert first["state"] != "FINISHED" and first["pages"] > 0
+
+    code, shown = crawl()
+    assert code == 130, shown
+    assert "Going on with the crawl" in shown
+    second = report(tmp_path / "crawl")
+    assert second["seeds"] == first["seeds"], "the same ports"
+    assert second["pages"] > first["pages"]
+
+    (tmp_path / "crawl" / "report.json").write_text(json.dumps({**second, "state": "FINISHED"}))
+    code, shown = crawl()
+    assert code == 130, shown
+    assert "Moved the old crawl" in shown
+    assert report(tmp_path / "crawl.1")["pages"] == second["pages"]
+    assert report(tmp_path / "crawl")["seeds"] == first["seeds"]

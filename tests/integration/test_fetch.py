@@ -1,0 +1,761 @@
+"""HttpFetcher: what servers, names and deadlines do, and what becomes of it."""
+
+import hashlib
+import socket
+import ssl
+import threading
+import zlib
+from base64 import b32encode
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from ipaddress import IPv4Address, ip_address
+from pathlib import Path
+
+import pytest
+import trustme
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler_node import connection
+from crawler_node.addresses import Address, AddressRule, Resolver, Unresolvable
+from crawler_node.connection import Cancellation
+from crawler_node.decode import decoded
+from crawler_node.fetch import Fetch, FetchPolicy, HttpFetcher
+from crawler_node.outcome import Status, Truncation
+
+LOOPBACK = AddressRule.parse(["loopback"])
+AGENT = "toehold-test/1 (+https://contact.example/)"
+
+Answer = bytes | Callable[[socket.socket], None]
+
+
+def policy(
+    *, timeout_ms: int = 5000, max_bytes: int = 1_000_000, addresses: AddressRule = LOOPBACK
+) -> FetchPolicy:
+    return FetchPolicy("p1", AGENT, timeout_ms, max_bytes, addresses)
+
+
+class Site:
+    """A server on loopback that answers each request with the bytes, or by the function, set for its path."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.over = threading.Event()
+        self.hung_up = threading.Event()  # a client went away before its answer was complete
+        self._tls = tls
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
+
+    def close(self) -> None:
+        self.over.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError), client:
+            if self._tls is not None:
+                client = self._tls.wrap_socket(client, server_side=True)
+            request = b""
+            while not request.endswith(b"\r\n\r\n"):
+                piece = client.recv(65536)
+                if not piece:
+                    return
+                request += piece
+            self.requests.append(request)
+            answer = self.answers[request.split(b" ")[1].decode()]
+            try:
+                if callable(answer):
+                    answer(client)
+                else:
+                    client.sendall(answer)
+            except OSError:
+                self.hung_up.set()
+            client.close()
+
+    def drip(self, client: socket.socket, first: bytes, drop: bytes) -> None:
+        """Sends `first` and then `drop` again and again, for as long as anybody listens."""
+        client.sendall(first)
+        while not self.over.wait(0.005):
+            client.sendall(drop)
+
+
+class Fetching:
+    """An HttpFetcher whose fetches are closed with it."""
+
+    def __init__(self, resolver: Resolver, **options: Path) -> None:
+        self._fetcher = HttpFetcher(resolver, **options)
+        self._fetches: list[Fetch] = []
+        self.interrupt = self._fetcher.interrupt
+
+    def fetch(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+        self._fetches.append(self._fetcher.fetch(uri, policy, cancellation))
+        return self._fetches[-1]
+
+    def fetch_robots(self, uri: str, policy: FetchPolicy) -> Fetch:
+        self._fetches.append(self._fetcher.fetch_robots(uri, policy))
+        return self._fetches[-1]
+
+    def close(self) -> None:
+        self._fetcher.close()
+        for fetch in self._fetches:
+            fetch.close()
+
+
+def wait_for_hang_up(client: socket.socket) -> None:
+    client.recv(1)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def resolver() -> Resolver:
+    return Resolver(lookup=lambda host: [IPv4Address("127.0.0.1")])
+
+
+@pytest.fixture
+def fetcher(resolver: Resolver) -> Iterator[Fetching]:
+    fetcher = Fetching(resolver)
+    yield fetcher
+    fetcher.close()
+
+
+def body_of(fetch: Fetch) -> bytes:
+    fetch.body.seek(0)
+    return fetch.body.read()
+
+
+def ok(body: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+# What is exchanged
+
+
+def test_a_page_comes_back_with_the_bytes_of_the_exchange(site: Site, fetcher: Fetching) -> None:
+    head = (
+        b"HTTP/1.1 200 All is well\r\ncontent-TYPE: Text/HTML; Charset=KOI8-R\r\n"
+        b"X-Odd:  spaced\r\nX-Odd: caf\xe9\r\nContent-Length: 5\r\n\r\n"
+    )
+    site.answers["/a%20b?c=[1]|2"] = head + b"hello"
+    fetch = fetcher.fetch(site.url("/a b?c=[1]|2#fragment", "www.alpha.example"), policy())
+    assert fetch.status == 200
+    assert body_of(fetch) == b"hello"
+    assert fetch.body_bytes == 5
+    assert fetch.response_head == head.replace(b"X-Odd:  spaced", b"X-Odd: spaced")
+    assert (fetch.media_type, fetch.charset) == ("text/html", "KOI8-R")
+    assert fetch.header("x-odd") == "spaced, café"
+    assert fetch.digest == "sha1:" + b32encode(hashlib.sha1(b"hello").digest()).decode()
+    assert fetch.peer_address == "127.0.0.1"
+    assert fetch.truncation is Truncation.NONE
+    assert fetch.annotations == ()
+    assert site.requests == [fetch.request_head]
+
+
+def test_the_request_says_who_asks_and_for_what_and_nothing_else(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"", b"Set-Cookie: a=b")
+    for _ in range(2):
+        fetcher.fetch(f"http://user:secret@www.alpha.example:{site.port}/", policy())
+    expected = (
+        f"GET / HTTP/1.1\r\nHost: www.alpha.example:{site.port}\r\nUser-Agent: {AGENT}\r\nAccept: */*\r\n"
+        "Accept-Encoding: gzip, deflate\r\nConnection: close\r\n\r\n"
+    )
+    assert site.requests == [expected.encode()] * 2
+
+
+def test_each_fetch_has_a_connection_of_its_own(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"hello", b"Connection: keep-alive")
+    for _ in range(3):
+        assert fetcher.fetch(site.url("/"), policy()).status == 200
+    assert site.connections == 3
+
+
+def test_a_chunked_body_is_kept_without_its_chunks(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: b\r\n\r\n"
+        b"5;x=y\r\nhello\r\n6\r\n world\r\n0\r\nT: t\r\n\r\n"
+    )
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert body_of(fetch) == b"hello world"
+    assert fetch.response_head == b"HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"
+
+
+def test_a_body_that_ends_with_the_connection_is_whole(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.0 200 OK\r\n\r\nhello"
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
+    assert fetch.response_head == b"HTTP/1.0 200 OK\r\n\r\n"
+
+
+def test_an_encoded_body_is_kept_as_sent(site: Site, fetcher: Fetching) -> None:
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(b"a" * 10_000_000) + packer.flush()
+    site.answers["/"] = ok(packed, b"Content-Encoding: gzip")
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes=len(packed)))
+    assert body_of(fetch) == packed
+    assert fetch.truncation is Truncation.NONE
+    assert decoded(fetch.body, fetch.content_encoding, 1000) == b"a" * 1000
+
+
+def test_a_large_body_goes_to_disk_whole(site: Site, fetcher: Fetching) -> None:
+    body = bytes(range(256)) * 20_000
+    site.answers["/"] = ok(body)
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes=len(body)))
+    assert body_of(fetch) == body
+    assert fetch.body.fileno() >= 0
+    fetch.close()
+
+
+def test_a_body_that_cannot_be_spooled_fails_the_fetch(
+    site: Site, resolver: Resolver, tmp_path: Path
+) -> None:
+    fetcher = Fetching(resolver, spool_directory=tmp_path / "nowhere")
+    site.answers["/"] = ok(bytes(3_000_000))
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes=10_000_000))
+    assert fetch.status == Status.RUNTIME_EXCEPTION
+    assert fetch.annotations[0].startswith("FileNotFoundError:")
+    assert isinstance(fetch.error, FileNotFoundError)
+    fetcher.close()
+
+
+# Limits
+
+
+def test_a_body_is_cut_at_its_limit(site: Site, fetcher: Fetching) -> None:
+    site.answers["/exact"] = ok(b"x" * 1000)
+    assert fetcher.fetch(site.url("/exact"), policy(max_bytes=1000)).truncation is Truncation.NONE
+    site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000)
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes=250_000))
+    assert (fetch.status, fetch.body_bytes, fetch.truncation) == (200, 250_000, Truncation.LENGTH)
+    assert body_of(fetch) == b"x" * 250_000
+    assert "lenTrunc" in fetch.annotations
+    assert site.hung_up.wait(5)
+
+
+def test_framing_without_a_body_counts_against_the_limit(site: Site, fetcher: Fetching) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"1;" + b"e" * 1000 + b"\r\nx\r\n"
+    site.answers["/"] = lambda client: site.drip(client, head, chunks * 100)
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes=10_000))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.LENGTH)
+    assert 0 < fetch.body_bytes < 10_000
+
+
+def test_a_dripped_body_ends_at_the_deadline_and_is_kept(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\n\r\n", b"x")
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
+    assert body_of(fetch) == b"x" * fetch.body_bytes != b""
+    assert "timeTrunc" in fetch.annotations
+    assert 200 <= fetch.duration_ms < 1000
+
+
+def test_a_dripped_head_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\nX: ", b"x")
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200))
+    assert (fetch.status, fetch.response_head) == (Status.TIMEOUT, b"")
+    assert 200 <= fetch.duration_ms < 1000
+
+
+def test_a_silent_server_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = wait_for_hang_up
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=100))
+    assert fetch.status == Status.TIMEOUT
+    assert 100 <= fetch.duration_ms < 1000
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"])
+def test_a_server_that_falls_silent_is_left_before_the_deadline(
+    site: Site, fetcher: Fetching, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(connection, "READ_S", 0.1)
+
+    def answer(client: socket.socket) -> None:
+        client.sendall(sent)
+        wait_for_hang_up(client)
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.TIMEOUT
+    assert fetch.duration_ms < 2000
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Le",
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 40_000 + b"\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
+    ],
+    ids=lambda sent: repr(sent[:40]),
+)
+def test_no_proper_head_is_a_lost_connection(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.CONNECT_LOST
+    assert fetch.response_head == b""
+    assert fetch.annotations
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n",
+    ],
+)
+def test_a_body_that_breaks_off_is_a_lost_connection(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.truncation) == (Status.CONNECT_LOST, Truncation.DISCONNECT)
+    assert body_of(fetch) == b"hello"
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[tuple[Site, Fetching]]:
+    site, fetcher = Site(), Fetching(Resolver())
+    yield site, fetcher
+    site.close()
+    fetcher.close()
+
+
+@given(sent=st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"HTTP/1.1 200 OK\r\n" + tail))
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_server_sends_is_an_outcome(lasting: tuple[Site, Fetching], sent: bytes) -> None:
+    site, fetcher = lasting
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.CONNECT_LOST or 200 <= fetch.status < 600
+
+
+def test_a_status_that_http_does_not_know_is_a_server_error(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.1 999 Go away\r\n\r\n"
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.annotations) == (500, ("status:999",))
+    assert fetch.response_head.startswith(b"HTTP/1.1 999 Go away\r\n")
+
+
+def test_a_closed_port_is_a_failed_connection(fetcher: Fetching) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    fetch = fetcher.fetch(f"http://127.0.0.1:{port}/", policy())
+    assert fetch.status == Status.CONNECT_FAILED
+    assert "refused" in fetch.annotations[0]
+
+
+@pytest.mark.parametrize(
+    "uri", ["ftp://127.0.0.1/", "http://", "nonsense", "http://a b/", "/path", "http://\ud800/"]
+)
+def test_a_uri_that_cannot_be_sent_is_unfetchable(fetcher: Fetching, uri: str) -> None:
+    assert fetcher.fetch(uri, policy()).status == Status.UNFETCHABLE_URI
+
+
+# Addresses
+
+
+def test_no_connection_is_opened_to_an_address_that_is_not_allowed(site: Site, fetcher: Fetching) -> None:
+    for host in ("www.alpha.example", "127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
+        fetch = fetcher.fetch(site.url("/", host), policy(addresses=AddressRule.parse(["public"])))
+        assert fetch.status == Status.UNFETCHABLE_URI, host
+        assert fetch.annotations[0].startswith("AddressRefused:")
+    assert site.connections == 0
+
+
+def test_only_the_allowed_ones_of_several_addresses_are_connected_to(site: Site) -> None:
+    found = [ip_address("127.0.0.1"), ip_address("127.0.0.2")]
+    fetcher = Fetching(Resolver(lookup=lambda host: found))
+    site.answers["/"] = ok(b"")
+    rule = AddressRule.parse(["127.0.0.2/32"])
+    assert fetcher.fetch(site.url("/", "two.example"), policy(addresses=rule)).status == Status.CONNECT_FAILED
+    assert site.connections == 0
+    fetch = fetcher.fetch(site.url("/", "two.example"), policy())
+    assert (fetch.status, fetch.peer_address) == (200, "127.0.0.1")
+    fetcher.close()
+
+
+def test_the_next_address_is_tried_when_one_does_not_answer(site: Site) -> None:
+    found = [ip_address("::1"), ip_address("127.0.0.2"), ip_address("127.0.0.1")]
+    fetcher = Fetching(Resolver(lookup=lambda host: found))
+    site.answers["/"] = ok(b"")
+    fetch = fetcher.fetch(site.url("/", "many.example"), policy())
+    assert (fetch.status, fetch.peer_address) == (200, "127.0.0.1")
+    fetcher.close()
+
+
+def test_a_name_that_changes_its_address_is_judged_again(site: Site) -> None:
+    answers: list[Address] = [ip_address("127.0.0.1"), ip_address("10.0.0.1")]
+    fetcher = Fetching(Resolver(lookup=lambda host: [answers.pop(0)], ttl_s=0))
+    site.answers["/"] = ok(b"")
+    statuses = [fetcher.fetch(site.url("/", "rebinding.example"), policy()).status for _ in range(2)]
+    assert statuses == [200, Status.UNFETCHABLE_URI]
+    fetcher.close()
+
+
+def test_names_of_the_table_are_judged_like_any_other(site: Site) -> None:
+    fetcher = Fetching(Resolver({("www.alpha.example", site.port): [IPv4Address("127.0.0.1")]}))
+    site.answers["/"] = ok(b"")
+    assert fetcher.fetch(site.url("/", "WWW.Alpha.example."), policy()).status == 200
+    public = policy(addresses=AddressRule.parse(["public"]))
+    assert fetcher.fetch(site.url("/", "www.alpha.example"), public).status == Status.UNFETCHABLE_URI
+    fetcher.close()
+
+
+def test_a_name_without_address_is_unresolvable() -> None:
+    def lookup(host: str) -> list[Address]:
+        raise Unresolvable(host)
+
+    fetcher = Fetching(Resolver(lookup=lookup))
+    assert fetcher.fetch("http://nowhere.example/", policy()).status == Status.DOMAIN_UNRESOLVABLE
+    fetcher.close()
+
+
+def test_a_look_up_that_hangs_ends_at_the_deadline() -> None:
+    over = threading.Event()
+
+    def lookup(host: str) -> list[Address]:
+        over.wait()
+        return []
+
+    fetcher = Fetching(Resolver(lookup=lookup))
+    fetch = fetcher.fetch("http://slow.example/", policy(timeout_ms=100))
+    assert fetch.status == Status.DOMAIN_UNRESOLVABLE
+    assert 100 <= fetch.duration_ms < 1000
+    over.set()
+    fetcher.close()
+
+
+# Redirects
+
+
+def redirect(target: str) -> bytes:
+    return b"HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nhere" % target.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("location", "target"),
+    [
+        ("b?x=y#z", "http://127.0.0.1:{port}/b?x=y"),
+        ("//other.example", "http://other.example/"),
+        ("/\u00e9", "http://127.0.0.1:{port}/%C3%A9"),
+        ("http://[broken", None),
+        ("mailto:somebody@other.example", None),
+        ("", "http://127.0.0.1:{port}/"),
+    ],
+)
+def test_a_redirect_of_a_page_is_told_and_not_followed(
+    site: Site, fetcher: Fetching, location: str, target: str | None
+) -> None:
+    site.answers["/"] = redirect(location)
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, body_of(fetch)) == (301, b"here")
+    assert fetch.redirect_target == (target and target.format(port=site.port))
+    assert len(site.requests) == 1
+
+
+def test_redirects_of_robots_txt_are_followed_and_kept(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = redirect("/1")
+    for n in range(1, 5):
+        site.answers[f"/{n}"] = redirect(f"/{n + 1}")
+    site.answers["/5"] = ok(b"User-agent: *", b"Content-Type: text/plain")
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    assert (fetch.status, body_of(fetch), fetch.redirects_exhausted) == (200, b"User-agent: *", False)
+    assert [hop.uri for hop in fetch.hops] == [
+        site.url(path) for path in ("/robots.txt", "/1", "/2", "/3", "/4")
+    ]
+    assert [hop.status for hop in fetch.hops] == [301] * 5
+    assert body_of(fetch.hops[0]) == b"here"
+
+
+def test_a_robots_txt_that_redirects_for_ever_is_given_up(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = redirect("/robots.txt")
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    assert (fetch.status, fetch.redirects_exhausted, len(fetch.hops)) == (301, True, 5)
+    assert len(site.requests) == 6
+
+
+def test_each_redirect_of_robots_txt_is_held_to_the_allowed_addresses(site: Site) -> None:
+    fetcher = Fetching(Resolver(lookup=lambda host: [ip_address("10.0.0.1")]))
+    site.answers["/robots.txt"] = redirect("http://inner.example/robots.txt")
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    assert (fetch.status, len(fetch.hops)) == (Status.UNFETCHABLE_URI, 1)
+    fetcher.close()
+
+
+def test_the_redirects_of_robots_txt_share_one_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = redirect("/slow")
+    site.answers["/slow"] = wait_for_hang_up
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy(timeout_ms=200))
+    assert fetch.status == Status.TIMEOUT
+    assert fetch.hops[0].duration_ms + fetch.duration_ms < 1000
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def secure_site(authority: trustme.CA) -> Iterator[Site]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("secure.example").configure_cert(context)
+    names: list[str | None] = []
+    context.sni_callback = lambda sock, name, _: names.append(name)
+    site = Site(context)
+    site.names = names  # type: ignore[attr-defined]
+    yield site
+    site.close()
+
+
+def test_https_is_checked_against_the_name_and_the_extra_certificates(
+    secure_site: Site, authority: trustme.CA, resolver: Resolver, tmp_path: Path
+) -> None:
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    secure_site.answers["/"] = ok(b"secret")
+    trusting = Fetching(resolver, ca_file=ca_file)
+    fetch = trusting.fetch(secure_site.url("/", "secure.example"), policy())
+    assert (fetch.status, body_of(fetch), fetch.peer_address) == (200, b"secret", "127.0.0.1")
+    assert secure_site.names == ["secure.example"]  # type: ignore[attr-defined]
+    assert b"Host: secure.example:%d\r\n" % secure_site.port in secure_site.requests[0]
+    other_name = trusting.fetch(secure_site.url("/", "other.example"), policy())
+    assert other_name.status == Status.CONNECT_FAILED
+    assert "TLS" in other_name.annotations[0]
+    trusting.close()
+    strict = Fetching(resolver)
+    assert strict.fetch(secure_site.url("/", "secure.example"), policy()).status == Status.CONNECT_FAILED
+    strict.close()
+
+
+def test_https_to_a_server_without_tls_is_a_failed_connection(fetcher: Fetching) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def serve() -> None:
+            client, _ = plain.accept()
+            with client:
+                client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                wait_for_hang_up(client)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        fetch = fetcher.fetch(f"https://127.0.0.1:{plain.getsockname()[1]}/", policy())
+        thread.join()
+    assert fetch.status == Status.CONNECT_FAILED
+    assert fetch.duration_ms < 2000
+
+
+def test_a_tls_handshake_that_hangs_ends_at_the_deadline(fetcher: Fetching) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        fetch = fetcher.fetch(f"https://127.0.0.1:{port}/", policy(timeout_ms=100))
+    assert fetch.status == Status.CONNECT_FAILED
+    assert 100 <= fetch.duration_ms < 1000
+
+
+def test_unreadable_certificates_are_named(resolver: Resolver, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.pem"
+    bad.write_text("no certificate")
+    for path in (bad, tmp_path / "missing.pem"):
+        with pytest.raises(ValueError, match=path.name):
+            HttpFetcher(resolver, ca_file=path)
+
+
+# Being cut short
+
+
+def cancel_when(started: threading.Event, cancellation: Cancellation) -> threading.Thread:
+    def run() -> None:
+        started.wait(5)
+        cancellation.cancel()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_fetch_that_waits_for_its_answer_can_be_cut(site: Site, fetcher: Fetching) -> None:
+    started, cancellation = threading.Event(), Cancellation()
+
+    def answer(client: socket.socket) -> None:
+        started.set()
+        wait_for_hang_up(client)
+
+    site.answers["/"] = answer
+    cancel_when(started, cancellation)
+    fetch = fetcher.fetch(site.url("/"), policy(), cancellation)
+    assert fetch.status == Status.PROCESSING_THREAD_KILLED
+    assert fetch.duration_ms < 2000
+
+
+def test_a_fetch_can_be_cut_within_its_body(site: Site, fetcher: Fetching) -> None:
+    started, cancellation = threading.Event(), Cancellation()
+
+    def answer(client: socket.socket) -> None:
+        started.set()
+        site.drip(client, b"HTTP/1.1 200 OK\r\n\r\n", b"x")
+
+    site.answers["/"] = answer
+    cancel_when(started, cancellation)
+    assert fetcher.fetch(site.url("/"), policy(), cancellation).status == Status.PROCESSING_THREAD_KILLED
+
+
+def test_a_fetch_that_waits_for_a_name_can_be_cut() -> None:
+    started, over, cancellation = threading.Event(), threading.Event(), Cancellation()
+
+    def lookup(host: str) -> list[Address]:
+        started.set()
+        over.wait()
+        return []
+
+    fetcher = Fetching(Resolver(lookup=lookup))
+    cancel_when(started, cancellation)
+    fetch = fetcher.fetch("http://slow.example/", policy(), cancellation)
+    assert fetch.status == Status.PROCESSING_THREAD_KILLED
+    assert fetch.duration_ms < 2000
+    over.set()
+    fetcher.close()
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port where connections are neither accepted nor refused: its listener's queue is full."""
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        yield full.getsockname()[1]
+
+
+def test_a_connection_that_hangs_ends_at_the_deadline(fetcher: Fetching, deaf_port: int) -> None:
+    fetch = fetcher.fetch(f"http://127.0.0.1:{deaf_port}/", policy(timeout_ms=100))
+    assert fetch.status == Status.CONNECT_FAILED
+    assert 100 <= fetch.duration_ms < 1000
+
+
+def test_a_fetch_that_connects_can_be_cut(
+    fetcher: Fetching, deaf_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting, cancellation = threading.Event(), Cancellation()
+    watch = Cancellation.watch
+
+    def watched(self: Cancellation, cut: Callable[[], None] | None) -> None:
+        watch(self, cut)
+        connecting.set()
+
+    monkeypatch.setattr(Cancellation, "watch", watched)
+    cancel_when(connecting, cancellation)
+    fetch = fetcher.fetch(f"http://127.0.0.1:{deaf_port}/", policy(), cancellation)
+    assert fetch.status == Status.PROCESSING_THREAD_KILLED
+    assert fetch.duration_ms < 2000
+
+
+def test_a_fetch_that_shakes_hands_can_be_cut(fetcher: Fetching) -> None:
+    cancellation = Cancellation()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+
+        def cut() -> None:
+            client, _ = silent.accept()
+            client.recv(1)  # the handshake has begun
+            cancellation.cancel()
+            client.close()
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        fetch = fetcher.fetch(f"https://127.0.0.1:{silent.getsockname()[1]}/", policy(), cancellation)
+        thread.join()
+    assert fetch.status == Status.PROCESSING_THREAD_KILLED
+
+
+def test_a_fetch_cut_before_it_starts_does_not_start(site: Site, fetcher: Fetching) -> None:
+    cancellation = Cancellation()
+    cancellation.cancel()
+    for uri in (site.url("/"), site.url("/", "www.alpha.example")):
+        assert fetcher.fetch(uri, policy(), cancellation).status == Status.PROCESSING_THREAD_KILLED
+    assert site.connections == 0
+
+
+def test_a_robots_txt_can_be_cut_at_any_of_its_redirects(site: Site, fetcher: Fetching) -> None:
+    started = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        started.set()
+        wait_for_hang_up(client)
+
+    def interrupt() -> None:
+        started.wait(5)
+        fetcher.interrupt()
+
+    site.answers["/robots.txt"] = redirect("/slow")
+    site.answers["/slow"] = answer
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    thread.join()
+    assert (fetch.status, len(fetch.hops)) == (Status.PROCESSING_THREAD_KILLED, 1)
+
+
+def test_interrupt_cuts_every_fetch_and_close_all_later_ones(site: Site, fetcher: Fetching) -> None:
+    waiting = threading.Barrier(4)
+
+    def answer(client: socket.socket) -> None:
+        waiting.wait(5)
+        wait_for_hang_up(client)
+
+    site.answers["/"] = answer
+    fetches: list[Fetch] = []
+    threads = [
+        threading.Thread(target=lambda: fetches.append(fetcher.fetch(site.url("/"), policy())))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    waiting.wait(5)
+    fetcher.interrupt()
+    for thread in threads:
+        thread.join()
+    assert [fetch.status for fetch in fetches] == [Status.PROCESSING_THREAD_KILLED] * 3
+    site.answers["/"] = ok(b"")
+    assert fetcher.fetch(site.url("/"), policy()).status == 200
+    fetcher.close()
+    assert fetcher.fetch(site.url("/"), policy()).status == Status.PROCESSING_THREAD_KILLED
+
+
+@pytest.mark.parametrize(("timeout_ms", "max_bytes"), [(0, 1), (1, 0), (-1, 1)])
+def test_a_policy_without_limits_is_refused(timeout_ms: int, max_bytes: int) -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        policy(timeout_ms=timeout_ms, max_bytes=max_bytes)

@@ -1,0 +1,209 @@
+"""The program `toehold-node` as a process: what it says, that it fetches and stores, and how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import grpc
+import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from node_doubles.frontier import FakeFrontier, Refusal
+from node_doubles.leases import lease
+from node_doubles.waiting import DEADLINE_S, eventually
+
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
+
+Start = Callable[..., "Program"]
+
+
+class Program:
+    """One run of the program."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "crawler_node", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.first_line = ""
+
+    def ready(self) -> "Program":
+        assert self.process.stdout is not None
+        self.first_line = self.process.stdout.readline().rstrip()
+        assert self.first_line
+        return self
+
+    def end(self, *signals: signal.Signals) -> tuple[int, str]:
+        """Its exit code and what it said on stderr, after these signals."""
+        for number in signals:
+            self.process.send_signal(number)
+        self.process.wait(DEADLINE_S)
+        assert self.process.stderr is not None
+        return self.process.returncode, self.process.stderr.read()
+
+
+class Site(BaseHTTPRequestHandler):
+    """Pages with two links; `/slow` waits for `go`."""
+
+    go = threading.Event()
+    asked: list[str] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.path == "/slow":
+            self.go.wait(DEADLINE_S)
+        body = {
+            "/robots.txt": b"User-agent: *\nDisallow: /private\nSitemap: http://site.test/map.xml\n",
+        }.get(self.path, b"<a href=one>1</a> <img src=/two.png>")
+        self.send_response(302 if self.path == "/moved" else 200)
+        if self.path == "/moved":
+            self.send_header("Location", "/new")
+        self.send_header("Content-Type", "text/plain" if self.path == "/robots.txt" else "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(BrokenPipeError):  # an interrupted node hangs up
+            self.wfile.write(body)
+
+    def log_message(self, *more: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[int]:
+    Site.asked.clear()
+    Site.go.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server.server_address[1]
+        Site.go.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def frontier() -> Iterator[FakeFrontier]:
+    frontier = FakeFrontier()
+    yield frontier
+    frontier.stop()
+
+
+@pytest.fixture
+def start(frontier: FakeFrontier, tmp_path: Path) -> Iterator[Start]:
+    programs: list[Program] = []
+
+    def start(*arguments: str) -> Program:
+        common = ("--frontier", frontier.address, "--warc", str(tmp_path / "warc"), "--toes", "2")
+        programs.append(Program(*common, *arguments))
+        return programs[-1]
+
+    yield start
+    for program in programs:
+        program.process.kill()
+        program.process.wait()
+        for stream in program.process.stdin, program.process.stdout, program.process.stderr:
+            assert stream is not None
+            stream.close()
+
+
+def test_it_fetches_stores_reports_and_ends_in_order(
+    start: Start, frontier: FakeFrontier, site: int, tmp_path: Path
+) -> None:
+    host = f"http://site.test:{site}"
+    program = start("--name", "n1", "--resolve", f"site.test:{site}:127.0.0.1").ready()
+    assert program.first_line == f"toehold-node n1 fetching for {frontier.address} with 2 toes"
+    frontier.give(
+        lease(f"{host}/robots.txt", purpose=PURPOSE_ROBOTS, path="P"),
+        lease(f"{host}/", path="L"),
+        lease(f"{host}/moved", path="L"),
+        lease("http://203.0.113.7/"),
+    )
+    eventually(lambda: len(frontier.reports) == 4)
+    code, log = program.end(signal.SIGTERM)
+    assert code == 0
+    assert all(json.loads(line)["event"] for line in log.splitlines())
+    assert frontier.statuses() == {
+        f"{host}/robots.txt": 200,
+        f"{host}/": 200,
+        f"{host}/moved": 302,
+        "http://203.0.113.7/": -7,
+    }
+    robots = next(report for report in frontier.reports if report.robots_body)
+    assert robots.robots_body.startswith(b"User-agent: *\nDisallow: /private")
+    paths = {(candidate.uri, candidate.path) for candidate in frontier.candidates}
+    assert {
+        ("http://site.test/map.xml", "PM"),
+        (f"{host}/one", "LL"),
+        (f"{host}/two.png", "LE"),
+        (f"{host}/new", "LR"),
+    } <= paths
+    assert stored(tmp_path / "warc") == {f"{host}/robots.txt", f"{host}/", f"{host}/moved"}
+
+
+def stored(directory: Path) -> set[str]:
+    """The URIs whose responses are in the closed WARC files of a directory."""
+    assert list(directory.glob("*.open")) == []
+    found = set()
+    for path in directory.glob("*.warc.gz"):
+        with path.open("rb") as stream:
+            for record in ArchiveIterator(stream, record_types=WarcRecordType.response):
+                found.add(record.headers["WARC-Target-URI"])
+    return found
+
+
+def test_a_second_signal_interrupts_what_runs(start: Start, frontier: FakeFrontier, site: int) -> None:
+    program = start().ready()
+    frontier.give(lease(f"http://127.0.0.1:{site}/slow"))
+    eventually(lambda: Site.asked == ["/slow"])
+    program.process.send_signal(signal.SIGTERM)
+    code, _ = program.end(signal.SIGINT)
+    assert code == 0
+    assert frontier.put_off() == [f"http://127.0.0.1:{site}/slow"]
+
+
+def test_it_ends_when_its_parent_does(start: Start, frontier: FakeFrontier) -> None:
+    program = start("--until-stdin-ends").ready()
+    assert program.process.stdin is not None
+    program.process.stdin.close()
+    assert program.end()[0] == 0
+
+
+def test_it_says_that_another_process_has_taken_its_name(start: Start, frontier: FakeFrontier) -> None:
+    def refuse(request: object) -> None:
+        raise Refusal(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_SUPERSEDED")
+
+    frontier.on_heartbeat = refuse
+    code, log = start().end()
+    assert code == 3 and "another process has taken over this node's name" in log
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--frontier", "nowhere"], "'nowhere' is not the address of a frontier"),
+        (["--toes", "0"], "0 is not in the range 1<=x<=1000"),
+        (["--resolve", "site:80"], "--resolve 'site:80'"),
+        (["--ca-file", "/nonexistent/ca.pem"], "/nonexistent/ca.pem"),
+        (["--name", "x" * 129], "has 129 characters"),
+        (["--log-level", "loud"], "'loud' is not one of"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused_in_a_sentence(
+    start: Start, arguments: list[str], sentence: str
+) -> None:
+    code, said = start(*arguments).end()
+    assert code == 2 and sentence in said and "Traceback" not in said
+
+
+def test_a_warc_directory_that_cannot_be_used_is_told(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    code, said = start("--warc", str(tmp_path / "file")).end()
+    assert code == 4 and str(tmp_path / "file") in said and "Traceback" not in said

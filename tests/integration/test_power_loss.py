@@ -1,0 +1,195 @@
+"""A power loss at any moment takes nothing back that anybody was told: a property over what callers do.
+
+Callers offer, lease, report, look, pause and stop while flushes hang and end; then the power is cut, and what
+the disk has must bear out every answer and every event that has left.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from frontier_harness.calls import spec
+from frontier_harness.held_store import HeldStore, copied
+from frontier_harness.in_process import config, opened, running
+from frontier_harness.waiting import soon, turns
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier_server import wire
+from frontier_server.core.disposition import Disposition
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.model import Candidate, Report, Verdict
+from frontier_server.core.records import EventRow
+from frontier_server.runner import Runner
+from toehold.frontier.v1 import frontier_pb2
+
+Step = tuple[str, int]
+KINDS = ["schedule", "next", "finish", "again", "heartbeat", "look", "pause", "resume", "stop", "flush"]
+KINDS += ["schedule", "next", "finish", "flush", "flush"]  # more often than the others
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 11)), max_size=40)
+
+
+@dataclass
+class Told:
+    """What callers have been told: it must be true for ever."""
+
+    taken: set[str] = field(default_factory=set)
+    leases: dict[bytes, None] = field(default_factory=dict)
+    ended: dict[bytes, Disposition] = field(default_factory=dict)
+    events: list[tuple[int, EventRow]] = field(default_factory=list)
+    states: dict[int, CrawlState] = field(default_factory=dict)  # by the last event then
+    discovered: int = 0
+    enqueued: int = 0
+
+
+class Player:
+    """Plays steps against a runner, each as a caller of its own that notes what it is told."""
+
+    def __init__(self, runner: Runner, store: HeldStore) -> None:
+        self.runner = runner
+        self.store = store
+        self.told = Told()
+        self.calls: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """A crawl with three hosts, whose robots.txt allow everything."""
+        runner, plain = self.runner, spec()
+        made = wire.settings_of(plain)
+        await runner.run(lambda f, now: f.create_crawl("t", made, plain.SerializeToString(), now))
+        await runner.run(lambda f, now: f.add_seeds("t", [f"http://{h}.example/" for h in "abc"], now))
+        await runner.run(lambda f, now: f.launch("t", now))
+        robots: list[Report] = []
+        while len(robots) < 3:
+            answer = await runner.next("n", "s", 10, "t", 20)
+            robots.extend(Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots)
+        await runner.finished(robots, "n", "s")
+        self.calls.append(asyncio.create_task(self.follow()))
+        await turns()
+        self.store.hold()
+
+    async def play(self, kind: str, number: int) -> None:
+        """Let a caller make its call; it may have to wait for its answer beyond this."""
+        if kind == "flush":
+            if self.store.flushing:
+                ended = self.store.flushes_ended
+                self.store.release(1)
+                await soon(lambda: self.store.flushes_ended > ended, "a flush does not end")
+            await turns()
+            return
+        call: Callable[[int], Coroutine[Any, Any, None]] = getattr(self, kind)
+        self.calls.append(asyncio.create_task(call(number)))
+        await turns(5)
+
+    async def schedule(self, number: int) -> None:
+        uri = f"http://{'abc'[number % 3]}.example/{number}"
+        candidate = wire.candidate(frontier_pb2.Candidate(uri=uri, path="L"))
+        (verdict,) = await self.runner.schedule("t", [candidate])
+        assert verdict in (Verdict.QUEUED, Verdict.ALREADY_SEEN)
+        self.told.taken.add(uri)
+
+    async def next(self, number: int) -> None:
+        answer = await self.runner.next("n", "s", number + 1, "t", 0)
+        self.told.leases.update((grant.token, None) for grant in answer.grants)
+
+    async def finish(self, number: int) -> None:
+        if not self.told.leases:
+            return
+        token = list(self.told.leases)[number % len(self.told.leases)]
+        (result,) = await self.runner.finished([Report(token, fetch_status=200)], "n", "s")
+        assert result.disposition is Disposition.SUCCEEDED
+        self.told.ended[token] = result.disposition
+
+    async def again(self, number: int) -> None:
+        for token, disposition in list(self.told.ended.items())[: number + 1]:
+            (result,) = await self.runner.finished([Report(token, fetch_status=404)], "n", "s")
+            assert (result.disposition, result.repeated) == (disposition, True)
+
+    async def heartbeat(self, _: int) -> None:
+        tokens = list(self.told.leases)
+        answer = await self.runner.run(lambda f, now: f.heartbeat("n", "s", tokens, [], now))
+        for token in answer.ended:
+            self.told.ended[token] = Disposition.SUCCEEDED
+
+    async def look(self, _: int) -> None:
+        def question(frontier: Frontier, now_ms: int) -> tuple[int, int, int, CrawlState]:
+            queues, _ = frontier.queues("t", None, 100, b"")
+            view = frontier.crawl("t")
+            discovered = frontier.statistics("t", now_ms).counts["discovered_count"]
+            return discovered, sum(queue.enqueued for queue in queues), view.last_event, view.state
+
+        discovered, enqueued, last_event, state = await self.runner.read(question)
+        self.told.discovered = max(self.told.discovered, discovered)
+        self.told.enqueued = max(self.told.enqueued, enqueued)
+        self.told.states[last_event] = state
+
+    async def pause(self, _: int) -> None:
+        await self.ask(Input.PAUSE)
+
+    async def resume(self, _: int) -> None:
+        await self.ask(Input.RESUME)
+
+    async def stop(self, number: int) -> None:
+        if number == 0:  # rarely: it ends everything
+            await self.ask(Input.STOP)
+
+    async def ask(self, target: Input) -> None:
+        view = await self.runner.run(lambda f, now: f.request_state("t", target, now))
+        self.told.states[view.last_event] = view.state
+
+    async def follow(self) -> None:
+        async for found in self.runner.events("t", 0):
+            if found is not None:
+                self.told.events.append(found)
+
+
+@given(STEPS)
+@settings(max_examples=300)
+def test_a_power_loss_takes_nothing_back_that_anybody_was_told(
+    steps: list[Step],
+) -> None:
+    async def scenario() -> None:
+        store = HeldStore()
+        async with running(store, config(Path("/"))) as runner:
+            player = Player(runner, store)
+            try:
+                await player.start()
+                for kind, number in steps:
+                    await player.play(kind, number)
+                judge(player.told, copied(store.disk))
+            finally:
+                store.release()
+            runner.begin_close()
+            for problem in await asyncio.gather(*player.calls, return_exceptions=True):
+                if isinstance(problem, AssertionError):
+                    raise problem
+
+    asyncio.run(scenario())
+
+
+def judge(told: Told, disk: Any) -> None:
+    """What the disk has bears out everything that anybody was told."""
+    frontier, clock = opened(disk, config(Path("/")))
+    now_ms = clock.now_ms()
+    queues, _ = frontier.queues("t", None, 100, b"")
+    events = frontier.events_after("t", 0)
+    assert events[: len(told.events)] == told.events
+    for last_event, state in told.states.items():
+        assert last_event <= len(events)
+        changes = [row for _, row in events[:last_event] if row.kind == "status_changed"]
+        assert changes[-1].fields["state"] == state.value
+    assert frontier.statistics("t", now_ms).counts["discovered_count"] >= told.discovered
+    assert sum(queue.enqueued for queue in queues) >= told.enqueued
+    for token in told.leases:
+        (result,), written = frontier.finished([Report(token, fetch_status=404)], "n", "s", now_ms)
+        disk.write(written)
+        assert result.disposition is Disposition.SUCCEEDED, result
+        if token in told.ended:
+            assert result.repeated
+    if frontier.crawl("t").state is not CrawlState.FINISHED:
+        offered = [Candidate(uri, b"") for uri in sorted(told.taken)]
+        if offered:
+            verdicts, _ = frontier.schedule("t", offered, now_ms)
+            assert set(verdicts) == {Verdict.ALREADY_SEEN}

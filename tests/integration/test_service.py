@@ -1,0 +1,448 @@
+"""Every RPC of both services, health and reflection, as a caller in any language sees them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    FINISH,
+    PAUSE,
+    RUN,
+    TIMEOUT_S,
+    Stubs,
+    disposition_name,
+    finished_request,
+    fresh_name,
+    refusal,
+    released,
+    report,
+    seconds,
+    seed_of,
+    spec,
+)
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+from google.protobuf.timestamp_pb2 import Timestamp
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+SERVICES = ["toehold.frontier.v1.FrontierService", "toehold.frontier.v1.FrontierAdminService"]
+
+
+# A crawl from its creation to its end.
+
+
+def test_a_crawl_is_created_as_asked_with_every_default_filled_in(stubs: Stubs) -> None:
+    name = fresh_name()
+    asked = spec(limits=crawl_pb2.LimitSpec(max_documents=7))
+    made = stubs.create(name, asked)
+    assert made.crawl == name
+    assert made.status.state == crawl_pb2.CRAWL_STATE_NASCENT
+    assert made.status.exit_status == crawl_pb2.EXIT_STATUS_CREATED
+    assert made.HasField("create_time") and not made.HasField("launch_time")
+    assert (made.seed_count, made.announced_seed_count) == (0, 0)
+    shown = made.spec
+    assert shown.limits.max_documents == 7
+    assert shown.politeness.delay_factor == 0 and shown.politeness.max_crawl_delay == seconds(300)
+    assert (shown.scope.max_link_hops, shown.scope.max_redirect_hops) == (20, 10)
+    assert shown.robots.unreachable == crawl_pb2.ROBOTS_UNREACHABLE_FORBID
+    assert (shown.robots.max_attempts, shown.retry.max_attempts) == (5, 30)
+    assert shown.fetch.timeout == seconds(1200) and shown.fetch.product_token == "toehold"
+    assert stubs.describe(name) == made
+    again = stubs.create(fresh_name(), shown)
+    assert again.spec == shown  # what is shown can be given back
+
+
+def test_seeds_wait_for_the_launch_and_are_announced_by_it(stubs: Stubs) -> None:
+    name = fresh_name()
+    stubs.create(name)
+    answer = stubs.seed(name, seed_of(name), seed_of(name, "b."), seed_of(name))
+    assert (answer.added_count, answer.rejected_count) == (3, 0)
+    assert stubs.statistics(name).discovered_count == 0
+    shown = stubs.describe(name)
+    assert (shown.seed_count, shown.announced_seed_count) == (3, 0)
+    launched = stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name), timeout=TIMEOUT_S)
+    assert launched.status.state in (crawl_pb2.CRAWL_STATE_PREPARING, crawl_pb2.CRAWL_STATE_RUNNING)
+    stubs.until(name, crawl_pb2.CRAWL_STATE_RUNNING)
+    shown = stubs.describe(name)
+    assert (shown.seed_count, shown.announced_seed_count) == (3, 3)
+    assert shown.HasField("launch_time") and not shown.HasField("finish_time")
+    assert stubs.statistics(name).discovered_count == 2
+
+
+def test_seeds_that_come_after_the_launch_are_announced_at_once(stubs: Stubs, crawl: str) -> None:
+    stubs.pages(crawl)
+    stubs.seed(crawl, seed_of(crawl, "late."))
+    (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    assert (lease.uri, lease.seed) == (f"{seed_of(crawl, 'late.')}robots.txt", False)
+
+
+def test_schedule_answers_each_candidate_in_its_place(stubs: Stubs, crawl: str) -> None:
+    offered = [
+        seed_of(crawl),
+        f"{seed_of(crawl)}new",
+        f"{seed_of(crawl)}new#fragment",
+        seed_of(crawl, "elsewhere."),
+        "nope",
+    ]
+    verdicts = ["ALREADY_SEEN", "QUEUED", "ALREADY_SEEN", "OUT_OF_SCOPE", "MALFORMED"]
+    assert stubs.schedule(crawl, *offered) == verdicts
+    verdicts[1] = "ALREADY_SEEN"
+    assert stubs.schedule(crawl, *offered) == verdicts
+
+
+def test_a_lease_says_all_that_a_fetcher_needs(stubs: Stubs) -> None:
+    name = fresh_name()
+    stubs.launch(name, seed_of(name), of=spec(contact="https://example.org/bot"))
+    answer = stubs.next(name, wait_s=TIMEOUT_S)
+    (robots,) = answer.leases
+    (policy,) = answer.fetch_policies
+    assert robots.uri == f"{seed_of(name)}robots.txt"
+    assert robots.purpose == frontier_pb2.PURPOSE_ROBOTS
+    assert (robots.via, robots.path, robots.attempt) == (seed_of(name), "P", 1)
+    assert robots.fetch_policy_id == policy.fetch_policy_id
+    assert re.fullmatch(r"toehold/[0-9.]+ \(\+https://example\.org/bot\)", policy.user_agent)
+    assert policy.timeout == seconds(1200) and policy.max_bytes == 100 * 1024 * 1024
+    assert policy.allowed_addresses == ["loopback"]
+    stubs.finish(report(robots, robots_body=b"User-agent: *\nAllow: /\n", fetch_status=200))
+    request = frontier_pb2.NextRequest(
+        crawl=name,
+        node="node",
+        session="session",
+        max_leases=10,
+        wait_duration=seconds(TIMEOUT_S),
+        known_fetch_policy_ids=[policy.fetch_policy_id],
+    )
+    answer = stubs.frontier.Next(request, timeout=2 * TIMEOUT_S)
+    (page,) = answer.leases
+    assert not answer.fetch_policies  # which the node has
+    assert (page.uri, page.purpose, page.seed) == (seed_of(name), frontier_pb2.PURPOSE_PAGE, True)
+    assert (page.crawl, page.queue_key) == (name, f"example,{name},")
+    assert (page.via, page.path, page.attempt) == ("", "", 1)
+    assert page.expire_time.seconds > robots.expire_time.seconds - 60
+
+
+def test_a_candidates_own_data_comes_back_in_its_lease(stubs: Stubs, crawl: str) -> None:
+    (seed,) = stubs.pages(crawl)
+    offered = frontier_pb2.Candidate(
+        uri=f"{seed_of(crawl)}p?b=2&a=1", via=seed.uri, path="L", annotations=b"\x00mine\xff"
+    )
+    stubs.frontier.Schedule(frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[offered]))
+    stubs.finish(report(seed))
+    (lease,) = stubs.pages(crawl)
+    assert (lease.uri, lease.via, lease.path) == (offered.uri, seed.uri, "L")
+    assert (lease.annotations, lease.seed) == (b"\x00mine\xff", False)
+
+
+def test_the_order_of_a_queue_is_directive_then_precedence_then_arrival(stubs: Stubs, crawl: str) -> None:
+    """S1.2: directive before precedence before the order of arrival."""
+    (seed,) = stubs.pages(crawl)
+    urgent = [("n1", 4, 1), ("n2", 4, 1), ("n0", 4, 0), ("h", 2, 5), ("hh", 1, 127), ("m", 3, 1), ("d", 0, 1)]
+    request = frontier_pb2.ScheduleRequest(
+        crawl=crawl,
+        candidates=[
+            # A number is an enum's value on the wire.
+            frontier_pb2.Candidate(
+                uri=f"{seed_of(crawl)}{name}",
+                directive=frontier_pb2.Directive.ValueType(directive),
+                precedence=precedence,
+            )
+            for name, directive, precedence in urgent
+        ],
+    )
+    stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    stubs.finish(report(seed))
+    order = []
+    for _ in urgent:
+        (lease,) = stubs.pages(crawl)
+        order.append(lease.uri.rpartition("/")[2])
+        stubs.finish(report(lease))
+    assert order == ["hh", "h", "m", "n0", "n1", "n2", "d"]
+
+
+def test_a_report_counts_once_and_is_told_again_when_repeated(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    stubs.schedule(crawl, f"{seed_of(crawl)}more")
+    sent = report(lease, body_bytes=123)
+    assert stubs.finish(sent, sent) == [("SUCCEEDED", False), ("SUCCEEDED", True)]
+    assert stubs.finish(sent) == [("SUCCEEDED", True)]
+    assert stubs.finish(report(lease, 404)) == [("SUCCEEDED", True)]
+    figures = stubs.statistics(crawl)
+    assert (figures.succeeded_count, figures.bytes_count) == (1, 123)
+    assert figures.fetch_status_counts == {200: 1}
+
+
+def test_a_released_lease_is_as_if_it_had_never_been_given(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    assert stubs.finish(released(lease)) == [("RELEASED", False)]
+    (again,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    assert (again.uri, again.attempt) == (lease.uri, 1)
+    assert again.token != lease.token
+
+
+def test_a_fetch_that_failed_is_tried_again_with_its_attempt_counted(stubs: Stubs) -> None:
+    name = fresh_name()
+    retry = crawl_pb2.RetrySpec(max_attempts=2, delay=seconds(0.05))
+    stubs.launch(name, seed_of(name), of=spec(retry=retry))
+    (first,) = stubs.pages(name)
+    assert stubs.finish(report(first, crawl_pb2.FETCH_STATUS_CONNECT_FAILED)) == [("DEFERRED", False)]
+    (second,) = stubs.pages(name)
+    assert (second.uri, second.attempt) == (first.uri, 2)
+    assert stubs.finish(report(second, crawl_pb2.FETCH_STATUS_CONNECT_FAILED)) == [("FAILED", False)]
+    figures = stubs.statistics(name)
+    assert (figures.deferred_count, figures.failed_count) == (1, 1)
+
+
+def test_what_robots_txt_forbids_is_never_given_out(stubs: Stubs, crawl: str) -> None:
+    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    stubs.schedule(crawl, f"{seed_of(crawl)}private/1", f"{seed_of(crawl)}public")
+    stubs.finish(
+        report(robots, fetch_status=200, robots_body=b"User-agent: *\nDisallow: /private/\nDisallow: /$\n")
+    )
+    (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    assert lease.uri == f"{seed_of(crawl)}public"
+    assert stubs.schedule(crawl, f"{seed_of(crawl)}private/2") == ["ROBOTS_FORBIDDEN"]
+    figures = stubs.statistics(crawl)
+    assert figures.disregarded_count == 3
+    assert figures.fetch_status_counts == {crawl_pb2.FETCH_STATUS_ROBOTS_PRECLUDED: 3}
+    assert figures.robots_fetch_count == 1
+
+
+def test_a_heartbeat_tells_limits_and_which_leases_to_let_go(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    answer = stubs.heartbeat([lease.token, b"forged"])
+    assert list(answer.ended_tokens) == [b"forged"] and not answer.release_tokens
+    assert answer.interval_duration == seconds(3) and answer.lease_duration == seconds(30)
+    assert answer.limits.max_candidates == answer.limits.max_reports == 1000
+    assert (answer.limits.max_message_bytes, answer.limits.max_uri_bytes) == (8 * 1024 * 1024, 8192)
+    stubs.request(crawl, PAUSE)
+    assert list(stubs.heartbeat([lease.token]).release_tokens) == [lease.token]
+    stubs.finish(report(lease))
+    assert list(stubs.heartbeat([lease.token]).ended_tokens) == [lease.token]
+
+
+def test_a_crawl_pauses_when_its_leases_are_in_and_goes_on_when_asked(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    stubs.schedule(crawl, f"{seed_of(crawl)}more")
+    assert stubs.request(crawl, PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
+    assert stubs.request(crawl, PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING  # under way: no change
+    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
+    stubs.finish(report(lease))
+    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_PAUSED
+    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
+    assert stubs.schedule(crawl, f"{seed_of(crawl)}while-paused") == ["QUEUED"]
+    assert stubs.request(crawl, RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
+    assert len(stubs.pages(crawl)) == 1
+
+
+def test_a_crawl_that_is_stopped_finishes_when_its_leases_are_in(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    assert stubs.request(crawl, FINISH).state == crawl_pb2.CRAWL_STATE_STOPPING
+    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_FINISHED
+    assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
+    shown = stubs.describe(crawl)
+    assert shown.status.state == crawl_pb2.CRAWL_STATE_FINISHED
+    assert shown.status.exit_status == crawl_pb2.EXIT_STATUS_ABORTED
+    assert shown.HasField("finish_time")
+    assert stubs.request(crawl, FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED  # already so
+
+
+def test_a_crawl_ends_by_itself_when_nothing_is_left(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    stubs.finish(report(lease))
+    shown = stubs.describe(crawl)
+    assert shown.status.state == crawl_pb2.CRAWL_STATE_FINISHED
+    assert shown.status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED
+    states = [event.status_changed.state for event in stubs.events(crawl) if event.HasField("status_changed")]
+    names = [crawl_pb2.CrawlState.Name(state).removeprefix("CRAWL_STATE_") for state in states]
+    assert names == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
+
+
+def test_a_crawl_ends_at_its_document_limit_and_never_beyond(stubs: Stubs) -> None:
+    name = fresh_name()
+    hosts = [seed_of(name, f"{letter}.") for letter in "abcde"]
+    stubs.launch(name, *hosts, of=spec(limits=crawl_pb2.LimitSpec(max_documents=2)))
+    pages = stubs.pages(name)
+    while len(pages) < 2:
+        pages += stubs.pages(name)
+    assert len(pages) == 2
+    assert stubs.next(name).empty_reason == frontier_pb2.EMPTY_REASON_LIMIT_REACHED
+    stubs.finish(*(report(lease) for lease in pages))
+    stubs.until(name, crawl_pb2.CRAWL_STATE_FINISHED)
+    assert stubs.describe(name).status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT
+    assert stubs.statistics(name).succeeded_count == 2
+    (reached,) = [event for event in stubs.events(name) if event.HasField("limit_reached")]
+    assert (reached.limit_reached.limit, reached.limit_reached.value) == ("max_documents", 2)
+
+
+# Figures and listings.
+
+
+def test_figures_and_queues_tell_the_same(stubs: Stubs) -> None:
+    name = fresh_name()
+    stubs.launch(name, *(seed_of(name, f"{letter}.") for letter in "abc"))
+    pages = stubs.pages(name)
+    while len(pages) < 3:
+        pages += stubs.pages(name)
+    stubs.schedule(name, *(f"{seed_of(name, 'a.')}{number}" for number in range(10)))
+    stubs.finish(report(pages[1]), report(pages[2], crawl_pb2.FETCH_STATUS_TIMEOUT))
+    figures, queues = stubs.statistics(name), stubs.queues(name)
+    assert figures.discovered_count == sum(queue.enqueued_count for queue in queues) == 13
+    assert figures.queued_count == sum(queue.queued_count for queue in queues) == 11
+    assert figures.leased_count == sum(queue.leased_count for queue in queues) == 1
+    assert figures.failed_count == sum(queue.failed_count for queue in queues) == 1
+    assert figures.succeeded_count == 1
+    states = [crawl_pb2.QueueState.Name(queue.state).removeprefix("QUEUE_STATE_") for queue in queues]
+    counted = {state: count for state, count in figures.queue_state_counts.items() if count}
+    assert counted == {state: states.count(state) for state in set(states)}
+    assert dict(figures.verdict_counts) == {"QUEUED": 13}
+    assert figures.elapsed_duration.ToMilliseconds() > 0
+    assert {queue.queue_key for queue in queues} == {f"example,{name},{letter}," for letter in "abc"}
+    assert {queue.host for queue in queues} == {f"{letter}.{name}.example" for letter in "abc"}
+
+
+def test_queues_come_in_pages_without_gap_or_repeat(stubs: Stubs, crawl: str) -> None:
+    stubs.seed(crawl, *(seed_of(crawl, f"h{number}.") for number in range(25)))
+    eventually(lambda: stubs.statistics(crawl).discovered_count == 26, "the seeds are not announced")
+    whole = {f"example,{crawl},"} | {f"example,{crawl},h{number}," for number in range(25)}
+    for size in (1, 7, 26, 1000):
+        paged = [queue.queue_key for queue in stubs.queues(crawl, size)]
+        assert len(paged) == 26 and set(paged) == whole
+
+
+def test_queues_can_be_listed_by_their_state(stubs: Stubs) -> None:
+    name = fresh_name()
+    stubs.launch(name, seed_of(name, "a."), seed_of(name, "b."), of=spec(min_delay_s=1000))
+    (lease,) = stubs.next(name, most=1, wait_s=TIMEOUT_S).leases
+    stubs.finish(report(lease))
+    stubs.next(name, most=1, wait_s=TIMEOUT_S)
+    by_state = {}
+    for state in (crawl_pb2.QUEUE_STATE_SNOOZED, crawl_pb2.QUEUE_STATE_BUSY, crawl_pb2.QUEUE_STATE_READY):
+        request = admin_pb2.ListQueuesRequest(crawl=name, state=state)
+        by_state[state] = stubs.admin.ListQueues(request, timeout=TIMEOUT_S).queues
+    (resting,), (busy,), none = by_state.values()
+    assert resting.HasField("wake_time") and resting.reason
+    assert busy.leased_count == 1 and not busy.HasField("wake_time")
+    assert not none
+    figures = stubs.statistics(name)
+    assert resting.queue_key in figures.waiting_for
+    assert figures.next_due_time == resting.wake_time
+
+
+def test_crawls_are_listed_by_name_in_pages(stubs: Stubs) -> None:
+    names = sorted(f"z-{fresh_name()}" for _ in range(5))
+    for name in names:
+        stubs.create(name)
+    request = admin_pb2.ListCrawlsRequest(page_size=2, page_token="z-")
+    shown: list[str] = []
+    while True:
+        answer = stubs.admin.ListCrawls(request, timeout=TIMEOUT_S)
+        assert len(answer.crawls) <= 2
+        shown += [crawl.crawl for crawl in answer.crawls]
+        if not answer.next_page_token:
+            break
+        request.page_token = answer.next_page_token
+    assert shown == sorted(set(shown))
+    assert [name for name in shown if name in names] == names
+
+
+def test_a_crawl_that_is_deleted_is_gone_and_its_name_is_free(stubs: Stubs, server: ServerProcess) -> None:
+    name = fresh_name()
+    stubs.launch(name, seed_of(name))
+    stubs.request(name, FINISH)
+    stubs.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl=name), timeout=TIMEOUT_S)
+    listing = stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(page_size=1000), timeout=TIMEOUT_S)
+    assert name not in [crawl.crawl for crawl in listing.crawls]
+    assert not (server.data / "crawls" / name).exists()
+    stubs.launch(name, seed_of(name))
+    assert stubs.statistics(name).discovered_count == 1  # nothing of the first one is known
+
+
+def test_the_server_describes_itself_and_its_nodes(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl, node="described", session="one")
+    beat = frontier_pb2.HeartbeatRequest(
+        node="described",
+        session="one",
+        tokens=[lease.token],
+        toe_steps=[frontier_pb2.ToeStepCount(step="FETCHING", count=3)],
+    )
+    stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
+    answer = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S)
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", answer.version)
+    assert answer.lease_duration == seconds(30)
+    assert answer.limits.max_candidates == 1000
+    latest = answer.nodes[0]
+    assert (latest.node, latest.session, latest.leased_count) == ("described", "one", 1)
+    assert [(step.step, step.count) for step in latest.toe_steps] == [("FETCHING", 3)]
+    started: Timestamp = answer.start_time
+    assert latest.last_heard_time.ToMilliseconds() >= started.ToMilliseconds() > 0
+
+
+def test_any_crawl_that_runs_may_be_asked_for_in_turn(stubs: Stubs) -> None:
+    mine = [fresh_name(), fresh_name()]
+    for name in mine:
+        stubs.launch(name, *(seed_of(name, f"{letter}.") for letter in "abc"))
+    given: list[frontier_pb2.Lease] = []
+    while not set(mine) <= {lease.crawl for lease in given}:
+        answer = stubs.next(most=1, wait_s=TIMEOUT_S, node="any")
+        assert answer.leases, "nothing is given of crawls that have something to give"
+        given += answer.leases
+    stubs.finish(*(released(lease) for lease in given), node="any")
+
+
+def test_a_forced_candidate_is_fetched_again_once(stubs: Stubs, crawl: str) -> None:
+    (lease,) = stubs.pages(crawl)
+    stubs.schedule(crawl, f"{seed_of(crawl)}keeps-it-open")
+    forced = frontier_pb2.Candidate(uri=lease.uri)
+    forced.refetch_before_time.GetCurrentTime()
+    forced.refetch_before_time.seconds += 3600
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[forced])
+
+    def force() -> str:
+        (verdict,) = stubs.frontier.Schedule(request, timeout=TIMEOUT_S).verdicts
+        return crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_")
+
+    assert force() == "ALREADY_QUEUED"  # it is out just now
+    stubs.finish(report(lease))
+    assert [force(), force()] == ["QUEUED", "ALREADY_QUEUED"]
+    fetched = set()
+    for _ in range(2):
+        (again,) = stubs.pages(crawl)
+        fetched.add(again.uri)
+        answer = stubs.frontier.Finished(finished_request(report(again)), timeout=TIMEOUT_S)
+        assert disposition_name(answer.results[0].disposition) == "SUCCEEDED"
+    assert fetched == {lease.uri, f"{seed_of(crawl)}keeps-it-open"}
+
+
+# Health and reflection.
+
+
+@pytest.mark.parametrize("service", ["", *SERVICES])
+def test_health_says_that_it_serves(stubs: Stubs, service: str) -> None:
+    request = health_pb2.HealthCheckRequest(service=service)
+    health: Any = health_pb2_grpc.HealthStub(stubs.channel)
+    answer = health.Check(request, timeout=TIMEOUT_S)
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_health_knows_no_other_service(stubs: Stubs) -> None:
+    request = health_pb2.HealthCheckRequest(service="no.such.Service")
+    health: Any = health_pb2_grpc.HealthStub(stubs.channel)
+    assert refusal(lambda: health.Check(request, timeout=TIMEOUT_S)).code == grpc.StatusCode.NOT_FOUND
+
+
+def test_reflection_lists_the_services_and_shows_their_files(stubs: Stubs) -> None:
+    def requests() -> Iterator[reflection_pb2.ServerReflectionRequest]:
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        for service in SERVICES:
+            yield reflection_pb2.ServerReflectionRequest(file_containing_symbol=service)
+
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(stubs.channel)
+    listing, *files = stub.ServerReflectionInfo(requests(), timeout=TIMEOUT_S)
+    listed = {service.name for service in listing.list_services_response.service}
+    assert listed == {*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+    assert all(answer.file_descriptor_response.file_descriptor_proto for answer in files)

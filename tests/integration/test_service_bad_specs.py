@@ -1,0 +1,159 @@
+"""Crawls that cannot be, over real gRPC: all that is wrong is told at once, each by its path."""
+
+import math
+
+import grpc
+import pytest
+from frontier_harness.calls import INVALID, Stubs, fresh_name, refusal, refused, spec
+from frontier_harness.odd_values import ODD_SECONDS
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1 import crawl_pb2
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "A",
+        "-a",
+        ".a",
+        "_a",
+        "a" * 65,
+        "a/b",
+        "../a",
+        "a b",
+        "a\n",
+        "a\x00",
+        "é",
+        "..",
+        "a" * MIB,
+        "\N{PILE OF POO}" * 10_000,
+    ],
+)
+def test_a_name_that_cannot_be_a_crawls_is_refused(stubs: Stubs, name: str) -> None:
+    refused(lambda: stubs.create(name), INVALID, "INVALID_NAME", repr(name[:10])[1:-1], "1 to 64")
+
+
+def test_a_name_of_all_that_is_allowed_is_taken(stubs: Stubs) -> None:
+    name = "0-_." + "z" * 60
+    assert stubs.create(name).crawl == name
+    problem = refused(lambda: stubs.create(name), grpc.StatusCode.ALREADY_EXISTS, "CRAWL_EXISTS", name)
+    assert problem.metadata == {"crawl": name}
+
+
+def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
+    """A spec with every field wrong that can be, and their paths."""
+    bad = crawl_pb2.CrawlSpec(contact="nobody", allowed_addresses=["loopback", "10.0.0.1/8", "nowhere"])
+    bad.scope.hosts.extend(["a.example", "http://a.example/", ""])
+    bad.scope.max_link_hops = bad.scope.max_embed_hops = bad.scope.max_redirect_hops = -1
+    bad.robots.unreachable = 99  # type: ignore[assignment]  # any number may come
+    bad.robots.max_attempts = bad.retry.max_attempts = 0
+    bad.politeness.delay_factor, bad.retry.growth = math.nan, math.inf
+    for part, field in durations():
+        getattr(getattr(bad, part), field).CopyFrom(Duration(seconds=-1))
+    bad.fetch.max_bytes = -1
+    bad.fetch.product_token = "two words"
+    bad.limits.max_documents = -1
+    wrong = {f"{part}.{field}" for part, field in durations()} | {
+        "contact",
+        "allowed_addresses[0]",
+        "allowed_addresses[1]",
+        "allowed_addresses[2]",
+        "scope.hosts[1]",
+        "scope.hosts[2]",
+        "scope.max_link_hops",
+        "scope.max_embed_hops",
+        "scope.max_redirect_hops",
+        "robots.unreachable",
+        "robots.max_attempts",
+        "retry.max_attempts",
+        "politeness.delay_factor",
+        "retry.growth",
+        "fetch.max_bytes",
+        "fetch.product_token",
+        "limits.max_documents",
+    }
+    return bad, wrong
+
+
+def durations() -> list[tuple[str, str]]:
+    """All lengths of time in a spec."""
+    return [
+        (part.name, field.name)
+        for part in crawl_pb2.CrawlSpec.DESCRIPTOR.fields
+        if part.message_type is not None
+        for field in part.message_type.fields
+        if field.message_type is not None and field.message_type.full_name == Duration.DESCRIPTOR.full_name
+    ]
+
+
+def test_all_that_is_wrong_with_a_spec_is_told_at_once_by_its_path(stubs: Stubs) -> None:
+    bad, wrong = bad_spec()
+    problem = refused(lambda: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", "contact", "robots.")
+    assert set(problem.metadata) == wrong
+
+
+@pytest.mark.parametrize(("part", "field"), durations())
+def test_a_length_of_time_that_no_crawl_can_use_is_refused_by_its_path(
+    stubs: Stubs, part: str, field: str
+) -> None:
+    for length in (*ODD_SECONDS, 10**9):
+        bad = spec()
+        getattr(getattr(bad, part), field).CopyFrom(Duration(seconds=length))
+        problem = refusal(lambda bad=bad: stubs.create(fresh_name(), bad))  # type: ignore[misc]  # bound by its default
+        assert (problem.code, problem.reason) == (INVALID, "INVALID_SPEC"), problem
+        assert f"{part}.{field}" in problem.metadata
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.5, 1e308])
+def test_a_factor_that_is_no_number_to_multiply_with_is_refused(stubs: Stubs, value: float) -> None:
+    bad = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+    bad.politeness.delay_factor = bad.retry.growth = value
+    problem = refused(lambda: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", str(value))
+    assert set(problem.metadata) == {"politeness.delay_factor", "retry.growth"}
+
+
+@pytest.mark.parametrize("text", ["x" * 300, "é" * 300, "\N{PILE OF POO}" * 300])
+@pytest.mark.parametrize("count", [1, 40, 1000])
+def test_the_refusal_of_a_spec_is_short_enough_to_arrive(stubs: Stubs, text: str, count: int) -> None:
+    """gRPC throws away trailers beyond 8 KiB, and the refusal with them."""
+    bad = spec()
+    bad.scope.hosts.extend(f"{number}/{text}" for number in range(count))
+    bad.contact = text
+    problem = refused(lambda: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", "contact")
+    assert "contact" in problem.metadata
+
+
+@pytest.mark.parametrize("addresses", [[], ["public"], ["10.0.0.0/8"], ["127.0.0.0/8"]])
+def test_a_crawl_beyond_loopback_needs_a_contact(stubs: Stubs, addresses: list[str]) -> None:
+    name = fresh_name()
+    without = crawl_pb2.CrawlSpec(allowed_addresses=addresses)
+    problem = refused(lambda: stubs.create(name, without), INVALID, "INVALID_SPEC", "contact")
+    assert set(problem.metadata) == {"contact"}
+    for contact in ("https://example.org/bot", "crawler@example.org"):
+        with_one = crawl_pb2.CrawlSpec(allowed_addresses=addresses, contact=contact)
+        assert stubs.create(fresh_name(), with_one).spec.contact == contact
+    refused(lambda: stubs.create(name, crawl_pb2.CrawlSpec()), INVALID, "INVALID_SPEC", "contact")
+
+
+@pytest.mark.parametrize(
+    "contact", ["x", "a@b", "http://", "https://a.example/)x", "a@b.example\r\nX: y", "é@b.example"]
+)
+def test_a_contact_that_cannot_stand_in_a_header_is_refused(stubs: Stubs, contact: str) -> None:
+    refused(lambda: stubs.create(fresh_name(), spec(contact=contact)), INVALID, "INVALID_SPEC", "contact")
+
+
+def test_a_spec_with_more_entries_than_can_be_handled_at_once_is_refused(stubs: Stubs) -> None:
+    """The server does nothing else while it looks at them; seeds' hosts are in scope anyway."""
+    many = spec()
+    many.scope.hosts.extend(f"h{number}.example" for number in range(100_000))
+    problem = refused(
+        lambda: stubs.create(fresh_name(), many), INVALID, "INVALID_SPEC", "scope.hosts", "100000"
+    )
+    assert set(problem.metadata) == {"scope.hosts"}
+    many = spec(contact="bot@example.org")
+    many.allowed_addresses[:] = [f"10.{number // 250}.{number % 250}.0/24" for number in range(50_000)]
+    refused(lambda: stubs.create(fresh_name(), many), INVALID, "INVALID_SPEC", "allowed_addresses", "50000")

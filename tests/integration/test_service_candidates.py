@@ -1,0 +1,158 @@
+"""Candidates of all kinds over real gRPC: nothing inside one can fail the request; each has its verdict."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from frontier_harness.calls import TIMEOUT_S, Stubs, candidates, report, seed_of
+from frontier_harness.odd_values import ODD_SECONDS
+from frontier_harness.process import ServerProcess
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+MIB = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "",
+        " ",
+        "nope",
+        "/path",
+        "//host/x",
+        "http://",
+        "http:// /",
+        "http://a b/",
+        "http://[::1",
+        "http://a..b/",
+        "http://./",
+        "http://%zz/",
+        "http://a.example:99999/",
+        "http://\x00/",
+        "http://1.2.3.4.5/",
+        "http://^/",
+    ],
+)
+def test_a_malformed_uri_is_a_verdict_in_its_place(stubs: Stubs, crawl: str, uri: str) -> None:
+    good = f"{seed_of(crawl)}good"
+    assert stubs.schedule(crawl, uri, good) == ["MALFORMED", "QUEUED"]
+
+
+@pytest.mark.parametrize("uri", ["ftp://a.example/", "mailto:a@a.example", "javascript:alert(1)", "data:,x"])
+def test_a_scheme_that_is_not_fetched_is_a_verdict(stubs: Stubs, crawl: str, uri: str) -> None:
+    assert stubs.schedule(crawl, uri) == ["UNSUPPORTED_SCHEME"]
+
+
+@pytest.mark.parametrize("letter", ["x", "\N{LATIN SMALL LETTER E WITH ACUTE}", " ", "%", "\\", "/", "?"])
+def test_a_uri_of_a_megabyte_is_too_long_whatever_it_is_made_of(
+    stubs: Stubs, crawl: str, letter: str
+) -> None:
+    assert stubs.schedule(crawl, seed_of(crawl) + letter * MIB, letter * MIB) == ["TOO_LONG", "TOO_LONG"]
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(8192, "QUEUED"), (8193, "TOO_LONG")])
+def test_the_limit_of_a_uri_is_the_published_one(stubs: Stubs, crawl: str, size: int, verdict: str) -> None:
+    start = seed_of(crawl)
+    assert stubs.schedule(crawl, start + "x" * (size - len(start))) == [verdict]
+
+
+def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) -> None:
+    """A fragment is not part of the canonical form, but it is stored with the candidate."""
+    assert stubs.schedule(crawl, f"{seed_of(crawl)}new#{'é' * 5000}") == ["TOO_LONG"]
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({"via": "x" * 8192}, "QUEUED"),
+        ({"via": "x" * 8193}, "TOO_LONG"),
+        ({"via": "x" * MIB}, "TOO_LONG"),
+        ({"via": "é" * 5000}, "TOO_LONG"),  # 10 000 bytes
+        ({"via": "\x00\n\r\t \N{LINE SEPARATOR}"}, "QUEUED"),
+        ({"path": "L" * 21}, "TOO_MANY_HOPS"),
+        ({"path": "L" * MIB}, "TOO_LONG"),
+        ({"path": "l"}, "MALFORMED"),
+        ({"path": "L\n"}, "MALFORMED"),
+        ({"annotations": b"\x00" * 1024}, "QUEUED"),
+        ({"annotations": b"\x00" * 1025}, "TOO_LONG"),
+        ({"annotations": b"\xff" * MIB}, "TOO_LONG"),
+        ({"directive": 99}, "MALFORMED"),
+        ({"directive": -1}, "MALFORMED"),
+        ({"precedence": 127}, "QUEUED"),
+        ({"precedence": 128}, "MALFORMED"),
+        ({"precedence": -1}, "MALFORMED"),
+        ({"precedence": -(2**31)}, "MALFORMED"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(
+    stubs: Stubs, crawl: str, more: dict[str, Any], verdict: str
+) -> None:
+    offered = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}x", **more)
+    request = frontier_pb2.ScheduleRequest(
+        crawl=crawl, candidates=[offered, *candidates(f"{seed_of(crawl)}good")]
+    )
+    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    assert [crawl_pb2.Verdict.Name(given) for given in answer.verdicts] == [
+        f"VERDICT_{verdict}",
+        "VERDICT_QUEUED",
+    ]
+
+
+ODD_TEXT = st.text(max_size=60) | st.from_regex(r"[a-z]{0,6}:?/{0,3}[^\ud800-\udfff]{0,30}", fullmatch=True)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    st.lists(
+        st.builds(
+            frontier_pb2.Candidate,
+            uri=ODD_TEXT | ODD_TEXT.map(lambda text: f"http://fuzz.example/{text}"),
+            via=ODD_TEXT,
+            path=st.text(max_size=5) | st.text("LEXRIMPS", max_size=5),
+            directive=st.integers(-(2**31), 2**31 - 1) | st.integers(0, 4),
+            seed=st.booleans(),
+            refetch_before_time=st.none()
+            | st.builds(
+                Timestamp, seconds=st.integers(-(2**63), 2**63 - 1), nanos=st.integers(-(2**31), 2**31 - 1)
+            ),
+            precedence=st.none() | st.integers(-(2**31), 2**31 - 1) | st.integers(0, 127),
+            annotations=st.binary(max_size=20),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+@example([frontier_pb2.Candidate(uri="http://fuzz.example/\u2028\u0085\x00", seed=True, via="\x00\r\n")])
+def test_no_candidate_fails_a_request(server: ServerProcess, offered: list[frontier_pb2.Candidate]) -> None:
+    stubs = server.stubs
+    if "fuzz" not in [known.crawl for known in crawls(stubs)]:
+        stubs.launch("fuzz", "http://fuzz.example/")
+    request = frontier_pb2.ScheduleRequest(crawl="fuzz", candidates=offered)
+    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    assert len(answer.verdicts) == len(offered)
+    assert crawl_pb2.VERDICT_UNSPECIFIED not in answer.verdicts
+
+
+def crawls(stubs: Stubs) -> Iterable[admin_pb2.Crawl]:
+    return stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(page_size=1000), timeout=TIMEOUT_S).crawls
+
+
+def test_lone_surrogates_cannot_even_be_written(stubs: Stubs) -> None:
+    with pytest.raises((UnicodeEncodeError, ValueError)):
+        frontier_pb2.Candidate(uri="http://a.example/\ud800").SerializeToString()
+
+
+@pytest.mark.parametrize("value", ODD_SECONDS)
+def test_a_time_of_any_size_can_force_a_refetch_or_not(stubs: Stubs, crawl: str, value: int) -> None:
+    (lease,) = stubs.pages(crawl)
+    stubs.schedule(crawl, f"{lease.uri}other")  # so that the crawl goes on
+    stubs.finish(report(lease))
+    forced = frontier_pb2.Candidate(uri=lease.uri, refetch_before_time=Timestamp(seconds=value))
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[forced])
+    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    assert answer.verdicts == [crawl_pb2.VERDICT_QUEUED if value > 0 else crawl_pb2.VERDICT_ALREADY_SEEN]

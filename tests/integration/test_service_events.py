@@ -1,0 +1,287 @@
+"""StateEvents: the present state, then every event behind the cursor, in order, without gap or repeat."""
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    FINISH,
+    PAUSE,
+    RUN,
+    TIMEOUT_S,
+    Refusal,
+    Stubs,
+    fresh_name,
+    refusal,
+    report,
+    seed_of,
+    spec,
+)
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.waiting import callers
+
+from frontier_server import wire
+from frontier_server.core.lifecycle import Input
+from frontier_server.stores.memory import MemoryStore
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+
+def answers(stubs: Stubs, crawl: str, cursor: str = "") -> list[frontier_pb2.StateEventsResponse]:
+    """All that a reader is told of a crawl that ends."""
+    request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor)
+    return list(stubs.frontier.StateEvents(request, timeout=TIMEOUT_S))
+
+
+def finished_crawl(stubs: Stubs) -> str:
+    """A crawl that was paused, resumed and stopped."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl))
+    for target in (PAUSE, RUN, PAUSE, RUN, FINISH):
+        stubs.request(crawl, target)
+    return crawl
+
+
+def test_the_first_message_is_the_present_state_and_no_other_has_one(stubs: Stubs) -> None:
+    crawl = finished_crawl(stubs)
+    first, *others = answers(stubs, crawl, "start")
+    assert first.present == stubs.describe(crawl).status
+    assert not first.HasField("event")
+    assert all(answer.HasField("event") and not answer.HasField("present") for answer in others)
+
+
+def test_events_are_numbered_without_gap_and_tell_the_whole_life(stubs: Stubs) -> None:
+    events = stubs.events(finished_crawl(stubs))
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    times = [event.event_time.ToMilliseconds() for event in events]
+    assert times == sorted(times) and times[0] > 0
+    told = [
+        crawl_pb2.CrawlState.Name(event.status_changed.state).removeprefix("CRAWL_STATE_")
+        if event.HasField("status_changed")
+        else event.WhichOneof("kind")
+        for event in events
+    ]
+    pause = ["PAUSING", "PAUSED", "RUNNING"]
+    assert told == [
+        "NASCENT",
+        "PREPARING",
+        "seeds_concluded",
+        "RUNNING",
+        *pause,
+        *pause,
+        "STOPPING",
+        "FINISHED",
+    ]
+    concluded = events[2].seeds_concluded
+    assert (concluded.seed_count, concluded.queued_count) == (1, 1)
+
+
+def test_reading_goes_on_from_any_cursor_without_gap_or_repeat(stubs: Stubs) -> None:
+    crawl = finished_crawl(stubs)
+    whole = answers(stubs, crawl, "start")
+    assert [answer.cursor for answer in whole[1:]] == [answer.event.cursor for answer in whole[1:]]
+    for place, answer in enumerate(whole):
+        assert answers(stubs, crawl, answer.cursor)[1:] == whole[place + 1 :]
+
+
+def test_a_cursor_stays_good_when_reading_is_broken_off_and_taken_up_again(stubs: Stubs, crawl: str) -> None:
+    told: list[crawl_pb2.Event] = []
+    cursor = "start"
+    for target in (PAUSE, RUN, PAUSE, RUN, PAUSE, FINISH):
+        stubs.request(crawl, target)
+        request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor)
+        stream = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
+        next(stream)
+        for _ in range(2):
+            answer = next(stream)
+            told.append(answer.event)
+            cursor = answer.cursor
+        stream.cancel()
+    told += stubs.events(crawl, cursor)
+    assert told == stubs.events(crawl)
+
+
+def test_an_empty_cursor_tells_only_what_happens_from_now_on(stubs: Stubs, crawl: str) -> None:
+    stream = stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=crawl), timeout=TIMEOUT_S)
+    assert next(stream).present.state == crawl_pb2.CRAWL_STATE_RUNNING
+    stubs.request(crawl, FINISH)
+    states = [answer.event.status_changed.state for answer in stream]
+    assert states == [crawl_pb2.CRAWL_STATE_STOPPING, crawl_pb2.CRAWL_STATE_FINISHED]
+
+
+def test_the_stream_of_a_crawl_that_has_finished_ends_with_ok(stubs: Stubs) -> None:
+    crawl = finished_crawl(stubs)
+    request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=stubs.events(crawl)[-1].cursor)
+    stream = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
+    (only,) = list(stream)
+    assert only.present.state == crawl_pb2.CRAWL_STATE_FINISHED
+    assert stream.code() == grpc.StatusCode.OK
+
+
+def test_a_reader_waits_for_the_end_and_is_told_of_it(stubs: Stubs, crawl: str) -> None:
+    request = frontier_pb2.StateEventsRequest(crawl=crawl)
+    streams = [stubs.frontier.StateEvents(request, timeout=TIMEOUT_S) for _ in range(5)]
+    for stream in streams:
+        next(stream)
+    (lease,) = stubs.pages(crawl)
+    stubs.finish(report(lease))
+    told = [[answer.event for answer in stream] for stream in streams]
+    assert all(events == told[0] for events in told)
+    assert [event.status_changed.state for event in told[0]] == [
+        crawl_pb2.CRAWL_STATE_EMPTY,
+        crawl_pb2.CRAWL_STATE_STOPPING,
+        crawl_pb2.CRAWL_STATE_FINISHED,
+    ]
+
+
+def test_a_cursor_of_another_crawl_means_a_place_in_this_one(stubs: Stubs) -> None:
+    """Cursors are opaque to readers; what they must never do is hang or crash the server."""
+    longer, crawl = finished_crawl(stubs), fresh_name()
+    stubs.create(crawl)
+    request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=stubs.events(longer)[-1].cursor)
+    problem = refusal(lambda: list(stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)))
+    assert (problem.code, problem.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
+
+
+# With the server's own constants changed, in the test's process.
+
+
+async def launch(served: Served) -> None:
+    """Crawl `t` runs: its first four events."""
+    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
+    seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])
+    await served.admin.AddSeeds(iter([seeds]))
+    await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+    stream = events(served)
+    while (await read(stream)).event.status_changed.state != crawl_pb2.CRAWL_STATE_RUNNING:
+        pass
+    stream.cancel()
+
+
+EventStream = grpc.aio.UnaryStreamCall[frontier_pb2.StateEventsRequest, frontier_pb2.StateEventsResponse]
+
+
+def events(served: Served, cursor: str = "start") -> EventStream:
+    return served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t", cursor=cursor))
+
+
+async def read(stream: EventStream) -> frontier_pb2.StateEventsResponse:
+    answer = await asyncio.wait_for(stream.read(), TIMEOUT_S)
+    assert isinstance(answer, frontier_pb2.StateEventsResponse), "the stream has ended"
+    return answer
+
+
+async def toggle(served: Served, times: int) -> None:
+    """Pause and resume: three events each time."""
+    for _ in range(times):
+        for target in (Input.PAUSE, Input.RESUME):
+            await served.runner.apply(lambda f, now, target=target: f.request_state("t", target, now))  # type: ignore[misc]  # bound by its default
+
+
+async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.runner.EVENT_HEARTBEAT_S", 0.05)
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        stream = events(served, "")
+        first = await read(stream)
+        for _ in range(3):
+            sign = await read(stream)
+            assert not sign.HasField("event") and not sign.HasField("present")
+            assert sign.cursor == first.cursor
+        await toggle(served, 1)
+        told = [await read(stream) for _ in range(8)]
+        assert [answer.event.sequence for answer in told if answer.HasField("event")][:3] == [5, 6, 7]
+
+
+async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = 5
+    monkeypatch.setattr("frontier_server.core.crawl.EVENTS_KEPT", kept)
+    monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", kept)
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        await toggle(served, 4)  # 16 events in all: 12 to 16 are kept
+        for number in (0, 1, 10):
+            stream = events(served, wire.cursor(number))
+            assert (await read(stream)).present.state == crawl_pb2.CRAWL_STATE_RUNNING
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await read(stream)
+            problem = Refusal.of(caught.value)
+            assert (problem.code, problem.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_TOO_OLD")
+            assert problem.metadata["oldest"] == "12"
+        for cursor in ("start", wire.cursor(11)):
+            stream = events(served, cursor)
+            told = [await read(stream) for _ in range(1 + kept)]
+            assert [answer.event.sequence for answer in told[1:]] == [12, 13, 14, 15, 16]
+            stream.cancel()
+
+
+async def test_a_reader_that_falls_behind_what_is_kept_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It must never see a gap without a word."""
+    monkeypatch.setattr("frontier_server.core.crawl.EVENTS_KEPT", 50)
+    monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", 50)
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        stream = events(served)
+        await read(stream)
+        await toggle(served, 3000)
+        told: list[int] = []
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            while len(told) < 9004:
+                told.append((await read(stream)).event.sequence)
+        assert told == list(range(1, len(told) + 1))
+        assert Refusal.of(caught.value).reason == "CURSOR_TOO_OLD"
+
+
+async def test_a_reader_that_does_not_read_holds_up_nobody_and_misses_nothing(tmp_path: Path) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        slow = events(served)
+        await read(slow)
+        await toggle(served, 1500)
+        quick = events(served)
+        await read(quick)
+        sequence = [(await read(quick)).event.sequence for _ in range(4504)]
+        assert sequence == list(range(1, 4505))
+        request = admin_pb2.GetStatisticsRequest(crawl="t")
+        await asyncio.wait_for(call_of(served, request), TIMEOUT_S)
+        assert [(await read(slow)).event.sequence for _ in range(4504)] == sequence
+
+
+async def call_of(served: Served, request: admin_pb2.GetStatisticsRequest) -> admin_pb2.GetStatisticsResponse:
+    return await served.admin.GetStatistics(request)
+
+
+async def test_readers_end_with_unavailable_when_the_server_shuts_down(tmp_path: Path) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launch(served)
+        streams = [events(served, "") for _ in range(3)]
+        for stream in streams:
+            await read(stream)
+        waiting = [calls.start(stream.read()) for stream in streams]
+        served.runner.begin_close()
+        for reading in waiting:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await asyncio.wait_for(reading, TIMEOUT_S)
+            problem = Refusal.of(caught.value)
+            assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
+
+
+async def test_readers_of_a_crawl_that_is_deleted_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.runner.EVENT_HEARTBEAT_S", 0.2)
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
+        stream = events(served, "")
+        await read(stream)
+        await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            while True:
+                await read(stream)
+        assert Refusal.of(caught.value).reason == "UNKNOWN_CRAWL"

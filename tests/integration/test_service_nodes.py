@@ -1,0 +1,216 @@
+"""Several nodes on one frontier: one request at a time to a host, sessions, and leases that lapse."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    PRECONDITION,
+    TIMEOUT_S,
+    Stubs,
+    fresh_name,
+    refused,
+    report,
+    seed_of,
+    spec,
+)
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+
+LEASE_S, HEARTBEAT_S = 1.0, 0.3
+
+
+class Hosts:
+    """Which hosts are being fetched from, as the fetchers see it."""
+
+    def __init__(self) -> None:
+        self._busy: set[str] = set()
+        self._free_at: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self.problems: list[str] = []
+
+    def begin(self, uri: str, rest_s: float) -> str:
+        host = uri.split("/")[2].partition(":")[0]
+        with self._lock:
+            if host in self._busy:
+                self.problems.append(f"{uri}: its host is being fetched from")
+            rested_s = time.monotonic() - self._free_at.get(host, 0)
+            if rested_s < rest_s - 0.002:  # the server counts in whole milliseconds
+                self.problems.append(f"{uri}: its host rested for {rested_s} s only")
+            self._busy.add(host)
+        return host
+
+    def end(self, host: str) -> None:
+        """Before the report is sent: what comes after it may be quicker than its answer."""
+        with self._lock:
+            self._busy.discard(host)
+            self._free_at[host] = time.monotonic()
+
+
+@pytest.mark.parametrize(("rest_s", "pages"), [(0, 200), (0.05, 12)])
+def test_one_host_is_never_leased_twice_at_once_nor_before_its_rest(
+    server: ServerProcess, rest_s: float, pages: int
+) -> None:
+    """Across nodes, and across the queues, ports, schemes and crawls that one host has."""
+    stubs = server.stubs
+    domain = fresh_name()
+    crawls = [fresh_name(), fresh_name()]
+    for crawl in crawls:
+        seeds = [f"{scheme}://{host}.{domain}.example{port}/" for host in "ab" for scheme, port in ORIGINS]
+        stubs.launch(crawl, *seeds, of=spec(rest_s))
+        for seed in seeds:
+            stubs.schedule(crawl, *(f"{seed}{number}" for number in range(pages // len(seeds))))
+    hosts, lock, fetched = Hosts(), threading.Lock(), []
+
+    def node(name: str, crawl: str) -> None:
+        with grpc.insecure_channel(server.address) as channel:
+            mine = Stubs(channel)
+            while True:
+                answer = mine.next(crawl, 3, 5, name)
+                if answer.empty_reason == frontier_pb2.EMPTY_REASON_FINISHED:
+                    return
+                busy = [(hosts.begin(lease.uri, rest_s), lease) for lease in answer.leases]
+                for host, lease in busy:
+                    if lease.purpose == frontier_pb2.PURPOSE_PAGE:
+                        with lock:
+                            fetched.append((lease.crawl, lease.uri))
+                    hosts.end(host)
+                    mine.finish(report(lease), node=name)
+
+    threads = [
+        threading.Thread(target=node, args=(fresh_name(), crawl), daemon=True)
+        for crawl in crawls
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), f"{len(fetched)} fetched, and no end"
+    assert not hosts.problems, hosts.problems[:5]
+    assert len(fetched) == len(set(fetched))
+    for crawl in crawls:
+        assert stubs.statistics(crawl).succeeded_count == 8 + 8 * (pages // 8)
+
+
+ORIGINS = [("http", ""), ("https", ""), ("http", ":8080"), ("https", ":8443")]
+
+
+# Sessions.
+
+
+def test_a_new_session_takes_over_and_the_earlier_one_is_refused(stubs: Stubs, crawl: str) -> None:
+    node = fresh_name()
+    (lease,) = stubs.pages(crawl, node=node, session="one")
+    answer = stubs.next(crawl, wait_s=TIMEOUT_S, node=node, session="two")
+    (again,) = answer.leases  # which went back at once
+    assert again.uri == lease.uri
+    for call in (
+        lambda: stubs.next(crawl, node=node, session="one"),
+        lambda: stubs.finish(report(lease), node=node, session="one"),
+        lambda: stubs.heartbeat([lease.token], node=node, session="one"),
+    ):
+        problem = refused(call, PRECONDITION, "SESSION_SUPERSEDED", node)
+        assert problem.metadata == {"node": node}
+    assert stubs.finish(report(lease), node=node, session="two") == [("STALE", False)]
+    assert stubs.finish(report(again), node=node, session="two") == [("SUCCEEDED", False)]
+
+
+def test_two_nodes_with_names_of_their_own_do_not_disturb_each_other(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
+    one, two = fresh_name(), fresh_name()
+    (first,) = stubs.next(crawl, 1, TIMEOUT_S, one, "s").leases
+    (second,) = stubs.next(crawl, 1, TIMEOUT_S, two, "s").leases
+    assert not stubs.heartbeat([first.token], one, "s").ended_tokens
+    assert not stubs.heartbeat([second.token], two, "s").ended_tokens
+    assert stubs.finish(report(first), node=one, session="s") == [("SUCCEEDED", False)]
+    assert stubs.finish(report(second), node=two, session="s") == [("SUCCEEDED", False)]
+
+
+# Leases that lapse, over real time.
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
+    """A server whose leases live a second."""
+    flags = ("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S))
+    with ServerProcess(tmp_path_factory.mktemp("short") / "data", *flags) as server:
+        yield server.stubs
+
+
+def test_a_lease_that_nobody_names_lapses_after_its_period(short: Stubs) -> None:
+    crawl = fresh_name()
+    short.launch(crawl, seed_of(crawl))
+    (lease,) = short.pages(crawl, node="silent")
+    began_s = time.monotonic()
+    (again,) = short.next(crawl, wait_s=TIMEOUT_S, node="other").leases
+    assert time.monotonic() - began_s >= LEASE_S - 0.1  # it was given out a little earlier
+    assert (again.uri, again.attempt) == (lease.uri, 2)
+    assert short.finish(report(lease), node="silent") == [("STALE", False)]
+    assert list(short.heartbeat([lease.token], node="silent").ended_tokens) == [lease.token]
+    assert short.finish(report(again), node="other") == [("SUCCEEDED", False)]
+    assert short.statistics(crawl).lapsed_count == 1
+
+
+def test_a_heartbeat_extends_exactly_the_leases_that_it_names(short: Stubs) -> None:
+    crawl = fresh_name()
+    short.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
+    named, unnamed = pages_of(short, crawl, 2)
+    assert short.heartbeat().interval_duration.ToMilliseconds() == HEARTBEAT_S * 1000
+    until_s = time.monotonic() + 2.5 * LEASE_S
+    while time.monotonic() < until_s:
+        answer = short.heartbeat([named.token])
+        assert not answer.ended_tokens
+        # Waits between heartbeats as a node does, and sees what can be leased meanwhile.
+        found = short.next(crawl, wait_s=HEARTBEAT_S, node="other").leases
+        assert named.uri not in [lease.uri for lease in found]
+    assert short.finish(report(named)) == [("SUCCEEDED", False)]
+    assert short.finish(report(unnamed)) == [("STALE", False)]
+
+
+def pages_of(stubs: Stubs, crawl: str, count: int) -> list[frontier_pb2.Lease]:
+    pages: list[frontier_pb2.Lease] = []
+    while len(pages) < count:
+        pages += stubs.pages(crawl)
+    return pages
+
+
+def test_a_page_that_three_nodes_were_lost_with_fails(short: Stubs) -> None:
+    crawl = fresh_name()
+    short.launch(crawl, seed_of(crawl))
+    (lease,) = short.pages(crawl, node="n1")
+    for attempt in (2, 3):
+        (lease,) = short.next(crawl, wait_s=TIMEOUT_S, node=f"n{attempt}").leases
+        assert lease.attempt == attempt
+    eventually(lambda: short.statistics(crawl).failed_count, "the page is not given up")
+    killed = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
+    assert short.statistics(crawl).fetch_status_counts == {killed: 1}
+    short.until(crawl, crawl_pb2.CRAWL_STATE_FINISHED)
+
+
+def test_a_crawl_that_waits_for_a_lost_node_pauses_when_its_lease_has_lapsed(short: Stubs) -> None:
+    crawl = fresh_name()
+    short.launch(crawl, seed_of(crawl))
+    short.pages(crawl, node="lost")
+    assert short.request(crawl, crawl_pb2.TARGET_STATE_PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
+    short.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
+
+
+def test_a_server_starts_its_periods_anew_when_it_starts(tmp_path: Path) -> None:
+    """D9: what was out before is out still, for one period."""
+    flags = ("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S))
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        server.stubs.launch("t", seed_of("t"))
+        (lease,) = server.stubs.pages("t")
+        server.kill()
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        assert server.stubs.statistics("t").leased_count == 1
+        assert not server.stubs.heartbeat([lease.token]).ended_tokens
+        (again,) = server.stubs.next("t", wait_s=TIMEOUT_S, node="other").leases
+        assert (again.uri, again.attempt) == (lease.uri, 2)

@@ -1,0 +1,230 @@
+"""The long poll: `Next` answers when there is something to say, and never leaves a lease with nobody."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    FINISH,
+    PAUSE,
+    TIMEOUT_S,
+    Refusal,
+    Stubs,
+    finished_request,
+    fresh_name,
+    next_request,
+    report,
+    schedule_request,
+    seed_of,
+    spec,
+)
+from frontier_harness.held_store import HeldStore
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import callers, eventually, soon
+
+from frontier_server.stores.memory import MemoryStore
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+
+def poll(stubs: Stubs, crawl: str, node: str, most: int = 10, wait_s: float = 60) -> Any:
+    """A `Next` that waits, as a future; the frontier has heard of it."""
+    call = stubs.frontier.Next.future(next_request(crawl, most, wait_s, node), timeout=70)
+    eventually(lambda: node in heard_nodes(stubs) or call.done(), "the call does not arrive")
+    return call
+
+
+def heard_nodes(stubs: Stubs) -> set[str]:
+    answer = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S)
+    return {node.node for node in answer.nodes}
+
+
+def drained(stubs: Stubs, crawl: str) -> frontier_pb2.Lease:
+    """The only page of a crawl: while it is out, there is nothing else to lease."""
+    (lease,) = stubs.pages(crawl)
+    return lease
+
+
+def test_next_is_answered_when_a_uri_becomes_available(stubs: Stubs, crawl: str) -> None:
+    lease = drained(stubs, crawl)
+    waiting = poll(stubs, crawl, fresh_name())
+    assert not waiting.done()
+    stubs.schedule(crawl, f"{lease.uri}new")
+    assert not waiting.done()  # its host is busy
+    stubs.finish(report(lease))
+    (found,) = waiting.result(timeout=TIMEOUT_S).leases
+    assert found.uri == f"{lease.uri}new"
+
+
+def test_next_is_answered_when_a_rest_is_over_and_not_before(stubs: Stubs) -> None:
+    crawl, rest_s = fresh_name(), 0.5
+    stubs.launch(crawl, seed_of(crawl), of=spec(rest_s))
+    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    began_s = time.monotonic()
+    stubs.finish(report(robots))
+    (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    waited_s = time.monotonic() - began_s
+    assert lease.uri == seed_of(crawl)
+    assert rest_s - 0.002 <= waited_s < TIMEOUT_S  # the server counts in whole milliseconds
+
+
+def test_next_for_any_crawl_is_answered_when_one_is_launched(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        stubs = server.stubs
+        assert stubs.next().empty_reason == frontier_pb2.EMPTY_REASON_NO_CRAWL
+        waiting = poll(stubs, "", "early")
+        stubs.launch("t", seed_of("t"))
+        answer = waiting.result(timeout=TIMEOUT_S)
+        while not answer.leases:  # the reason may have changed on the way
+            assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOT_RUNNING
+            answer = stubs.next(wait_s=TIMEOUT_S, node="early")
+        assert answer.leases[0].crawl == "t"
+
+
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [(PAUSE, frontier_pb2.EMPTY_REASON_PAUSED), (FINISH, frontier_pb2.EMPTY_REASON_FINISHED)],
+)
+def test_next_is_answered_when_the_crawl_stops_giving(
+    stubs: Stubs, crawl: str, target: crawl_pb2.TargetState.ValueType, reason: int
+) -> None:
+    drained(stubs, crawl)
+    waiting = poll(stubs, crawl, fresh_name())
+    assert not waiting.done()
+    stubs.request(crawl, target)
+    answer = waiting.result(timeout=TIMEOUT_S)
+    assert (answer.empty_reason, len(answer.leases)) == (reason, 0)
+
+
+def test_next_waits_while_paused_and_is_answered_on_resumption(stubs: Stubs, crawl: str) -> None:
+    stubs.request(crawl, PAUSE)
+    waiting = poll(stubs, crawl, fresh_name())
+    assert not waiting.done()
+    stubs.request(crawl, crawl_pb2.TARGET_STATE_RUN)
+    answer = waiting.result(timeout=TIMEOUT_S)
+    if not answer.leases:  # told that the pause is over
+        assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
+        answer = stubs.next(crawl, wait_s=TIMEOUT_S)
+    assert len(answer.leases) == 1
+
+
+def test_next_is_answered_before_its_deadline_passes(stubs: Stubs, crawl: str) -> None:
+    drained(stubs, crawl)
+    began_s = time.monotonic()
+    answer = stubs.frontier.Next(next_request(crawl, wait_s=60), timeout=2)
+    waited_s = time.monotonic() - began_s
+    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
+    assert 1 < waited_s < 2
+
+
+def test_next_with_a_deadline_too_short_to_wait_is_answered_at_once(stubs: Stubs, crawl: str) -> None:
+    drained(stubs, crawl)
+    answer = stubs.frontier.Next(next_request(crawl, wait_s=60), timeout=0.4)
+    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
+
+
+def test_next_that_does_not_wait_is_answered_at_once_with_when_to_ask_again(stubs: Stubs) -> None:
+    crawl, rest_s = fresh_name(), 30
+    stubs.launch(crawl, seed_of(crawl), of=spec(rest_s))
+    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    stubs.finish(report(robots))
+    answer = stubs.next(crawl)
+    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
+    assert 1_000 < answer.retry_duration.ToMilliseconds() <= rest_s * 1_000
+
+
+def test_when_to_ask_again_is_never_more_than_a_minute(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(3600))
+    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    stubs.finish(report(robots))
+    assert 0 < stubs.next(crawl).retry_duration.ToMilliseconds() <= 60_000
+
+
+@pytest.mark.parametrize("wait_s", [0, 10])
+def test_a_node_of_a_crawl_that_has_finished_is_not_told_to_ask_without_rest(
+    stubs: Stubs, crawl: str, wait_s: float
+) -> None:
+    """It is answered at once however long it would wait: the answer itself must slow it down."""
+    stubs.request(crawl, FINISH)
+    answer = stubs.next(crawl, wait_s=wait_s)
+    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_FINISHED
+    assert answer.retry_duration.ToMilliseconds() >= 1_000
+
+
+def test_of_many_that_wait_one_gets_the_uri(stubs: Stubs, crawl: str) -> None:
+    lease = drained(stubs, crawl)
+    waiting = [poll(stubs, crawl, fresh_name(), wait_s=1) for _ in range(20)]
+    stubs.schedule(crawl, f"{lease.uri}1")
+    stubs.finish(report(lease))
+    answers = [call.result(timeout=TIMEOUT_S) for call in waiting]
+    assert sorted(len(answer.leases) for answer in answers) == [0] * 19 + [1]
+
+
+def test_a_node_that_no_longer_waits_gets_nothing(stubs: Stubs, crawl: str) -> None:
+    lease = drained(stubs, crawl)
+    gone = [poll(stubs, crawl, fresh_name()) for _ in range(5)]
+    for call in gone:
+        call.cancel()
+    stubs.schedule(crawl, f"{lease.uri}new")
+    stubs.finish(report(lease))
+    (found,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    assert (found.uri, found.attempt) == (f"{lease.uri}new", 1)
+
+
+def test_a_node_whose_connection_breaks_while_it_waits_gets_nothing(
+    server: ServerProcess, crawl: str
+) -> None:
+    stubs = server.stubs
+    lease = drained(stubs, crawl)
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(server.address, options) as broken:
+        poll(Stubs(broken), crawl, fresh_name())
+    stubs.schedule(crawl, f"{lease.uri}new")
+    stubs.finish(report(lease))
+    (found,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
+    assert (found.uri, found.attempt) == (f"{lease.uri}new", 1)
+
+
+async def in_process_crawl(served: Served) -> frontier_pb2.Lease:
+    """Crawl `t` runs in the test's own process; its only page."""
+    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
+    await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])]))
+    await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+    (robots,) = (await served.frontier.Next(next_request("t", wait_s=TIMEOUT_S))).leases
+    await served.frontier.Finished(finished_request(report(robots)))
+    (lease,) = (await served.frontier.Next(next_request("t", wait_s=TIMEOUT_S))).leases
+    return lease
+
+
+async def test_leases_whose_caller_goes_while_they_are_made_durable_go_back_at_once(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with serving(store, config(tmp_path)) as served:
+        lease = await in_process_crawl(served)
+        await served.frontier.Schedule(schedule_request("t", f"{lease.uri}new"))
+        await served.frontier.Finished(finished_request(report(lease)))
+        store.hold()
+        try:
+            call = served.frontier.Next(next_request("t"))
+            await soon(lambda: store.flushing, "no lease is given")
+            call.cancel()
+            await soon(lambda: served.runner.frontier.leases_out == 0, "the lease does not go back")
+        finally:
+            store.release()
+        (found,) = (await served.frontier.Next(next_request("t", node="other", wait_s=5))).leases
+        assert (found.uri, found.attempt) == (f"{lease.uri}new", 1)
+
+
+async def test_next_ends_with_unavailable_when_the_server_shuts_down(tmp_path: Path) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await in_process_crawl(served)
+        waiting = calls.start(served.frontier.Next(next_request("t", wait_s=60)))
+        await soon(lambda: served.runner._next_waiters, "the call does not arrive")
+        served.runner.begin_close()
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await asyncio.wait_for(waiting, TIMEOUT_S)
+        problem = Refusal.of(caught.value)
+        assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")

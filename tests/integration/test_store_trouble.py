@@ -1,0 +1,355 @@
+"""A disk that fails, stalls or falls behind: nobody is told what is not true, and nobody waits for ever."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import Refusal, finished_request, next_request, report, schedule_request, spec
+from frontier_harness.held_store import HeldStore, full_disk
+from frontier_harness.in_process import Served, config, opened, running, serving
+from frontier_harness.waiting import Callers, callers, soon, turns
+
+from frontier_server import wire
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.model import Candidate, Report, Verdict
+from frontier_server.runner import MAX_SCHEDULES, Closing, Refused, Runner
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
+ANSWER_S = 20.0
+NEW = "http://a.example/new"
+
+
+def candidate(uri: str) -> Candidate:
+    return wire.candidate(frontier_pb2.Candidate(uri=uri, path="L"))
+
+
+async def launch(runner: Runner) -> dict[str, bytes]:
+    """Crawl `t` runs, robots.txt out of the way, a page of its host a and one of b out; their tokens."""
+    plain = spec()
+    made = wire.settings_of(plain)
+    await runner.run(lambda f, now: f.create_crawl("t", made, plain.SerializeToString(), now))
+    await runner.run(lambda f, now: f.add_seeds("t", ["http://a.example/", "http://b.example/"], now))
+    await runner.run(lambda f, now: f.launch("t", now))
+    tokens: dict[str, bytes] = {}
+    while len(tokens) < 2:
+        answer = await runner.next("n", "s", 10, "t", ANSWER_S)
+        robots = [Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots]
+        if robots:
+            await runner.finished(robots, "n", "s")
+        pages = [grant for grant in answer.grants if not grant.robots]
+        tokens.update((grant.uri.removeprefix("http://")[0], grant.token) for grant in pages)
+    return tokens
+
+
+@dataclass
+class Bench:
+    """A frontier whose store is in the test's hands, and those who call it."""
+
+    runner: Runner
+    store: HeldStore
+    calls: Callers
+    tokens: dict[str, bytes]
+
+    async def offer(self, uri: str) -> list[Verdict]:
+        """Schedule without asking for admission, which a stall refuses for a while."""
+        offered = [candidate(uri)]
+        return await asyncio.wait_for(self.runner.run(lambda f, now: f.schedule("t", offered, now)), ANSWER_S)
+
+    async def stalled(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
+        """A call whose write stalls."""
+        self.store.stalled = True
+        before = self.store.stalls
+        task = self.calls.start(call)
+        await soon(lambda: self.store.stalls > before, "the write does not stall")
+        return task
+
+    async def stalled_and_cancelled(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
+        """A call whose caller goes while its write stalls."""
+        task = await self.stalled(call)
+        before = self.store.stalls
+        task.cancel()
+        await soon(lambda: self.store.stalls > before + 2, "the write is given up")
+        return task
+
+
+@asynccontextmanager
+async def launched(data: Path) -> AsyncIterator[Bench]:
+    store = HeldStore()
+    async with running(store, config(data)) as runner, callers() as calls:
+        try:
+            yield Bench(runner, store, calls, await launch(runner))
+        finally:
+            store.release()
+            store.stalled = False
+
+
+@asynccontextmanager
+async def served(data: Path) -> AsyncIterator[tuple[Served, Bench]]:
+    store = HeldStore()
+    async with serving(store, config(data)) as server, callers() as calls:
+        try:
+            yield server, Bench(server.runner, store, calls, await launch(server.runner))
+        finally:
+            store.release()
+
+
+async def refused(call: Awaitable[Any]) -> Refusal:
+    async def waiting() -> Any:
+        return await call
+
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asyncio.wait_for(waiting(), ANSWER_S)
+    return Refusal.of(caught.value)
+
+
+# A write or a flush that fails.
+
+
+def _flush_fails(store: HeldStore) -> None:
+    store.flush_problem = full_disk("flush")
+
+
+def _flush_fails_oddly(store: HeldStore) -> None:
+    store.flush_problem = OSError(5, "Input/output error")
+
+
+def _write_fails(store: HeldStore) -> None:
+    store.write_problem = full_disk("write")
+
+
+def _write_fails_oddly(store: HeldStore) -> None:
+    store.write_problem = OSError(5, "Input/output error")
+
+
+Trouble = Callable[[HeldStore], None]
+TROUBLES = [_flush_fails, _flush_fails_oddly, _write_fails, _write_fails_oddly]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
+    tmp_path: Path, trouble: Trouble
+) -> None:
+    async with launched(tmp_path) as at:
+        runner, store = at.runner, at.store
+        events = runner.events("t", runner.frontier.crawl("t").last_event)
+        store.hold()
+        waiting = [
+            at.calls.start(runner.next("n", "s", 1, "t", 60)),
+            at.calls.start(anext(events)),
+            at.calls.start(runner.schedule("t", [candidate(f"{NEW}1")])),
+            at.calls.start(runner.read(lambda frontier, _: frontier.crawl("t"))),
+        ]
+        await soon(lambda: store.flushing, "nobody asks for a flush")
+        trouble(store)
+        waiting.append(at.calls.start(runner.schedule("t", [candidate(f"{NEW}2")])))
+        await turns()
+        store.release()
+        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), ANSWER_S)
+        assert all(isinstance(problem, Closing) for problem in told), told
+        assert runner.failed.result()
+        assert not runner.serving
+        store.write_problem = store.flush_problem = None
+        for later in (
+            runner.schedule("t", [candidate(f"{NEW}3")]),
+            runner.finished([Report(b"x")], "n", "s"),
+            runner.next("n", "s", 1, "t", 0),
+            runner.read(lambda frontier, _: frontier.crawl("t")),
+            anext(runner.events("t", 0)),
+        ):
+            with pytest.raises(Closing):
+                await asyncio.wait_for(at.calls.start(later), ANSWER_S)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_what_was_acknowledged_before_the_store_failed_is_on_the_disk(
+    tmp_path: Path, trouble: Trouble
+) -> None:
+    async with launched(tmp_path) as at:
+        offered = [candidate(f"{NEW}{number}") for number in range(5)]
+        assert await at.runner.schedule("t", offered) == [Verdict.QUEUED] * 5
+        trouble(at.store)
+        with pytest.raises(Closing):
+            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}5")]), ANSWER_S)
+        frontier, clock = opened(at.store.disk, config(tmp_path))
+        verdicts, _ = frontier.schedule("t", offered, clock.now_ms())
+        assert verdicts == [Verdict.ALREADY_SEEN] * 5
+
+
+async def test_a_store_that_fails_at_the_last_flush_is_told_and_does_not_hang_the_end(tmp_path: Path) -> None:
+    async with launched(tmp_path) as at:
+        await at.runner.apply(lambda f, now: f.schedule("t", [candidate(NEW)], now))
+        at.store.flush_problem = full_disk("flush")
+        await asyncio.wait_for(at.runner.close(), ANSWER_S)
+        assert "No space left" in at.runner.failed.result()
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_every_rpc_is_refused_with_unavailable_once_the_store_has_failed(
+    tmp_path: Path, trouble: Trouble
+) -> None:
+    async with served(tmp_path) as (server, at):
+        frontier, admin = server.frontier, server.admin
+        stream = frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
+        await stream.read()
+        event = at.calls.start(stream.read())
+        poll = at.calls.start(frontier.Next(next_request("t", wait_s=60)))
+        trouble(at.store)
+        problems = [await refused(frontier.Schedule(schedule_request("t", f"{NEW}1")))]
+        for call in (
+            poll,
+            event,
+            frontier.Schedule(schedule_request("t", f"{NEW}2")),
+            frontier.Finished(finished_request(report(b"x"))),
+            frontier.Heartbeat(frontier_pb2.HeartbeatRequest(node="n", session="s")),
+            admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl="t")),
+            admin.GetFrontier(admin_pb2.GetFrontierRequest()),
+            admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="u", spec=spec())),
+        ):
+            problems.append(await refused(call))
+        told = {(problem.code, problem.reason) for problem in problems}
+        assert told == {(grpc.StatusCode.UNAVAILABLE, "STORE_FAILED")}
+
+
+# A write that stalls.
+
+
+async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tmp_path: Path) -> None:
+    async with launched(tmp_path) as at:
+        runner, store = at.runner, at.store
+        ran: list[str] = []
+
+        def noting(name: str) -> Callable[[Frontier, int], None]:
+            return lambda frontier, _: ran.append(name)
+
+        write = await at.stalled(runner.schedule("t", [candidate(NEW)]))
+        others = [at.calls.start(runner.read(noting(str(number)))) for number in range(5)]
+        before = store.stalls
+        await soon(lambda: store.stalls > before + 3, "the write is not tried again")
+        assert not ran and not write.done()
+        assert runner.serving and not runner.failed.done()
+        store.stalled = False
+        assert await asyncio.wait_for(write, ANSWER_S) == [Verdict.QUEUED]
+        await asyncio.wait_for(asyncio.gather(*others), ANSWER_S)
+        assert ran == ["0", "1", "2", "3", "4"]
+
+
+async def test_while_writes_stall_nothing_more_is_taken_in(tmp_path: Path) -> None:
+    async with launched(tmp_path) as at:
+        write = await at.stalled(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        with pytest.raises(Refused) as caught:
+            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}2")]), ANSWER_S)
+        assert (caught.value.reason, caught.value.retry_ms > 0) == ("OVERLOADED", True)
+        at.store.stalled = False
+        await asyncio.wait_for(write, ANSWER_S)
+
+
+async def test_a_caller_that_goes_while_its_write_stalls_does_not_take_the_write_with_it(
+    tmp_path: Path,
+) -> None:
+    async with launched(tmp_path) as at:
+        task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
+        at.store.stalled = False
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, ANSWER_S)
+        assert await at.offer(NEW) == [Verdict.ALREADY_SEEN]
+        frontier, clock = opened(at.store.disk, config(tmp_path))
+        verdicts, _ = frontier.schedule("t", [candidate(NEW)], clock.now_ms())
+        assert verdicts == [Verdict.ALREADY_SEEN]
+        assert at.runner.serving
+
+
+async def test_a_uri_whose_caller_went_while_its_write_stalled_reaches_the_node_that_waits(
+    tmp_path: Path,
+) -> None:
+    async with launched(tmp_path) as at:
+        await at.runner.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
+        waiting = at.calls.start(at.runner.next("n", "s", 1, "t", 60))
+        await turns()
+        task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
+        at.store.stalled = False
+        await asyncio.gather(task, return_exceptions=True)
+        answer = await asyncio.wait_for(waiting, ANSWER_S)
+        assert [grant.uri for grant in answer.grants] == [NEW]
+
+
+async def test_leases_whose_caller_went_while_their_write_stalled_go_back_at_once(tmp_path: Path) -> None:
+    async with launched(tmp_path) as at:
+        await at.runner.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
+        await at.offer(NEW)
+        task = await at.stalled_and_cancelled(at.runner.next("n", "s", 1, "t", 0))
+        at.store.stalled = False
+        await asyncio.gather(task, return_exceptions=True)
+        answer = await asyncio.wait_for(at.runner.next("other", "s", 1, "t", 5), ANSWER_S)
+        assert [(grant.uri, grant.attempt) for grant in answer.grants] == [(NEW, 1)]
+
+
+async def test_a_write_that_stalls_while_the_store_fails_is_refused_and_not_kept_waiting(
+    tmp_path: Path,
+) -> None:
+    async with launched(tmp_path) as at:
+        at.store.hold()
+        first = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        await soon(lambda: at.store.flushing, "nobody asks for a flush")
+        second = await at.stalled(at.runner.schedule("t", [candidate(f"{NEW}2")]))
+        at.store.flush_problem = full_disk("flush")
+        at.store.release()
+        with pytest.raises(Closing):
+            await asyncio.wait_for(first, ANSWER_S)
+        at.store.stalled = False
+        with pytest.raises(Closing):
+            await asyncio.wait_for(second, ANSWER_S)
+
+
+# Too much at once.
+
+
+async def test_no_more_requests_to_schedule_are_worked_on_than_the_limit_says(tmp_path: Path) -> None:
+    """The others are told to come again, and may."""
+    async with served(tmp_path) as (server, at):
+        at.store.hold()
+        waiting = [
+            at.calls.start(server.frontier.Schedule(schedule_request("t", f"{NEW}{number}")))
+            for number in range(MAX_SCHEDULES)
+        ]
+        await soon(lambda: server.runner._schedules == MAX_SCHEDULES, "the requests do not arrive")
+        beyond = schedule_request("t", f"{NEW}-beyond")
+        problem = await refused(server.frontier.Schedule(beyond))
+        assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+        assert problem.retry_s
+        at.store.release()
+        await asyncio.wait_for(asyncio.gather(*waiting), ANSWER_S)
+        await server.frontier.Schedule(beyond)
+
+
+async def test_the_disk_is_watched_on_when_a_look_at_it_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    def statvfs(path: Path) -> os.statvfs_result:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise OSError(5, "Input/output error")
+        return real(path)
+
+    real = os.statvfs
+    monkeypatch.setattr("frontier_server.runner.os.statvfs", statvfs)
+    monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.01)
+    async with running(HeldStore(), config(tmp_path, disk_reserve_bytes=2**80)) as runner:
+        await soon(lambda: refuses(runner), "nobody looks at the disk any more")
+
+
+def refuses(runner: Runner) -> bool:
+    """Whether a Schedule would be refused."""
+    try:
+        runner.admit()
+    except Refused as problem:
+        return problem.reason == "DISK_RESERVE"
+    return False

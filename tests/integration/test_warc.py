@@ -1,0 +1,394 @@
+"""What is written to WARC files, read by two independent readers; and what a failing disk may not break."""
+
+import base64
+import errno
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import pytest
+from fastwarc.warc import ArchiveIterator
+
+from crawler_node.fetch import Fetch
+from crawler_node.outcome import Status, Truncation
+from crawler_node.warc import Location, WarcError, WarcWriter
+
+START_MS = 1_700_000_000_123
+BODY = b"<html>caf\xe9</html>\r\n\r\n"
+
+
+def fetch(
+    uri: str = "http://a.example/x?y=z",
+    body: bytes | BinaryIO = BODY,
+    *,
+    status: int = 200,
+    truncation: Truncation = Truncation.NONE,
+    hops: tuple[Fetch, ...] = (),
+) -> Fetch:
+    content = body if isinstance(body, bytes) else body.read()
+    return Fetch(
+        uri,
+        start_time_ms=START_MS,
+        status=status,
+        request_head=b"GET /x?y=z HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        response_head=b"HTTP/1.1 %d All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
+        % max(status, 0),
+        body=BytesIO(body) if isinstance(body, bytes) else body,
+        body_bytes=len(content),
+        truncation=truncation,
+        digest="sha1:" + base64.b32encode(hashlib.sha1(content).digest()).decode(),
+        peer_address="192.0.2.1",
+        hops=hops,
+    )
+
+
+@dataclass(frozen=True)
+class Record:
+    kind: str
+    headers: dict[str, str]
+    block: bytes
+    offset: int
+
+    @property
+    def uri(self) -> str:
+        return self.headers["WARC-Target-URI"]
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a file; their digests are checked on the way."""
+    records = []
+    with path.open("rb") as file:
+        for each in ArchiveIterator(file, parse_http=False):
+            assert each.verify_block_digest(), each.record_id
+            headers = dict(each.headers.items())
+            records.append(Record(headers["WARC-Type"], headers, each.reader.read(), each.stream_pos))
+    return records
+
+
+def check(path: Path) -> None:
+    """Has both readers' own tools check a file."""
+    for tool in ("fastwarc.cli", "warcio.cli"):
+        command = [sys.executable, "-m", tool, "check", str(path)]
+        if tool == "fastwarc.cli":
+            command.insert(4, "--verify-payloads")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (tool, done.stdout, done.stderr)
+        assert "fail" not in done.stdout.lower(), done.stdout
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir())
+
+
+def stored(location: Location | None) -> Location:
+    assert location is not None
+    return location
+
+
+def test_a_fetch_becomes_a_request_and_a_response_that_others_can_read(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node", software="Toehold/0.1", clock_ms=lambda: START_MS)
+    location = stored(writer.append(fetch()))
+    writer.close()
+    (path,) = files(tmp_path)
+    assert path.name == location.file_name
+    info, response, request = read(path)
+    assert (info.kind, response.kind, request.kind) == ("warcinfo", "response", "request")
+    assert info.headers["WARC-Filename"] == path.name
+    assert info.headers["WARC-Date"] == "2023-11-14T22:13:20.123Z"
+    assert b"software: Toehold/0.1\r\nformat: WARC File Format 1.1\r\n" in info.block
+    assert response.offset == location.offset
+    assert (
+        response.block
+        == b"HTTP/1.1 200 All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n" + BODY
+    )
+    assert request.block == b"GET /x?y=z HTTP/1.1\r\nHost: a.example\r\n\r\n"
+    assert request.headers["WARC-Concurrent-To"] == response.headers["WARC-Record-ID"]
+    for record, kind in ((request, "request"), (response, "response")):
+        assert record.uri == "http://a.example/x?y=z"
+        assert record.headers["WARC-Date"] == "2023-11-14T22:13:20.123Z"
+        assert record.headers["WARC-IP-Address"] == "192.0.2.1"
+        assert record.headers["Content-Type"] == f"application/http; msgtype={kind}"
+        assert "WARC-Truncated" not in record.headers
+    payload_digest = "sha1:" + base64.b32encode(hashlib.sha1(BODY).digest()).decode()
+    assert response.headers["WARC-Payload-Digest"] == payload_digest
+    with path.open("rb") as file:
+        assert file.read(2) == b"\x1f\x8b"
+        file.seek(location.offset)
+        assert file.read(2) == b"\x1f\x8b"  # a member of its own
+    check(path)
+
+
+@pytest.mark.parametrize("truncation", [Truncation.LENGTH, Truncation.TIME])
+def test_a_cut_body_is_marked_in_its_response(tmp_path: Path, truncation: Truncation) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch(truncation=truncation))
+    writer.close()
+    _, response, request = read(files(tmp_path)[0])
+    assert response.headers["WARC-Truncated"] == truncation.value
+    assert "WARC-Truncated" not in request.headers
+
+
+def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    hops = tuple(fetch(f"http://a.example/{n}", b"moved", status=301) for n in range(2))
+    writer.append(fetch("http://a.example/end", hops=hops))
+    gone = fetch(
+        "http://a.example/lost", status=Status.CONNECT_LOST, hops=(fetch("http://a.example/2", status=302),)
+    )
+    assert writer.append(gone) is not None
+    writer.close()
+    responses = [record.uri for record in read(files(tmp_path)[0]) if record.kind == "response"]
+    assert responses == [f"http://a.example/{name}" for name in ("0", "1", "end", "2")]
+
+
+def test_what_was_not_answered_is_not_stored_and_begins_no_file(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path / "new" / "folder", "node")
+    assert writer.append(fetch(status=Status.TIMEOUT)) is None
+    writer.sync()
+    writer.close()
+    assert files(tmp_path / "new" / "folder") == []
+
+
+def test_a_body_may_be_empty_or_binary_and_a_uri_odd(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    bodies = [b"", bytes(range(256)) * 100, b"\r\n\r\nWARC/1.1\r\n\r\n"]
+    for body in bodies:
+        writer.append(fetch("http://a.example/\r\nWARC-Type: evil\r\n", body))
+    writer.close()
+    records = read(files(tmp_path)[0])
+    assert [
+        record.block.partition(b"\r\n\r\n")[2] for record in records if record.kind == "response"
+    ] == bodies
+    assert {record.uri for record in records[1:]} == {"http://a.example/WARC-Type:evil"}
+    check(files(tmp_path)[0])
+
+
+def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "rack 7/\u00e9", process_id=42, clock_ms=lambda: START_MS)
+    location = stored(writer.append(fetch()))
+    name = "toehold-20231114221320123-00000-rack_7_~42.warc.gz"
+    assert [path.name for path in files(tmp_path)] == [f"{name}.open"]
+    assert location.file_name == name
+    writer.sync()
+    assert len(read(files(tmp_path)[0])) == 3
+    writer.close()
+    assert [path.name for path in files(tmp_path)] == [name]
+    with pytest.raises(WarcError, match="closed"):
+        writer.append(fetch())
+    writer.close()
+    writer.sync()
+
+
+def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node", max_bytes=10_000)
+    locations = [stored(writer.append(fetch(body=os.urandom(3000)))) for _ in range(7)]
+    sizes = [path.stat().st_size for path in files(tmp_path)]
+    assert len(sizes) == 4
+    assert max(sizes) <= 10_000
+    assert [path.suffix for path in files(tmp_path)] == [".gz", ".gz", ".gz", ".open"]
+    writer.append(fetch(body=os.urandom(50_000)))  # longer than a file may be: alone in one
+    writer.close()
+    names = [path.name for path in files(tmp_path)]
+    assert [re.split("[-~]", name)[2] for name in names] == [f"{n:05}" for n in range(5)]
+    assert {location.file_name for location in locations} == set(names[:4])
+    for path in files(tmp_path):
+        assert read(path)[0].headers["WARC-Filename"] == path.name
+        check(path)
+
+
+def test_threads_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node", max_bytes=200_000)
+    located: dict[str, Location] = {}
+
+    def work(thread: int) -> None:
+        for n in range(20):
+            uri = f"http://a.example/{thread}/{n}"
+            located[uri] = stored(writer.append(fetch(uri, os.urandom(3000))))
+            writer.sync()
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    writer.close()
+    found = {
+        record.uri: Location(path.name, record.offset)
+        for path in files(tmp_path)
+        for record in read(path)
+        if record.kind == "response"
+    }
+    assert found == located
+    assert len(located) == 160
+    assert len(files(tmp_path)) > 1
+
+
+def test_a_large_body_is_not_read_into_memory(tmp_path: Path) -> None:
+    with tempfile.TemporaryFile() as body:
+        for _ in range(300):
+            body.write(os.urandom(100_000))
+        body.seek(0)
+        large = fetch(body=cast(BinaryIO, body))
+        writer = WarcWriter(tmp_path, "node")
+        tracemalloc.start()
+        writer.append(large)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        writer.close()
+    assert peak < 5_000_000
+    response = read(files(tmp_path)[0])[1]
+    assert len(response.block) > 30_000_000
+
+
+def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for directory in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(WarcError, match=re.escape(str(directory))):
+            WarcWriter(directory, "node")
+
+
+def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
+    first, second = (WarcWriter(tmp_path, "node", clock_ms=lambda: START_MS) for _ in range(2))
+    first.append(fetch())
+    with pytest.raises(WarcError, match="cannot be created"):
+        second.append(fetch())
+    first.close()
+    second.close()
+    check(files(tmp_path)[0])
+
+
+# A failing disk
+
+
+class FailingDisk:
+    """Lets system calls of this module's writer fail, as a full or broken disk does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room: int | None = None  # bytes that may still be written
+        self.broken: set[str] = set()
+        self._write = os.write
+        monkeypatch.setattr(os, "write", self.write)
+        for name in ("fsync", "ftruncate"):
+            monkeypatch.setattr(os, name, self._breaking(name, getattr(os, name)))
+
+    def write(self, descriptor: int, data: memoryview) -> int:
+        if self.room is None:
+            return self._write(descriptor, data)
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self._write(descriptor, data[: self.room])
+        self.room -= written
+        return written
+
+    def _breaking(self, name: str, call: Callable[..., None]) -> Callable[..., None]:
+        def attempt(*arguments: int) -> None:
+            if name in self.broken:
+                raise OSError(errno.EIO, "Input/output error")
+            call(*arguments)
+
+        return attempt
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FailingDisk:
+    return FailingDisk(monkeypatch)
+
+
+def test_a_write_that_fails_leaves_no_torn_record(tmp_path: Path, disk: FailingDisk) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch("http://a.example/1"))
+    disk.room = 100
+    with pytest.raises(WarcError, match="No space left"):
+        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+    disk.room = None
+    writer.append(fetch("http://a.example/3"))
+    writer.sync()
+    writer.close()
+    (path,) = files(tmp_path)
+    assert [record.uri for record in read(path) if record.kind == "response"] == [
+        "http://a.example/1",
+        "http://a.example/3",
+    ]
+    check(path)
+
+
+@pytest.mark.parametrize("room", [0, 50])
+def test_a_file_that_cannot_be_begun_is_not_left_behind(tmp_path: Path, disk: FailingDisk, room: int) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    disk.room = room
+    with pytest.raises(WarcError):
+        writer.append(fetch())
+    assert files(tmp_path) == []
+    disk.room = None
+    writer.append(fetch())
+    writer.close()
+    check(files(tmp_path)[0])
+
+
+def test_a_file_in_which_nothing_could_be_stored_goes(tmp_path: Path, disk: FailingDisk) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    disk.room = 600
+    with pytest.raises(WarcError):
+        writer.append(fetch(body=os.urandom(5000)))
+    assert [path.suffix for path in files(tmp_path)] == [".open"]
+    writer.close()
+    assert files(tmp_path) == []
+
+
+def test_a_file_that_cannot_be_made_durable_is_given_up(tmp_path: Path, disk: FailingDisk) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch("http://a.example/1"))
+    disk.broken = {"fsync"}
+    with pytest.raises(WarcError, match="durable"):
+        writer.sync()
+    disk.broken = set()
+    writer.append(fetch("http://a.example/2"))
+    writer.sync()
+    writer.close()
+    given_up, good = files(tmp_path)
+    assert (given_up.suffix, good.suffix) == (".open", ".gz")
+    assert [record.uri for record in read(good)[1:]] == ["http://a.example/2"] * 2
+
+
+def test_a_record_that_cannot_be_cut_off_ends_its_file(tmp_path: Path, disk: FailingDisk) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch("http://a.example/1"))
+    disk.room, disk.broken = 100, {"ftruncate"}
+    with pytest.raises(WarcError, match="No space left"):
+        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+    disk.room, disk.broken = None, set()
+    writer.append(fetch("http://a.example/3"))
+    with pytest.raises(WarcError, match="durable"):  # of http://a.example/1 nobody knows
+        writer.sync()
+    writer.sync()
+    writer.close()
+    given_up, good = files(tmp_path)
+    assert given_up.suffix == ".open"
+    assert [record.uri for record in read(good)[1:]] == ["http://a.example/3"] * 2
+
+
+def test_a_failure_while_a_file_is_closed_is_told_by_the_next_sync(tmp_path: Path, disk: FailingDisk) -> None:
+    writer = WarcWriter(tmp_path, "node", max_bytes=1500)
+    writer.append(fetch("http://a.example/1", os.urandom(1000)))
+    disk.broken = {"fsync"}
+    with pytest.raises(WarcError, match="durable"):
+        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+    disk.broken = set()
+    writer.append(fetch("http://a.example/3", os.urandom(1000)))
+    with pytest.raises(WarcError, match="durable"):
+        writer.sync()
+    writer.sync()
+    disk.broken = {"fsync"}
+    with pytest.raises(WarcError, match="durable"):
+        writer.close()
+    assert [path.suffix for path in files(tmp_path)] == [".open", ".open"]

@@ -1,0 +1,37 @@
+"""Leases and what belongs to them, with just what a test cares about."""
+
+import threading
+
+from crawler_node.addresses import AddressRule
+from crawler_node.book import Held, LeaseBook
+from crawler_node.fetch import FetchPolicy
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease, Purpose
+
+POLICY = FetchPolicy("policy", "toehold (+test)", 10_000, 1_000_000, AddressRule.parse(["loopback"]))
+
+
+def lease(
+    uri: str,
+    *,
+    crawl: str = "crawl",
+    purpose: Purpose.ValueType = PURPOSE_PAGE,
+    path: str = "",
+    attempt: int = 1,
+) -> Lease:
+    """A lease whose token is its URI."""
+    return Lease(
+        token=uri.encode(),
+        crawl=crawl,
+        uri=uri,
+        purpose=purpose,
+        path=path,
+        attempt=attempt,
+        fetch_policy_id=POLICY.policy_id,
+    )
+
+
+def held(book: LeaseBook, *leases: Lease) -> list[Held]:
+    """Leases put into a book and taken out of its queue again, as a toe does."""
+    assert book.add([(one, POLICY) for one in leases]) == []
+    taken = [book.take(threading.Event()) for _ in leases]
+    return [one for one in taken if one is not None]

@@ -1,0 +1,97 @@
+"""Stand-ins for what a toe works with: a fetcher whose answers can be held back, and a WARC writer."""
+
+import threading
+from collections.abc import Callable, Iterable
+from io import BytesIO
+
+from crawler_node.connection import Cancellation
+from crawler_node.fetch import Fetch, FetchPolicy
+from crawler_node.links import Hop, Outlink
+from crawler_node.outcome import Status
+from crawler_node.toe import Stages, Store
+
+Answer = Callable[[str], Fetch]
+
+
+def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> Fetch:
+    """A fetch that was answered with HTML; its links are the lines of its body (see `lines`)."""
+    fetch = Fetch(uri, start_time_ms=1_700_000_000_123, duration_ms=7, status=status)
+    fetch.headers = [(b"Content-Type", b"text/html; charset=utf-8")]
+    fetch.response_head = b"HTTP/1.1 200 OK\r\n\r\n"
+    fetch.body, fetch.body_bytes, fetch.digest = BytesIO(body), len(body), "sha1:ABC"
+    for name, value in more.items():
+        assert hasattr(fetch, name)
+        setattr(fetch, name, value)
+    return fetch
+
+
+def lines(fetch: Fetch) -> list[Outlink]:
+    """The links of a `page`."""
+    fetch.body.seek(0)
+    return [Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()]
+
+
+class FakeFetcher:
+    """Answers with `answer(uri)`. While it is held, fetches wait, until they are let go or cut."""
+
+    def __init__(self, answer: Answer = page) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+        self.robots_asked: list[str] = []
+        self._go = threading.Event()
+        self._go.set()
+
+    def hold(self) -> None:
+        self._go.clear()
+
+    def let_go(self) -> None:
+        self._go.set()
+
+    def fetch(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+        self.asked.append(uri)
+        cut = threading.Event()
+        if not self._go.is_set() and cancellation is not None:
+            cancellation.watch(cut.set)
+        while not self._go.wait(0.002):
+            if cut.is_set():
+                return page(uri, Status.PROCESSING_THREAD_KILLED, response_head=b"")
+        return self.answer(uri)
+
+    def fetch_robots(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+        self.robots_asked.append(uri)
+        return self.fetch(uri, policy, cancellation)
+
+    def interrupt(self) -> None:
+        raise AssertionError("fetches are cut one by one")
+
+    def close(self) -> None:
+        self.let_go()
+
+
+class FakeWriter:
+    """A WARC writer that remembers what happened to it, and fails when told to."""
+
+    def __init__(self) -> None:
+        self.stored: list[str] = []
+        self.synced: list[str] = []
+        self.fail_append = self.fail_sync = self.closed = False
+
+    def append(self, fetch: Fetch) -> object | None:
+        if self.fail_append:
+            raise OSError(28, "No space left on device")
+        if fetch.status <= 0:
+            return None
+        self.stored.append(fetch.uri)
+        return object()
+
+    def sync(self) -> None:
+        if self.fail_sync:
+            raise OSError(5, "Input/output error")
+        self.synced = list(self.stored)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def stages(fetcher: FakeFetcher, store: Store, sitemaps: Iterable[str] = ()) -> Stages:
+    return Stages(fetcher, lines, lambda body: list(sitemaps), store)

@@ -1,0 +1,159 @@
+"""The rule of allowed addresses, and the reading of --resolve."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.addresses import Address, AddressRule, parse_resolve
+
+PUBLIC = AddressRule.parse(["public"])
+LOOPBACK = AddressRule.parse(["loopback"])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::8.8.8.8", "2002:808:808::1", "::ffff:8.8.8.8"],
+)
+def test_public_addresses_are_public(address: str) -> None:
+    assert PUBLIC.allows(ip_address(address))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.255.0.9",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "0.0.0.0",
+        "0.1.2.3",
+        "224.0.0.1",
+        "239.1.1.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "192.0.2.1",
+        "198.18.0.1",
+        "::",
+        "::1",
+        "::127.0.0.1",
+        "::8.8.8.8",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::10.0.0.1",
+        "64:ff9b:1::8.8.8.8",
+        "2002:7f00:1::",
+        "2002:a00:1::1",
+        "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+        "2001:db8::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "fd12::1",
+        "fec0::1",
+        "ff02::1",
+        "ff0e::1",
+        "100::1",
+        "5f00::1",
+    ],
+)
+def test_other_addresses_are_not_public_however_they_are_wrapped(address: str) -> None:
+    assert not PUBLIC.allows(ip_address(address))
+
+
+def test_loopback_is_loopback() -> None:
+    for address in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
+        assert LOOPBACK.allows(ip_address(address)), address
+    for address in ("128.0.0.1", "10.0.0.1", "8.8.8.8", "::2", "::", "64:ff9b::127.0.0.1", "2002:7f00:1::"):
+        assert not LOOPBACK.allows(ip_address(address)), address
+
+
+def test_networks_allow_what_is_in_them() -> None:
+    rule = AddressRule.parse(["10.0.0.0/8", "192.0.2.7", "fd00::/8"])
+    for address in ("10.1.2.3", "192.0.2.7", "fd00::1", "::ffff:10.0.0.1"):
+        assert rule.allows(ip_address(address)), address
+    for address in ("11.0.0.1", "192.0.2.8", "8.8.8.8", "fe80::1", "::ffff:11.0.0.1", "127.0.0.1"):
+        assert not rule.allows(ip_address(address)), address
+
+
+def test_an_address_that_carries_another_needs_both_allowed() -> None:
+    tunnel = AddressRule.parse(["2002::/16"])
+    assert not tunnel.allows(ip_address("2002:a00:1::1"))
+    assert AddressRule.parse(["2002::/16", "10.0.0.0/8"]).allows(ip_address("2002:a00:1::1"))
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ([], "no addresses"),
+        (["private"], "'private'"),
+        (["10.0.0.0/8", "nonsense"], "'nonsense'"),
+        (["10.0.0.1/8"], "'10.0.0.1/8'"),
+        (["10.0.0.0/33"], "'10.0.0.0/33'"),
+        (["loopback", "10.0.0.0/8"], "'loopback'"),
+        (["public", "loopback"], "'public'"),
+        ([""], "''"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused_by_name(values: list[str], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        AddressRule.parse(values)
+
+
+@given(st.ip_addresses(v=4))
+def test_what_is_public_is_never_loopback_nor_private(address: IPv4Address) -> None:
+    wrapped: list[Address] = [
+        address,
+        IPv6Address(f"::ffff:{address}"),
+        IPv6Address(int(IPv6Address("64:ff9b::")) + int(address)),
+    ]
+    if address.is_private or address.is_loopback or address.is_multicast:
+        assert not any(PUBLIC.allows(each) for each in wrapped)
+    assert PUBLIC.allows(wrapped[0]) == PUBLIC.allows(wrapped[1]) == PUBLIC.allows(wrapped[2])
+
+
+@pytest.mark.parametrize(
+    ("option", "key", "addresses"),
+    [
+        ("www.alpha.example:80:127.0.0.1", ("www.alpha.example", 80), ["127.0.0.1"]),
+        (
+            "WWW.Alpha.Example.:443:127.0.0.1,127.0.0.2",
+            ("www.alpha.example", 443),
+            ["127.0.0.1", "127.0.0.2"],
+        ),
+        ("a.example:8080:[::1]", ("a.example", 8080), ["::1"]),
+        ("a.example:8080:::1", ("a.example", 8080), ["::1"]),
+        ("a.example:8080:[2001:db8::1],192.0.2.1", ("a.example", 8080), ["2001:db8::1", "192.0.2.1"]),
+    ],
+)
+def test_resolve_options_are_read(option: str, key: tuple[str, int], addresses: list[str]) -> None:
+    assert parse_resolve(option) == (key, tuple(ip_address(each) for each in addresses))
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("", "HOST:PORT:ADDR"),
+        ("a.example", "HOST:PORT:ADDR"),
+        ("a.example:80", "HOST:PORT:ADDR"),
+        (":80:127.0.0.1", "HOST:PORT:ADDR"),
+        ("*:80:127.0.0.1", "HOST:PORT:ADDR"),
+        ("a.example:http:127.0.0.1", "'http'"),
+        ("a.example:0:127.0.0.1", "'0'"),
+        ("a.example:65536:127.0.0.1", "'65536'"),
+        ("a.example:\u0663:127.0.0.1", "port"),
+        ("a.example:80:", "''"),
+        ("a.example:80:b.example", "'b.example'"),
+        ("a.example:80:127.0.0.1,", "''"),
+        ("a.example:80:[::1", r"'\[::1'"),
+    ],
+)
+def test_resolve_options_that_make_no_sense_are_refused_by_name(option: str, named: str) -> None:
+    with pytest.raises(ValueError, match=named) as refusal:
+        parse_resolve(option)
+    assert "--resolve" in str(refusal.value)

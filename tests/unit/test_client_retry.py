@@ -1,0 +1,177 @@
+"""When the client tries again: procedures and patience, driven by hand with a clock that is a variable."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from toehold.frontier.v1.admin_pb2 import CreateCrawlResponse
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Verdict
+from toehold.frontier.v1.frontier_pb2 import Candidate, HeartbeatResponse, ScheduleResponse
+from toehold_client import calls
+from toehold_client.calls import Attempt, Procedure
+from toehold_client.errors import (
+    CrawlFinished,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    Overloaded,
+    ToeholdError,
+    UnexpectedAnswer,
+)
+from toehold_client.retry import Patience
+
+T = TypeVar("T")
+AWAY = FrontierUnavailable("away")
+
+
+class Play:
+    """Plays a procedure against answers, each of which takes `answer_s`; notes attempts and rests."""
+
+    def __init__(self, patience_s: float = 0.0, *, chance: float = 1.0, answer_s: float = 0.0) -> None:
+        self.now_s = 1000.0
+        self.rests: list[float] = []
+        self.requests: list[Any] = []
+        self.patience = Patience(patience_s, clock=lambda: self.now_s, chance=lambda: chance)
+        self._answer_s = answer_s
+
+    def run(self, procedure: Procedure[T], *answers: object) -> T:
+        """The procedure's result; its error is raised. Answers that are left over fail."""
+        line = list(answers)
+        try:
+            step = next(procedure)
+            while True:
+                if isinstance(step, Attempt):
+                    self.requests.append(step.request)
+                    self.now_s += self._answer_s
+                    answer = line.pop(0)
+                    step = (
+                        procedure.throw(answer)
+                        if isinstance(answer, ToeholdError)
+                        else procedure.send(answer)
+                    )
+                else:
+                    self.rests.append(step.seconds)
+                    self.now_s += step.seconds
+                    step = next(procedure)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            assert not line or not self.requests, f"not asked for: {line}"
+
+
+def beat(play: Play) -> Procedure[HeartbeatResponse]:
+    return calls.heartbeat("n", "s", [], {}, play.patience)
+
+
+def test_without_patience_a_call_is_tried_once() -> None:
+    play = Play()
+    with pytest.raises(FrontierUnavailable):
+        play.run(beat(play), AWAY)
+    assert play.rests == []
+
+
+def test_rests_double_up_to_two_seconds() -> None:
+    play = Play(60)
+    play.run(beat(play), *[AWAY] * 7, HeartbeatResponse())
+    assert play.rests == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
+
+
+def test_chance_halves_a_rest_at_most() -> None:
+    play = Play(60, chance=0.0)
+    play.run(beat(play), *[AWAY] * 3, HeartbeatResponse())
+    assert play.rests == pytest.approx([0.05, 0.1, 0.2])
+
+
+def test_no_try_begins_after_patience_is_over() -> None:
+    play = Play(1.0)
+    with pytest.raises(FrontierUnavailable):
+        play.run(beat(play), *[AWAY] * 4)
+    assert play.rests == pytest.approx([0.1, 0.2, 0.4])  # 0.8 more would be beyond
+
+
+def test_time_spent_on_answers_counts_as_patience() -> None:
+    play = Play(1.0, answer_s=0.8)
+    with pytest.raises(FrontierUnavailable):
+        play.run(beat(play), AWAY, AWAY)
+    assert play.rests == pytest.approx([0.1])
+
+
+def test_the_frontiers_own_hint_is_kept_to() -> None:
+    play = Play(60)
+    play.run(beat(play), Overloaded("busy", retry_after_s=7), HeartbeatResponse())
+    assert play.rests == pytest.approx([7.1])
+
+
+def test_a_hint_beyond_patience_is_not_waited_for() -> None:
+    play = Play(5)
+    with pytest.raises(Overloaded):
+        play.run(beat(play), Overloaded("busy", retry_after_s=7))
+    assert play.rests == []
+
+
+@pytest.mark.parametrize("error", [DeadlineExceeded("late"), CrawlFinished("over"), UnexpectedAnswer("?")])
+def test_what_would_not_help_or_might_harm_is_not_repeated(error: ToeholdError) -> None:
+    play = Play(60)
+    with pytest.raises(type(error)):
+        play.run(beat(play), error)
+
+
+def test_creating_a_crawl_is_not_repeated_when_nobody_knows_whether_it_was_done() -> None:
+    play = Play(60)
+    with pytest.raises(FrontierUnavailable):
+        play.run(calls.create_crawl("c", CrawlSpec(), play.patience), AWAY)
+
+
+def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now() -> None:
+    play = Play(60)
+    created = play.run(
+        calls.create_crawl("c", CrawlSpec(), play.patience), Overloaded("busy"), CreateCrawlResponse()
+    )
+    assert created == CreateCrawlResponse().crawl
+
+
+def test_each_batch_has_patience_of_its_own_and_order_is_kept() -> None:
+    play = Play(0.5)
+    offered = [Candidate(uri=str(number)) for number in range(1500)]
+    first, second = [Verdict.VERDICT_QUEUED] * 1000, [Verdict.VERDICT_ALREADY_SEEN] * 500
+    verdicts = play.run(
+        calls.schedule("c", offered, play.patience),
+        *(AWAY, AWAY, ScheduleResponse(verdicts=first)),
+        *(AWAY, AWAY, ScheduleResponse(verdicts=second)),
+    )
+    assert verdicts == first + second
+    assert [len(request.candidates) for request in play.requests] == [1000] * 3 + [500] * 3
+
+
+def test_an_answer_of_another_length_is_not_taken_for_verdicts() -> None:
+    play = Play()
+    with pytest.raises(UnexpectedAnswer, match="1 answers for 2 items"):
+        play.run(
+            calls.schedule("c", [Candidate(), Candidate()], play.patience),
+            ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
+        )
+
+
+def test_nothing_to_schedule_asks_nobody() -> None:
+    play = Play()
+    assert play.run(calls.schedule("c", [], play.patience)) == []
+    assert play.requests == []
+
+
+def test_a_long_poll_has_its_wait_added_to_the_deadline() -> None:
+    procedure = calls.next_leases(
+        crawl="c",
+        node="n",
+        session="s",
+        max_leases=5,
+        wait_s=12.5,
+        known_fetch_policy_ids=["p"],
+        patience=Patience(),
+    )
+    attempt = next(procedure)
+    assert isinstance(attempt, Attempt)
+    assert attempt.wait_s == 12.5
+    assert attempt.request.wait_duration.ToMilliseconds() == 12_500
+    assert list(attempt.request.known_fetch_policy_ids) == ["p"]

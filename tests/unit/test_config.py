@@ -1,0 +1,120 @@
+"""The frontier server's settings: what is usable, what is not, and how that is told."""
+
+from pathlib import Path
+
+import pytest
+
+from frontier_server.config import ConfigError, ServerFile, parse_listen, read_file, usable
+
+DATA = Path("data")
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:7707", ("127.0.0.1", 7707)),
+        ("localhost:0", ("localhost", 0)),
+        ("[::1]:65535", ("::1", 65535)),
+        ("example.org:80", ("example.org", 80)),
+    ],
+)
+def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> None:
+    assert parse_listen(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7707", ":7707", "host", "host:", "host:x", "host:-1", "host:65536", "host:٣", "host:1.5"]
+)
+def test_what_is_no_address_is_told_with_one_that_is(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:7707") as caught:
+        parse_listen(text)
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "[::1]", "localhost"])
+def test_loopback_needs_no_consent(host: str) -> None:
+    assert usable(DATA, ServerFile(listen=f"{host}:0")).port == 0
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["0.0.0.0", "[::]", "192.0.2.1", "example.org", "[::ffff:192.0.2.1]", "localhost.example.org", "1"],
+)
+def test_what_is_not_loopback_needs_consent(host: str) -> None:
+    with pytest.raises(ConfigError, match="--insecure") as caught:
+        usable(DATA, ServerFile(listen=f"{host}:7707"))
+    assert host.strip("[]") in str(caught.value)
+    assert usable(DATA, ServerFile(listen=f"{host}:7707", insecure=True)).host == host.strip("[]")
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [
+        ("lease_seconds", [0.0, 0.99, -1.0, 86_401.0, float("nan"), float("inf")]),
+        ("heartbeat_seconds", [0.0, 0.05, 15.1, -1.0, float("nan"), float("inf")]),
+        ("disk_reserve_mib", [-1]),
+        ("durability", ["", "none", "POWER-LOSS"]),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_told_with_its_setting(setting: str, values: list[object]) -> None:
+    for value in values:
+        with pytest.raises(ConfigError) as caught:
+            usable(DATA, ServerFile(**{setting: value}))  # type: ignore[arg-type]  # values of all kinds
+        assert setting in str(caught.value) and str(value) in str(caught.value)
+
+
+def test_defaults_are_those_that_the_flags_tell() -> None:
+    config = usable(DATA, ServerFile())
+    assert (config.host, config.port) == ("127.0.0.1", 7707)
+    assert (config.lease_ms, config.heartbeat_ms) == (30_000, 3_000)
+    assert config.disk_reserve_bytes == 512 * 1024 * 1024
+    assert config.sync is True and config.until_stdin_ends is False
+
+
+def test_bounds_themselves_are_usable() -> None:
+    config = usable(DATA, ServerFile(lease_seconds=1, heartbeat_seconds=0.5, disk_reserve_mib=0))
+    assert (config.lease_ms, config.heartbeat_ms, config.disk_reserve_bytes) == (1000, 500, 0)
+    assert usable(DATA, ServerFile(lease_seconds=86_400)).lease_ms == 86_400_000
+    assert usable(DATA, ServerFile(durability="process")).sync is False
+
+
+def test_a_file_says_any_of_the_settings(tmp_path: Path) -> None:
+    path = tmp_path / "frontier.toml"
+    path.write_text(
+        'listen = "127.0.0.1:1"\ninsecure = true\nlease_seconds = 20\nheartbeat_seconds = 1.5\n'
+        'disk_reserve_mib = 7\ndurability = "process"\n'
+    )
+    assert read_file(path) == ServerFile("127.0.0.1:1", True, 20, 1.5, 7, "process")
+    path.write_text("")
+    assert read_file(path) == ServerFile()
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"lease_seconds = 1\nleese_seconds = 2\n", "leese_seconds"),
+        (b'lease_seconds = "30"\n', "lease_seconds"),
+        (b"insecure = 1\n", "insecure"),
+        (b"disk_reserve_mib = 1.5\n", "disk_reserve_mib"),
+        (b"listen = 7707\n", "listen"),
+        (b"[server]\nlisten = 1\n", "server"),
+        (b"lease_seconds 30\n", "line 1"),
+        (b"\nlease_seconds = 30 # fine\nx = = 2\n", "line 3"),
+        (b"\xff\xfe", "utf-8"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_with_the_place(
+    tmp_path: Path, content: bytes, named: str
+) -> None:
+    path = tmp_path / "frontier.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read_file(path)
+    assert str(path) in str(caught.value) and named in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_none_is_told(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.toml", tmp_path):
+        with pytest.raises(ConfigError) as caught:
+            read_file(path)
+        assert str(path) in str(caught.value)

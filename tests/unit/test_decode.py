@@ -1,0 +1,118 @@
+"""Undoing Content-Encoding, within bounds."""
+
+import gzip
+import random
+import zlib
+from io import BytesIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.decode import MAX_MEMBERS, PIECE_BYTES, decoded, decoding
+
+LIMIT = 1_000_000
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def undo(body: bytes, encoding: str, limit: int = LIMIT) -> bytes | None:
+    return decoded(BytesIO(body), encoding, limit)
+
+
+@given(data=st.binary(max_size=300_000))
+def test_every_coding_is_undone(data: bytes) -> None:
+    for encoding, body in (
+        ("", data),
+        ("identity", data),
+        ("gzip", gzip.compress(data)),
+        (" GZip ", gzip.compress(data)),
+        ("x-gzip", gzip.compress(data)),
+        ("deflate", zlib.compress(data)),
+        ("deflate", raw_deflate(data)),
+        ("deflate, gzip", gzip.compress(zlib.compress(data))),
+        ("gzip,gzip", gzip.compress(gzip.compress(data))),
+        ("identity, gzip, identity", gzip.compress(data)),
+    ):
+        assert undo(body, encoding) == data, encoding
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "compress", "gzip, gzip, gzip", "nonsense"])
+def test_codings_that_cannot_be_undone_are_told(encoding: str) -> None:
+    assert undo(gzip.compress(b"hello"), encoding) is None
+
+
+def test_the_body_is_read_from_its_start() -> None:
+    body = BytesIO(b"hello")
+    body.seek(3)
+    assert decoded(body, "", LIMIT) == b"hello"
+
+
+def test_members_are_read_one_after_the_other_and_padding_is_not() -> None:
+    assert undo(gzip.compress(b"one ") + gzip.compress(b"two") + bytes(100), "gzip") == b"one two"
+    assert undo(gzip.compress(b"one ") + b"trailing words", "gzip") == b"one "
+
+
+def test_a_member_may_begin_across_two_pieces() -> None:
+    for length in range(PIECE_BYTES - 30, PIECE_BYTES + 5):
+        data = random.Random(length).randbytes(length)
+        assert undo(gzip.compress(data, 0) + gzip.compress(b"end"), "gzip") == data + b"end"
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_broken_stream_gives_what_comes_before_the_break(encoding: str) -> None:
+    data = random.Random(1).randbytes(200_000)
+    packed = gzip.compress(data) if encoding == "gzip" else zlib.compress(data)
+    cut = undo(packed[:100_000], encoding)
+    assert cut is not None
+    assert 50_000 < len(cut) < 200_000
+    assert data.startswith(cut)
+    garbled = undo(packed[:100_000] + bytes(1000) + packed[101_000:], encoding)
+    assert garbled is not None
+    assert garbled[:50_000] == data[:50_000]
+
+
+def test_what_is_labelled_gzip_and_is_not_is_left_as_it_is() -> None:
+    assert undo(b"<html>plain", "gzip") == b"<html>plain"
+    assert undo(b"<", "gzip") == b"<"
+    assert undo(b"", "gzip") == b""
+
+
+@given(body=st.binary(max_size=2000), encoding=st.sampled_from(["gzip", "deflate", "deflate, gzip", ""]))
+def test_nothing_that_is_sent_is_an_error(body: bytes, encoding: str) -> None:
+    for each in (body, b"\x1f\x8b\x08" + body, b"\x78\x9c" + body, gzip.compress(body)[:-5]):
+        undone = undo(each, encoding)
+        assert undone is not None
+        assert len(undone) <= LIMIT
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", ""])
+def test_output_never_exceeds_the_limit(encoding: str) -> None:
+    data = bytes(3_000_000)
+    packed = {"gzip": gzip.compress(data), "deflate": zlib.compress(data), "": data}[encoding]
+    for limit in (0, 1, 65_535, 65_536, 65_537, 2_999_999, 3_000_000, 3_000_001):
+        assert undo(packed, encoding, limit) == data[:limit]
+    pieces = decoding(BytesIO(packed), encoding, 1_000_000)
+    assert pieces is not None
+    assert max(len(piece) for piece in pieces) <= PIECE_BYTES
+
+
+def test_a_bomb_costs_no_more_than_the_limit() -> None:
+    packer = zlib.compressobj(9, wbits=31)
+    bomb = b"".join(packer.compress(bytes(1_000_000)) for _ in range(200)) + packer.flush()
+    body = BytesIO(bomb)
+    assert decoded(body, "gzip", LIMIT) == bytes(LIMIT)
+    assert body.tell() <= PIECE_BYTES
+
+
+def test_an_outer_coding_that_swells_without_end_is_bounded_too() -> None:
+    """A gzip of a hundred thousand empty gzips: hardly any output, and yet work."""
+    empty = gzip.compress(b"")
+    assert undo(gzip.compress(empty * 100_000 + gzip.compress(b"end")), "gzip, gzip") == b""
+    assert undo(empty * (MAX_MEMBERS - 1) + gzip.compress(b"end"), "gzip") == b"end"
+    assert undo(empty * MAX_MEMBERS + gzip.compress(b"end"), "gzip") == b""
+    nested = gzip.compress(bytes(2 * LIMIT) + b"end")
+    assert undo(gzip.compress(nested), "gzip, gzip", LIMIT) == bytes(LIMIT)

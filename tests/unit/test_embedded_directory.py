@@ -1,0 +1,252 @@
+"""Which directories a crawl may use: begun, taken up, refused with the reason, or moved aside."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, LimitSpec
+from toehold_client import frontier_file
+from toehold_client.embedded import directory as directory_module
+from toehold_client.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
+from toehold_client.embedded.interruptions import Interruptions
+from toehold_client.embedded.plan import Plan
+from toehold_client.embedded.trouble import BadDirectory, DirectoryRefused, Interrupted
+
+PLAN = Plan("crawl", CrawlSpec(allowed_addresses=["loopback"]), ("http://localhost/",))
+
+Opener = Callable[..., AbstractContextManager[CrawlDirectory]]
+
+
+@pytest.fixture
+def interruptions() -> Iterator[Interruptions]:
+    with Interruptions() as counted:
+        yield counted
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def opened(interruptions: Interruptions, said: list[str]) -> Opener:
+    def open_it(path: Path, plan: Plan = PLAN, fresh: bool = False) -> AbstractContextManager[CrawlDirectory]:
+        return open_directory(path, plan, interruptions, fresh=fresh, say=said.append)
+
+    return open_it
+
+
+def finish(path: Path) -> None:
+    write_json(path / "report.json", {"state": "FINISHED"})
+
+
+def test_a_directory_that_does_not_exist_is_made_with_its_parents(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path / "a" / "b") as directory:
+        assert directory.new
+        assert directory.warcs.is_dir() and directory.frontier_log.parent.is_dir()
+        assert json.loads((directory.path / "crawl.json").read_text())["seeds"] == ["http://localhost/"]
+
+
+def test_an_empty_directory_is_used(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path) as directory:
+        assert directory.new
+
+
+def test_what_a_killed_run_left_before_it_had_begun_is_no_obstacle(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    (tmp_path / "crawl.json").rename(tmp_path / "crawl.json.tmp")
+    with opened(tmp_path) as directory:
+        assert directory.new
+
+
+def test_the_same_crawl_is_taken_up_again(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path) as first:
+        write_json(first.report, {"state": "PAUSED"})
+    with opened(tmp_path) as again:
+        assert not again.new
+
+
+def test_how_the_node_runs_may_change_from_run_to_run(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    other = Plan(PLAN.crawl, PLAN.spec, PLAN.seeds, toes=1, resolve=("a.example:80:127.0.0.1",))
+    with opened(tmp_path, other) as again:
+        assert not again.new
+
+
+def test_a_directory_of_something_else_is_refused_and_left_alone(opened: Opener, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    for fresh in (False, True):
+        with pytest.raises(BadDirectory, match="is not empty"), opened(tmp_path, fresh=fresh):
+            pass
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_a_file_is_no_directory(opened: Opener, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(BadDirectory, match="is not a directory"), opened(file):
+        pass
+    with pytest.raises(BadDirectory, match="cannot be used"), opened(file / "below"):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_directory_is_told(opened: Opener, tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadDirectory, match="Permission denied"), opened(tmp_path):
+        pass
+
+
+def test_a_finished_crawl_is_refused_and_fresh_named(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path):
+        pass
+    finish(tmp_path)
+    with pytest.raises(DirectoryRefused, match=r"has finished. --fresh moves it aside"), opened(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        (Plan("other", PLAN.spec, PLAN.seeds), "name: was 'crawl', is 'other'"),
+        (
+            Plan(
+                "crawl",
+                CrawlSpec(allowed_addresses=["loopback"], limits=LimitSpec(max_documents=5)),
+                PLAN.seeds,
+            ),
+            "limits.max_documents: was 0, is 5",
+        ),
+        (Plan("crawl", PLAN.spec, (*PLAN.seeds, "http://localhost/b")), "seed http://localhost/b: is new"),
+        (
+            Plan("crawl", PLAN.spec, ("http://localhost/b",)),
+            "seed http://localhost/: is no longer there",
+        ),
+    ],
+)
+def test_another_crawl_is_refused_with_what_differs(
+    opened: Opener, tmp_path: Path, plan: Plan, told: str
+) -> None:
+    with opened(tmp_path):
+        pass
+    with pytest.raises(DirectoryRefused, match="--fresh") as refusal, opened(tmp_path, plan):
+        pass
+    assert told in str(refusal.value).split("\n  ")
+
+
+def test_the_order_of_seeds_is_no_difference_and_many_differences_are_summed_up(
+    opened: Opener, tmp_path: Path
+) -> None:
+    seeds = tuple(f"http://localhost/{n}" for n in range(30))
+    with opened(tmp_path, Plan("crawl", PLAN.spec, seeds)):
+        pass
+    with opened(tmp_path, Plan("crawl", PLAN.spec, seeds[::-1])) as again:
+        assert not again.new
+    with pytest.raises(DirectoryRefused) as refusal, opened(tmp_path):
+        pass
+    assert str(refusal.value).endswith("and 21 more")
+
+
+@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"crawl": "crawl", "spec": {"x": 1}, "seeds": []}'])
+def test_a_damaged_record_of_the_crawl_is_told(opened: Opener, tmp_path: Path, damage: str) -> None:
+    (tmp_path / "crawl.json").write_text(damage)
+    with pytest.raises(DirectoryRefused, match=r"crawl\.json is damaged"), opened(tmp_path):
+        pass
+
+
+def test_fresh_moves_the_old_crawl_aside_again_and_again(
+    opened: Opener, tmp_path: Path, said: list[str]
+) -> None:
+    path = tmp_path / "crawl"
+    for number in range(3):
+        with opened(path, fresh=True) as directory:
+            assert directory.new
+            (directory.warcs / f"{number}.warc.gz").touch()
+        finish(path)
+    assert (tmp_path / "crawl.1" / "warcs" / "0.warc.gz").exists()
+    assert (tmp_path / "crawl.2" / "warcs" / "1.warc.gz").exists()
+    assert said == [f"Moved the old crawl to {path}.{number}." for number in (1, 2)]
+
+
+def test_a_directory_in_use_is_refused_even_with_fresh(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path / "crawl"):
+        for fresh in (False, True):
+            with (
+                pytest.raises(DirectoryRefused, match="Another `toehold crawl` is at work"),
+                opened(tmp_path / "crawl", fresh=fresh),
+            ):
+                pass
+    assert [entry.name for entry in tmp_path.iterdir()] == ["crawl"]
+
+
+def test_programs_of_a_killed_run_are_waited_for_but_not_for_ever(
+    opened: Opener, tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory_module, "PATIENCE_S", 0.3)
+    with opened(tmp_path) as directory:
+        held = os.dup(directory.locks.programs)  # as a program has it
+    try:
+        with pytest.raises(DirectoryRefused, match="still run"), opened(tmp_path):
+            pass
+    finally:
+        os.close(held)
+    assert "Waiting for the programs of an earlier run" in said[0]
+    with opened(tmp_path) as again:
+        assert not again.new
+
+
+def test_the_wait_for_programs_can_be_interrupted(
+    opened: Opener, tmp_path: Path, interruptions: Interruptions
+) -> None:
+    with opened(tmp_path) as directory:
+        held = os.dup(directory.locks.programs)
+    interruptions.interrupt_once()
+    with pytest.raises(Interrupted), opened(tmp_path):
+        pass
+    os.close(held)
+
+
+def test_a_crawl_that_never_came_to_be_leaves_nothing(opened: Opener, tmp_path: Path) -> None:
+    made, empty = tmp_path / "made", tmp_path / "empty"
+    empty.mkdir()
+    for path in (made, empty):
+        with opened(path) as directory:
+            (directory.frontier / "store").mkdir(parents=True)
+            directory.discard()
+    assert not made.exists()
+    assert list(empty.iterdir()) == [], "what was there before stays"
+
+
+def test_with_fresh_it_leaves_the_old_crawl_where_it_was(opened: Opener, tmp_path: Path) -> None:
+    path = tmp_path / "crawl"
+    with opened(path) as old:
+        (old.warcs / "old.warc.gz").touch()
+    with opened(path, fresh=True) as directory:
+        directory.discard()
+    assert (path / "warcs" / "old.warc.gz").exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["crawl"]
+
+
+def test_other_shells_find_the_frontier_while_it_is_announced(opened: Opener, tmp_path: Path) -> None:
+    with opened(tmp_path) as directory:
+        directory.announce_frontier("127.0.0.1:1234", os.getpid(), "crawl")
+        found = frontier_file.find(tmp_path)
+        assert (found.address, found.pid, found.crawl) == ("127.0.0.1:1234", os.getpid(), "crawl")
+        directory.withdraw_frontier()
+        directory.withdraw_frontier()
+    assert not (tmp_path / frontier_file.NAME).exists()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"state": "PAUSED"}', "\x00"])
+def test_only_a_whole_report_of_a_finished_crawl_says_that_it_has(tmp_path: Path, content: str) -> None:
+    assert not is_finished(tmp_path)
+    (tmp_path / "report.json").write_text(content)
+    assert not is_finished(tmp_path)
+    finish(tmp_path)
+    assert is_finished(tmp_path)

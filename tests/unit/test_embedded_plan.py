@@ -1,0 +1,120 @@
+"""What `toehold crawl` asks for: seeds sorted out, defaults, and options over a spec file."""
+
+from pathlib import Path
+
+import pytest
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
+from toehold_client import spec_file
+from toehold_client.embedded.plan import Overrides, make_spec, sort_out
+from toehold_client.embedded.trouble import BadPlan
+from toehold_client.plain import seconds_of
+
+LOOPBACK = ("localhost",)
+PUBLIC = ("www.example.com",)
+
+
+def parsed(text: str) -> spec_file.SpecFile:
+    return spec_file.parse(text, Path("crawl.toml"))
+
+
+def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overrides: object) -> CrawlSpec:
+    file = None if text is None else parsed(text)
+    return make_spec(file, Overrides(**overrides), hosts)  # type: ignore[arg-type]
+
+
+def test_a_seed_without_a_scheme_is_https() -> None:
+    seeds = sort_out(["www.example.com/a", "localhost:8080", "http://b.example"])
+    assert seeds.good == ("https://www.example.com/a", "https://localhost:8080", "http://b.example")
+    assert seeds.hosts == ("www.example.com", "localhost", "b.example")
+
+
+def test_a_seed_given_twice_counts_once() -> None:
+    assert sort_out(["http://a.example/", "http://a.example/"]).good == ("http://a.example/",)
+
+
+@pytest.mark.parametrize("bad", ["http://[", "http://a b/", "http://x:99999/", "\udce9"])
+def test_what_is_no_url_is_left_out_and_named(bad: str) -> None:
+    seeds = sort_out([bad, "a.example"])
+    assert seeds.good == ("https://a.example",)
+    assert seeds.left_out == (f"{bad!r} is not a URL",)
+
+
+@pytest.mark.parametrize("bad", ["ftp://a.example/", "mailto:somebody@a.example", "javascript:alert(1)"])
+def test_other_schemes_are_left_out_and_named(bad: str) -> None:
+    assert sort_out([bad, "a.example"]).left_out == (f"{bad!r} is neither http nor https",)
+
+
+def test_without_any_seed_left_there_is_no_plan() -> None:
+    with pytest.raises(BadPlan, match=r"'http://\[' is not a URL"):
+        sort_out(["http://["])
+    with pytest.raises(BadPlan, match="at least one URL"):
+        sort_out([])
+
+
+def test_without_a_spec_a_dead_host_is_given_up_after_three_attempts_and_minutes() -> None:
+    spec = spec_of()
+    assert (spec.retry.max_attempts, spec.robots.max_attempts) == (3, 3)
+    assert (seconds_of(spec.retry.delay), seconds_of(spec.robots.retry_delay)) == (30, 30)
+    assert spec.retry.growth > 1
+    assert seconds_of(spec.fetch.timeout) == 120
+
+
+def test_with_a_spec_what_it_leaves_out_stays_unset_so_that_the_contracts_defaults_hold() -> None:
+    spec = spec_of("[scope]\nmax_link_hops = 3\n")
+    assert spec == CrawlSpec(scope=ScopeSpec(max_link_hops=3), allowed_addresses=["loopback"])
+
+
+def test_options_win_over_the_spec() -> None:
+    spec = spec_of(
+        "[retry]\nmax_attempts = 9\n[limits]\nmax_documents = 9\n[fetch]\ntimeout_seconds = 9\n",
+        max_attempts=2,
+        max_pages=7,
+        fetch_timeout=1.5,
+        max_hops=0,
+        delay_factor=0.0,
+    )
+    assert (spec.retry.max_attempts, spec.limits.max_documents, spec.scope.max_link_hops) == (2, 7, 0)
+    assert (seconds_of(spec.fetch.timeout), spec.politeness.delay_factor) == (1.5, 0.0)
+    assert spec.scope.HasField("max_link_hops") and spec.politeness.HasField("delay_factor")
+
+
+def test_attempts_and_their_rest_hold_for_robots_txt_unless_the_spec_has_its_own() -> None:
+    assert spec_of(max_attempts=2, retry_delay=1.0).robots.max_attempts == 2
+    assert seconds_of(spec_of("", retry_delay=1.0).robots.retry_delay) == 1
+    own = spec_of("[robots]\nmax_attempts = 4\nretry_delay_seconds = 7\n", max_attempts=2, retry_delay=1.0)
+    assert (own.robots.max_attempts, seconds_of(own.robots.retry_delay)) == (4, 7)
+
+
+def test_a_long_least_rest_raises_the_longest_one_that_would_contradict_it() -> None:
+    assert seconds_of(spec_of(min_delay=60.0).politeness.max_delay) == 60
+    assert not spec_of(min_delay=10.0).politeness.HasField("max_delay")
+    assert (
+        seconds_of(spec_of("[politeness]\nmax_delay_seconds = 1\n", min_delay=2.0).politeness.max_delay) == 2
+    )
+    assert seconds_of(spec_of(retry_delay=20_000.0).retry.max_delay) == 20_000
+
+
+@pytest.mark.parametrize(
+    "seed", ["http://localhost:1/", "http://127.0.0.1/", "http://127.1/", "http://[::1]/"]
+)
+def test_loopback_seeds_alone_stay_on_loopback_without_a_contact(seed: str) -> None:
+    assert list(spec_of(hosts=sort_out([seed]).hosts).allowed_addresses) == ["loopback"]
+
+
+@pytest.mark.parametrize(
+    "hosts", [PUBLIC, ("localhost", "www.example.com"), ("localhost.example",), ("10.0.0.1",)]
+)
+def test_every_other_seed_makes_it_public_which_needs_a_contact(hosts: tuple[str, ...]) -> None:
+    with pytest.raises(BadPlan, match="--contact is needed"):
+        spec_of(hosts=hosts)
+    spec = spec_of(hosts=hosts, contact="somebody@example.org")
+    assert (list(spec.allowed_addresses), spec.contact) == (["public"], "somebody@example.org")
+
+
+def test_the_specs_own_addresses_and_contact_are_kept() -> None:
+    assert list(spec_of('allowed_addresses = ["loopback"]', PUBLIC).allowed_addresses) == ["loopback"]
+    spec = spec_of('allowed_addresses = ["10.1.0.0/16"]\ncontact = "https://example.org/bot"', LOOPBACK)
+    assert list(spec.allowed_addresses) == ["10.1.0.0/16"]
+    with pytest.raises(BadPlan, match="--contact"):
+        spec_of('allowed_addresses = ["10.1.0.0/16"]', LOOPBACK)

@@ -1,0 +1,183 @@
+"""The watch over a crawl: what a signal does in which state, and when it gives up waiting.
+
+The frontier is a script of states; time passes only in waits.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1.admin_pb2 import Crawl, GetStatisticsResponse
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    FetchSpec,
+    Statistics,
+    TargetState,
+)
+from toehold_client.client import FrontierClient
+from toehold_client.embedded import watch
+from toehold_client.embedded.directory import CrawlDirectory, Locks
+from toehold_client.embedded.display import View
+from toehold_client.embedded.interruptions import Interruptions
+from toehold_client.embedded.watch import Ending, Watch
+from toehold_client.errors import CrawlFinished, FrontierUnavailable, IllegalState
+
+FETCH_S = 20.0
+RUNNING, PREPARING = CrawlState.CRAWL_STATE_RUNNING, CrawlState.CRAWL_STATE_PREPARING
+PAUSING, PAUSED = CrawlState.CRAWL_STATE_PAUSING, CrawlState.CRAWL_STATE_PAUSED
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
+AWAY = None
+
+
+class Stage:
+    """Frontier, clock, signals and screen of one test: at each tick the next state, the last one for ever.
+
+    `signals` are the ticks, counted from 1, after which one comes.
+    """
+
+    def __init__(self, states: list[CrawlState.ValueType | None], signals: list[int]) -> None:
+        self.states = states
+        self.signals = signals
+        self.count = 0
+        self.ticks = 0
+        self.now_s = 1_000.0
+        self.requests: list[TargetState.ValueType] = []
+        self.refusal: Exception | None = None
+        self.said: list[str] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def wait(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.count += self.signals.count(self.ticks)
+
+    def get_statistics(self, crawl: str) -> GetStatisticsResponse:
+        self.ticks += 1
+        state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if state is None:
+            raise FrontierUnavailable("no frontier answers")
+        return GetStatisticsResponse(statistics=Statistics(), status=CrawlStatus(state=state))
+
+    def request_state(self, crawl: str, target: TargetState.ValueType) -> None:
+        self.requests.append(target)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def show(self, view: View) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def watch(self) -> Watch:
+        spec = CrawlSpec(fetch=FetchSpec(timeout=Duration(seconds=int(FETCH_S))))
+        directory = CrawlDirectory(Path("nowhere"), Locks(-1, -1), new=True, made=True, aside=None)
+        return Watch(
+            cast(FrontierClient, self),
+            Crawl(crawl="crawl", spec=spec),
+            directory,
+            cast(Any, self),
+            cast(Interruptions, self),
+            lambda: None,
+        )
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    def make(*states: CrawlState.ValueType | None, signals: tuple[int, ...] = ()) -> Stage:
+        made = Stage(list(states), list(signals))
+        monkeypatch.setattr(watch, "time", made)
+        return made
+
+    yield make
+
+
+def test_without_a_signal_it_watches_to_the_end(stage: Any) -> None:
+    play = stage(PREPARING, RUNNING, RUNNING, FINISHED)
+    assert play.watch().until_end() is Ending.FINISHED
+    assert play.requests == []
+
+
+def test_the_first_signal_pauses_once_and_waits_until_it_is_paused(stage: Any) -> None:
+    play = stage(RUNNING, RUNNING, PAUSING, PAUSING, PAUSED, signals=(1,))
+    assert play.watch().until_end() is Ending.PAUSED
+    assert play.requests == [TargetState.TARGET_STATE_PAUSE]
+    assert "Ctrl-C again stops at once" in play.said[0]
+
+
+def test_the_wait_for_the_pause_ends_soon_after_the_fetch_deadline(stage: Any) -> None:
+    play = stage(RUNNING, PAUSING, signals=(1,))
+    assert play.watch().until_end() is Ending.STOPPED
+    assert FETCH_S < play.now_s - 1_000 < FETCH_S + watch.GRACE_S + 3
+    assert "not paused in time" in play.said[-1]
+
+
+def test_the_second_signal_stops_at_once(stage: Any) -> None:
+    play = stage(RUNNING, PAUSING, PAUSING, signals=(1, 3))
+    assert play.watch().until_end() is Ending.STOPPED
+    assert play.now_s - 1_000 < 3
+
+
+def test_two_signals_at_the_same_time_stop_at_once(stage: Any) -> None:
+    play = stage(RUNNING, signals=(1, 1))
+    assert play.watch().until_end() is Ending.STOPPED
+    assert play.requests == []
+
+
+def test_while_the_crawl_cannot_pause_it_is_asked_again_until_it_can(stage: Any) -> None:
+    play = stage(PREPARING, signals=(1,))
+    play.refusal = IllegalState("it is PREPARING", reason="ILLEGAL_STATE", metadata={"state": "PREPARING"})
+    original = play.request_state
+
+    def accepts_the_third(crawl: str, target: TargetState.ValueType) -> None:
+        if len(play.requests) == 2:
+            play.refusal, play.states = None, [RUNNING, PAUSING, PAUSED]
+        original(crawl, target)
+
+    play.request_state = accepts_the_third
+    assert play.watch().until_end() is Ending.PAUSED
+    assert play.requests == [TargetState.TARGET_STATE_PAUSE] * 3
+    assert len(play.said) == 2, "it says so once, and again when it pauses"
+
+
+def test_a_crawl_that_can_never_pause_is_stopped_in_the_end(stage: Any) -> None:
+    play = stage(PREPARING, signals=(1,))
+    play.refusal = IllegalState("it is PREPARING", reason="ILLEGAL_STATE")
+    assert play.watch().until_end() is Ending.STOPPED
+    assert watch.MOST_PREPARING_S <= play.now_s - 1_000 < watch.MOST_PREPARING_S + 3
+
+
+def test_a_crawl_that_finishes_while_it_is_to_pause_has_finished(stage: Any) -> None:
+    play = stage(RUNNING, RUNNING, FINISHED, signals=(1,))
+    play.refusal = CrawlFinished("it has finished", reason="CRAWL_FINISHED")
+    assert play.watch().until_end() is Ending.FINISHED
+
+
+def test_a_crawl_paused_from_elsewhere_is_waited_for_and_a_signal_leaves_it_paused(stage: Any) -> None:
+    play = stage(RUNNING, PAUSED, signals=(50,))
+    assert play.watch().until_end() is Ending.PAUSED
+    assert play.ticks > 50
+    assert [text for text in play.said if "toehold resume --dir" in text] == play.said[:1]
+
+
+def test_a_frontier_that_is_silent_for_a_while_is_waited_for(stage: Any) -> None:
+    play = stage(RUNNING, *[AWAY] * 20, RUNNING, *[AWAY] * 20, FINISHED)
+    assert play.watch().until_end() is Ending.FINISHED
+
+
+def test_a_frontier_that_is_silent_for_too_long_is_given_up(stage: Any) -> None:
+    play = stage(RUNNING, AWAY)
+    with pytest.raises(FrontierUnavailable):
+        play.watch().until_end()
+    assert watch.MOST_SILENCE_S <= play.now_s - 1_000 < watch.MOST_SILENCE_S + 3
+
+
+def test_two_signals_stop_even_while_the_frontier_is_silent(stage: Any) -> None:
+    play = stage(RUNNING, AWAY, signals=(2, 3))
+    assert play.watch().until_end() is Ending.STOPPED

@@ -1,0 +1,125 @@
+"""Heartbeats: what they tell, what the node does with the answers, and that they go on."""
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from node_doubles.client import FakeClient
+from node_doubles.leases import POLICY, held, lease
+
+from crawler_node.book import Held, LeaseBook, Stage
+from crawler_node.frontier import Superseded
+from crawler_node.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
+from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse
+from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
+
+
+class Rig:
+    """A heartbeat whose waits are only noted, and which ends after as many beats as it has answers."""
+
+    def __init__(self, *answers: HeartbeatResponse | Exception) -> None:
+        self.now_s = 100.0
+        self.answers = list(answers)
+        self.client = FakeClient(on_heartbeat=self.answer)
+        self.book = LeaseBook(lambda: self.now_s)
+        self.given_back: list[Held] = []
+        self.mended = 0
+        self.waits: list[float] = []
+        self.heartbeat = Heartbeat(
+            self.client.as_frontier(), self.book, self, self.give_back, lambda: self.now_s
+        )
+        self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
+
+    def answer(self, tokens: Collection[bytes]) -> HeartbeatResponse:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def give_back(self, held: Iterable[Held]) -> None:
+        self.given_back.extend(held)
+
+    def mend(self) -> None:
+        self.mended += 1
+
+    def steps(self) -> Counter[str]:
+        return Counter(FETCHING=2)
+
+
+class Waits(threading.Event):
+    def __init__(self, waits: list[float], over: object) -> None:
+        super().__init__()
+        self.waits, self.over = waits, over
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        if callable(self.over) and self.over():
+            self.set()
+        return self.is_set()
+
+
+def told(**answer: object) -> HeartbeatResponse:
+    return HeartbeatResponse(**answer)  # type: ignore[arg-type]
+
+
+def test_all_that_is_held_is_named_at_once_and_dead_toes_are_replaced() -> None:
+    rig = Rig(told())
+    held(rig.book, lease("a"))
+    rig.book.add([(lease("b"), POLICY)])
+    rig.heartbeat.run()
+    assert rig.client.told == [("heartbeat", ["a", "b"])]
+    assert rig.mended == 1
+
+
+def test_the_frontier_says_when_the_next_one_is_due() -> None:
+    rig = Rig(
+        told(interval_duration=Duration(seconds=7)),
+        told(),
+        told(interval_duration=Duration(nanos=1000)),
+        told(interval_duration=Duration(seconds=3600)),
+    )
+    rig.heartbeat.run()
+    assert rig.waits == [7.0, DEFAULT_INTERVAL_S, 0.1, 60.0]
+
+
+def test_an_answer_extends_leases_from_when_the_heartbeat_was_sent() -> None:
+    rig = Rig(told(lease_duration=Duration(seconds=10)))
+    rig.book.add([(lease("a"), POLICY), (lease("b"), POLICY)])
+    rig.now_s = 120.0
+    rig.heartbeat.run()
+    rig.now_s = 129.9
+    first = rig.book.take(threading.Event())
+    rig.now_s = 130.0
+    second = rig.book.take(threading.Event())
+    assert first is not None and first.stage is Stage.STARTED
+    assert second is not None and second.stage is Stage.DONE
+
+
+def test_ended_leases_are_cut_and_those_to_release_given_back() -> None:
+    rig = Rig(told(ended_tokens=[b"running"], release_tokens=[b"waiting"]))
+    (running,) = held(rig.book, lease("running"))
+    rig.book.add([(lease("waiting"), POLICY)])
+    rig.heartbeat.run()
+    assert running.ended and running.cancellation.cancelled
+    assert [one.lease.uri for one in rig.given_back] == ["waiting"]
+
+
+def test_heartbeats_go_on_while_the_frontier_is_away_and_come_soon_when_it_is_back() -> None:
+    rig = Rig(
+        *[FrontierUnavailable("away")] * 7,
+        told(interval_duration=Duration(seconds=5)),
+        Overloaded("much to do", retry_after_s=4),
+        InvalidArgument("no"),
+        told(interval_duration=Duration(seconds=5)),
+    )
+    rig.heartbeat.run()
+    assert rig.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 5.0, 4.0, 2.0, 5.0]
+    assert rig.mended == 11
+
+
+def test_a_superseded_session_ends_them() -> None:
+    rig = Rig(SessionSuperseded("somebody else"))
+    with pytest.raises(Superseded):
+        rig.heartbeat.run()

@@ -1,0 +1,257 @@
+"""Whatever a request's fields hold, the core answers; a failure of an operation would end the server."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from core_doubles.codec import candidate
+from core_doubles.shell import Shell
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core.disposition import Disposition
+from frontier_server.core.errors import FrontierError, InvalidName
+from frontier_server.core.model import Candidate, Grant, Report, Verdict
+from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
+from frontier_server.core.robots import MAX_BODY_BYTES
+from frontier_server.core.settings import CrawlSettings, PolitenessSettings, ScopeSettings
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+LONG = st.builds(lambda seconds: seconds * 1_000, INT64)  # a Duration or Timestamp, in milliseconds
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+FAR_MS = (2**63 - 1) * 1_000
+QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
+
+
+def crawl() -> Shell:
+    """A crawl that runs, with two hosts."""
+    shell = Shell()
+    scope = ScopeSettings(hosts=("alpha.example",))
+    settings = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK, scope=scope)
+    shell.create("crawl", settings)
+    shell.launch("crawl", "http://alpha.example/", "http://beta.example/", "http://alpha.example/two")
+    return shell
+
+
+def page(shell: Shell) -> Grant:
+    """A lease of a page."""
+    for grant in shell.grants():
+        shell.finish(Report(grant.token, fetch_status=404))
+    return shell.grants(most=1)[0]
+
+
+def refused(shell: Shell, report: Report) -> str:
+    """The problem of a report that makes no sense; nothing has changed, and the lease goes on."""
+    before = shell.frontier.statistics("crawl", shell.now_ms)
+    (result,) = shell.finish(report)
+    assert result.disposition is Disposition.INVALID_REPORT and not result.repeated
+    assert shell.frontier.statistics("crawl", shell.now_ms) == before
+    (result,) = shell.finish(Report(report.token, fetch_status=200))
+    assert result.disposition is Disposition.SUCCEEDED
+    return shell_problem(report, shell)
+
+
+def shell_problem(report: Report, shell: Shell) -> str:
+    """What is told of such a report of another lease."""
+    (result,) = shell.finish(replace(report, token=shell.grants(most=1)[0].token))
+    return result.problem
+
+
+MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (Report(b""), "fetch_status 0"),
+        (Report(b"", fetch_status=99), "99"),
+        (Report(b"", fetch_status=600), "600"),
+        (Report(b"", fetch_status=-12), "-12"),
+        (Report(b"", fetch_status=200, duration_ms=-1), "-1"),
+        (Report(b"", fetch_status=200, duration_ms=86_400_001), "86400001"),
+        (Report(b"", fetch_status=200, body_bytes=-5), "-5"),
+        (Report(b"", fetch_status=200, retry_after_ms=-7), "-7"),
+        (Report(b"", fetch_status=200, robots_body=b"x"), "robots_body"),
+        (Report(b"", fetch_status=200, annotations=MANY), str(MAX_ANNOTATIONS + 1)),
+        (Report(b"", fetch_status=200, annotations=("",)), "''"),
+        (Report(b"", fetch_status=200, annotations=("a b",)), "'a b'"),
+        (Report(b"", fetch_status=200, annotations=("a,b",)), "'a,b'"),
+        (Report(b"", fetch_status=200, annotations=("a\nb",)), "a"),
+        (Report(b"", fetch_status=200, annotations=("a" * (MAX_ANNOTATION_CHARACTERS + 1),)), "aaa"),
+        (Report(b"", fetch_status=200, media_type="t" * 257), "256"),
+        (Report(b"", fetch_status=200, digest="d" * 257), "256"),
+        (Report(b"", fetch_status=200, problem="outcome 9 is none"), "outcome 9 is none"),
+    ],
+)
+def test_a_report_that_makes_no_sense_is_told_why_and_changes_nothing(report: Report, told: str) -> None:
+    """INVALID_REPORT names the value; the lease goes on."""
+    shell = crawl()
+    assert told in refused(shell, replace(report, token=page(shell).token))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report(b"", fetch_status=200, start_ms=FAR_MS),
+        Report(b"", fetch_status=200, start_ms=-FAR_MS),
+        Report(b"", fetch_status=200, duration_ms=FAR_MS),
+        Report(b"", fetch_status=503, retry_after_ms=FAR_MS),
+        Report(b"", fetch_status=200, body_bytes=2**63 - 1),
+        Report(b"", fetch_status=200, toe_number=-(2**31)),
+    ],
+    ids=["start", "early start", "duration", "retry-after", "bytes", "toe"],
+)
+def test_numbers_beyond_all_measure_end_nothing(report: Report) -> None:
+    """`Timestamp`, `Duration` and int64 hold more milliseconds and bytes than a row can."""
+    shell = crawl()
+    for grant in shell.grants():
+        shell.finish(Report(grant.token, fetch_status=404))
+    grants = shell.grants()
+    shell.schedule("crawl", *(f"http://alpha.example/{number}" for number in range(3)))
+    for _ in range(3):
+        results = shell.finish(*(replace(report, token=grant.token) for grant in grants))
+        assert all(result.disposition is not Disposition.UNKNOWN_TOKEN for result in results)
+        shell.now_ms += 86_400_000
+        shell.restart()
+        grants = shell.grants() or grants
+
+
+def test_bytes_are_counted_without_end() -> None:
+    """Three bodies said to have 2**63 - 1 bytes do not overflow the sum's row."""
+    shell = crawl()
+    for grant in shell.grants():
+        shell.finish(Report(grant.token, fetch_status=404))
+    for _ in range(3):
+        (grant,) = shell.grants(most=1)
+        shell.finish(Report(grant.token, fetch_status=200, body_bytes=2**63 - 1))
+    shell.restart()
+    assert shell.count("crawl", "bytes_count") >= 0
+
+
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "released": st.booleans(),
+    "fetch_status": st.one_of(INT32, st.sampled_from([503, -1, -50, -7])),
+    "start_ms": LONG,
+    "duration_ms": LONG,
+    "body_bytes": INT64,
+    "truncated": st.sampled_from(["lenTrunc", "timeTrunc"]),
+    "media_type": TEXT,
+    "digest": TEXT,
+    "retry_after_ms": LONG,
+    "robots_body": st.binary(max_size=20),
+    "toe_number": INT32,
+    "annotations": st.lists(TEXT, max_size=3).map(tuple),
+}
+SOUND = Report(b"", fetch_status=200)
+reports = st.lists(st.sampled_from(sorted(FIELDS)), max_size=2, unique=True).flatmap(
+    lambda names: st.fixed_dictionaries({name: FIELDS[name] for name in names}).map(
+        lambda changes: replace(SOUND, **changes)
+    )
+)
+
+
+@given(st.lists(reports, min_size=1, max_size=4))
+def test_no_report_fails_the_request_whatever_its_fields_hold(sent: list[Report]) -> None:
+    shell = crawl()
+    for grant in shell.grants():
+        shell.finish(Report(grant.token, fetch_status=404))
+    for report in sent:
+        for grant in shell.grants():
+            (result,) = shell.finish(replace(report, token=grant.token))
+            assert (result.disposition is Disposition.INVALID_REPORT) == bool(result.problem)
+        shell.now_ms += 86_400_000
+        shell.restart()
+        shell.tick()
+
+
+@given(st.lists(reports, min_size=1, max_size=4))
+def test_no_report_of_a_robots_txt_does_either(sent: list[Report]) -> None:
+    shell = crawl()
+    for report in sent:
+        for grant in shell.grants():
+            shell.finish(replace(report, token=grant.token))
+        shell.now_ms += 86_400_000
+        shell.restart()
+        shell.tick()
+
+
+def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
+    shell = crawl()
+    (grant,) = shell.grants(most=1)
+    (result,) = shell.finish(Report(grant.token, fetch_status=200, robots_body=b"x" * (MAX_BODY_BYTES + 1)))
+    assert result.disposition is Disposition.INVALID_REPORT and str(MAX_BODY_BYTES) in result.problem
+
+
+uris = st.one_of(
+    TEXT,
+    st.builds(lambda rest: f"http://alpha.example/{rest}", TEXT),
+    st.builds(lambda length: "http://alpha.example/" + "é" * length, st.integers(0, 9_000)),
+)
+candidates = st.builds(
+    lambda uri, via, path, directive, precedence, seed, before, annotations: candidate(
+        uri,
+        via=via,
+        path=path,
+        directive=directive,
+        precedence=precedence,
+        seed=seed,
+        refetch_before_ms=before,
+        annotations=annotations,
+    ),
+    uris,
+    st.one_of(TEXT, st.just("v" * 8_193)),
+    st.one_of(st.text(alphabet="LEXRIMPS", max_size=8), TEXT, st.just("L" * 2_049)),
+    st.one_of(st.just(4), INT32),
+    st.one_of(st.just(1), INT32),
+    st.booleans(),
+    st.one_of(st.none(), st.integers(-FAR_MS, FAR_MS)),
+    st.one_of(st.binary(max_size=20), st.just(b"a" * 1_025)),
+)
+
+
+@given(st.lists(candidates, min_size=1, max_size=8))
+def test_nothing_inside_a_candidate_can_fail_the_request(offered: list[Candidate]) -> None:
+    """Each gets a verdict; what is queued can be leased, fetched and is never lost."""
+    shell = crawl()
+    verdicts = shell.schedule("crawl", *offered)
+    assert len(verdicts) == len(offered)
+    known = shell.count("crawl", "queued_count")
+    assert known == 3 + verdicts.count(Verdict.QUEUED)
+    for _ in range(2 * known + 2):
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, fetch_status=200))
+        shell.restart()
+    assert shell.count("crawl", "succeeded_count") == known
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "A", "-a", ".a", "..", "a b", "a/b", "é", "a" * 65, "a\n", "_a", "\ud800", "a" * 1_000_000],
+)
+def test_a_name_that_cannot_be_a_crawls_is_refused(name: str) -> None:
+    """1 to 64 of a-z 0-9 - _ ., first a letter or digit: it is a folder's name as well."""
+    shell = Shell()
+    with pytest.raises(InvalidName) as told:
+        shell.create(name, CrawlSettings(allowed_addresses=("loopback",)))
+    assert len(str(told.value)) < 300
+
+
+@given(st.text(max_size=20), st.binary(max_size=40), INT64)
+def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: bytes, number: int) -> None:
+    shell = crawl()
+    for ask in (
+        lambda: shell.frontier.crawl(name),
+        lambda: shell.next(name),
+        lambda: shell.schedule(name, "http://alpha.example/"),
+        lambda: shell.frontier.events_after("crawl", abs(number) + 100),
+        lambda: shell.frontier.queues("crawl", None, 10, token or b"x"),
+    ):
+        if name in ("", "crawl"):
+            continue
+        with pytest.raises(FrontierError):
+            ask() if len(token) != 16 else shell.frontier.crawl(name)
+    (result,) = shell.finish(Report(token, fetch_status=200))
+    assert result.disposition is Disposition.UNKNOWN_TOKEN
+    shell.take_back([token])
+    assert shell.frontier.outcomes_after(abs(number) + 100, 0, 10) == []

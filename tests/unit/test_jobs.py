@@ -1,0 +1,196 @@
+"""Work in slices: seeds announced exactly once whatever is killed between; deletion; letting go of queues."""
+
+import pytest
+from core_doubles.audit import nothing_is_left_of
+from core_doubles.shell import Shell
+
+from frontier_server.core.errors import UnknownCrawl
+from frontier_server.core.jobs import QUEUES_PER_SLICE, ROWS_PER_SLICE, SEEDS_PER_SLICE
+from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.model import Report
+from frontier_server.core.queue import QueueState
+from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.store import Family
+
+SETTINGS = CrawlSettings(allowed_addresses=("loopback",))
+SEEDS = [f"http://host{number % 7}.example/{number}" for number in range(3 * SEEDS_PER_SLICE + 50)]
+SLICES = 4
+
+
+def launched(seeds: list[str]) -> Shell:
+    """A crawl that was launched, no seed announced yet."""
+    shell = Shell()
+    shell.create("crawl", SETTINGS)
+    for start in range(0, len(seeds), 1_000):
+        part = seeds[start : start + 1_000]
+        shell.do(lambda frontier, now, part=part: frontier.add_seeds("crawl", part, now))  # type: ignore[misc]
+    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    return shell
+
+
+def announced_once(shell: Shell, seeds: int) -> None:
+    """Assert that all seeds were announced, each once, in one announcement."""
+    view = shell.frontier.crawl("crawl")
+    assert (view.seeds, view.announced_seeds) == (seeds, seeds)
+    assert shell.frontier.statistics("crawl", shell.now_ms).verdicts == {"QUEUED": seeds}
+    assert shell.count("crawl", "queued_count") == shell.count("crawl", "discovered_count") == seeds
+    concluded = [row.fields for row in shell.events("crawl") if row.kind == "seeds_concluded"]
+    assert concluded == [{"seed_count": seeds, "queued_count": seeds}]
+    assert shell.state("crawl") is CrawlState.RUNNING
+    assert not list(shell.store.scan(Family.JOBS, b"", b""))
+
+
+def test_seeds_are_announced_in_slices() -> None:
+    """Heritrix 2.12: announced at the launch; PREPARING until the last (S0.10, S0.12)."""
+    shell = launched(SEEDS)
+    progress = []
+    while shell.state("crawl") is CrawlState.PREPARING:
+        shell.do(lambda frontier, now: frontier.work(now))
+        progress.append(shell.frontier.crawl("crawl").announced_seeds)
+    assert progress == [100, 200, 300, 350]
+    announced_once(shell, len(SEEDS))
+
+
+@pytest.mark.parametrize("crash_after", range(SLICES))
+@pytest.mark.parametrize("kind", ["write lost", "restart"])
+def test_each_seed_is_announced_exactly_once_whatever_is_killed_between_two_slices(
+    crash_after: int, kind: str
+) -> None:
+    """S3.5: once per exhaustion. A slice and its cursor are one write."""
+    shell = launched(SEEDS)
+    for _ in range(crash_after):
+        shell.do(lambda frontier, now: frontier.work(now))
+    if kind == "write lost":
+        shell.lose(lambda frontier, now: frontier.work(now))
+    else:
+        shell.restart()
+    assert shell.frontier.crawl("crawl").announced_seeds == crash_after * SEEDS_PER_SLICE
+    assert shell.work() == SLICES - crash_after
+    announced_once(shell, len(SEEDS))
+
+
+def test_each_seed_is_announced_exactly_once_if_every_write_is_lost_once() -> None:
+    shell = launched(SEEDS)
+    while shell.frontier.has_work:
+        shell.lose(lambda frontier, now: frontier.work(now))
+        shell.do(lambda frontier, now: frontier.work(now))
+        shell.restart()
+    announced_once(shell, len(SEEDS))
+
+
+def test_seeds_added_while_others_are_announced_join_them() -> None:
+    shell = launched(SEEDS[:150])
+    shell.do(lambda frontier, now: frontier.work(now))
+    shell.do(lambda frontier, now: frontier.add_seeds("crawl", SEEDS[150:], now))
+    shell.work()
+    announced_once(shell, len(SEEDS))
+
+
+def test_seeds_of_a_crawl_that_runs_are_announced_by_a_job_of_their_own() -> None:
+    """Heritrix 2.12: addSeed at run time. The crawl does not end before they are in."""
+    shell = launched(["http://alpha.example/"])
+    shell.work()
+    shell.do(lambda frontier, now: frontier.add_seeds("crawl", ["http://beta.example/"] * 2, now))
+    (grant,) = shell.grants()
+    shell.finish(Report(grant.token, fetch_status=404))
+    shell.now_ms += 10_000
+    (grant,) = shell.grants()
+    shell.finish(Report(grant.token, fetch_status=200))
+    assert shell.state("crawl") is CrawlState.RUNNING and shell.count("crawl", "queued_count") == 0
+    shell.work()
+    concluded = [row.fields for row in shell.events("crawl") if row.kind == "seeds_concluded"]
+    assert concluded[1:] == [{"seed_count": 2, "queued_count": 1}]
+    assert [grant.uri for grant in shell.grants()] == ["http://beta.example/robots.txt"]
+
+
+def test_a_crawl_that_is_stopped_announces_no_more_seeds() -> None:
+    shell = launched(SEEDS)
+    shell.do(lambda frontier, now: frontier.work(now))
+    shell.request("crawl", Input.STOP)
+    shell.work()
+    assert shell.frontier.crawl("crawl").announced_seeds == SEEDS_PER_SLICE
+    assert not any(row.kind == "seeds_concluded" for row in shell.events("crawl"))
+    assert not shell.frontier.has_work and shell.state("crawl") is CrawlState.FINISHED
+
+
+def test_while_seeds_are_announced_the_crawl_is_not_empty() -> None:
+    """S3.17 (d): a crawl does not end while a job runs, though nothing is queued."""
+    shell = launched(["http://alpha.example/"])
+    shell.tick()
+    assert shell.state("crawl") is CrawlState.PREPARING
+    assert "seeds" in shell.frontier.statistics("crawl", shell.now_ms).waiting_for
+
+
+# Deletion.
+
+
+def test_a_deleted_crawl_is_gone_at_once_and_its_rows_little_by_little() -> None:
+    shell = launched([f"http://alpha.example/{number}" for number in range(1_200)])
+    shell.work()
+    number = shell.frontier.crawl("crawl").number
+    shell.request("crawl", Input.STOP)
+    shell.work()
+    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    with pytest.raises(UnknownCrawl):
+        shell.frontier.crawl("crawl")
+    while shell.frontier.has_work:
+        _, changes = shell.frontier.work(shell.now_ms)
+        assert len(changes) <= ROWS_PER_SLICE + 1
+        shell.store.write(changes)
+    assert nothing_is_left_of(shell, number)
+
+
+@pytest.mark.parametrize("crash_after", range(0, 14, 2))
+def test_a_deletion_goes_on_after_a_crash_wherever_it_was(crash_after: int) -> None:
+    shell = launched(SEEDS)
+    shell.work()
+    shell.create("other", SETTINGS)
+    shell.request("crawl", Input.STOP)
+    number = shell.frontier.crawl("crawl").number
+    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    for _ in range(crash_after):
+        shell.do(lambda frontier, now: frontier.work(now))
+    shell.lose(lambda frontier, now: frontier.work(now))
+    assert [view.name for view in shell.frontier.crawls_after("", 10)] == ["other"]
+    shell.work()
+    assert nothing_is_left_of(shell, number)
+    assert shell.build().crawl("other").state is CrawlState.NASCENT
+
+
+def test_the_name_of_a_deleted_crawl_is_free_at_once_and_its_number_never() -> None:
+    shell = Shell()
+    shell.create("crawl", SETTINGS)
+    first = shell.frontier.crawl("crawl").number
+    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.create("crawl", SETTINGS)
+    shell.work()
+    shell.restart()
+    assert shell.frontier.crawl("crawl").number > first
+    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.work()
+    shell.restart()
+    shell.create("crawl", SETTINGS)
+    assert shell.frontier.crawl("crawl").number == first + 2
+
+
+# Letting go of a finished crawl's queues.
+
+
+def test_a_finished_crawl_leaves_memory_little_by_little() -> None:
+    hosts = 2 * QUEUES_PER_SLICE + 10
+    shell = launched([f"http://host{number}.example/" for number in range(hosts)])
+    shell.work()
+    for _ in range(hosts // 100 + 1):
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, released=True))
+            shell.finish()
+    (grant,) = shell.grants(most=1)
+    shell.finish(Report(grant.token, released=True))
+    shell.request("crawl", Input.STOP)
+    crawl = shell.frontier._crawls[shell.frontier.crawl("crawl").number]
+    assert crawl.queues
+    assert shell.work() <= hosts // QUEUES_PER_SLICE + 1
+    assert not crawl.queues and not crawl.ready and not crawl.snoozed
+    states = shell.frontier.statistics("crawl", shell.now_ms).queue_states
+    assert states[QueueState.INACTIVE] == hosts and sum(states.values()) == hosts
+    assert shell.build().statistics("crawl", shell.now_ms).queue_states == states

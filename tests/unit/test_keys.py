@@ -1,0 +1,160 @@
+"""The key of every row, and the token of a lease."""
+
+from hashlib import blake2b
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core import keys
+from frontier_server.core.keys import CrawlRow, IndexSet, Token, decode_token, encode_token
+
+crawls = st.integers(0, 2**32 - 1)
+serials = st.integers(0, 2**64 - 1)
+hashes = st.binary(min_size=8, max_size=8)
+queues = st.binary(min_size=16, max_size=16)
+directives = st.integers(1, 4)
+precedences = st.integers(0, 255)
+ordinals = st.integers(0, 2**48 - 1)
+suffixes = st.builds(keys.pending_suffix, directives, precedences, ordinals)
+
+
+@given(st.tuples(crawls, serials), st.tuples(crawls, serials))
+def test_numbered_rows_are_in_the_order_of_their_numbers(
+    one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    assert (keys.serial_key(*one) < keys.serial_key(*other)) == (one < other)
+    assert keys.serial_of(keys.serial_key(*one)) == one[1]
+    assert keys.serial_key(*one).startswith(keys.crawl_prefix(one[0]))
+
+
+@given(*[st.tuples(directives, precedences, ordinals)] * 2)
+def test_uris_of_a_queue_are_in_the_order_of_directive_precedence_ordinal(
+    one: tuple[int, int, int], other: tuple[int, int, int]
+) -> None:
+    """Heritrix 2.3: directive dominates, then precedence, then first come first served."""
+    assert (keys.pending_suffix(*one) < keys.pending_suffix(*other)) == (one < other)
+    assert len(keys.pending_suffix(*one)) == keys.SUFFIX_BYTES
+
+
+@given(suffixes)
+def test_nothing_stands_between_a_suffix_and_the_one_after(suffix: bytes) -> None:
+    behind = keys.suffix_after(suffix)
+    assert suffix < behind <= keys.LAST_SUFFIX and len(behind) == keys.SUFFIX_BYTES
+    assert int.from_bytes(behind, "big") == int.from_bytes(suffix, "big") + 1
+
+
+def test_behind_the_last_suffix_there_is_none() -> None:
+    assert keys.suffix_after(keys.LAST_SUFFIX) == keys.LAST_SUFFIX
+
+
+@given(crawls, queues, suffixes)
+def test_the_uris_of_a_queue_are_found_by_its_row_key(crawl: int, queue: bytes, suffix: bytes) -> None:
+    """And not those of another: row keys of queues have one length."""
+    assert keys.pending_key(crawl, queue, suffix) == keys.queue_row_key(crawl, queue) + suffix
+    assert len(keys.queue_row_key(crawl, queue)) == 20
+
+
+@given(st.tuples(precedences, serials, queues), st.tuples(precedences, serials, queues), crawls)
+def test_inactive_queues_are_in_the_order_of_activation(
+    one: tuple[int, int, bytes], other: tuple[int, int, bytes], crawl: int
+) -> None:
+    """S2.3, S2.17: by precedence, and first come first served within one."""
+    first, second = keys.inactive_key(crawl, *one), keys.inactive_key(crawl, *other)
+    assert (first < second) == (one < other)
+    assert first.startswith(keys.inactive_prefix(crawl)) and first[-16:] == one[2]
+
+
+@given(crawls, queues, precedences, serials, hashes, hashes)
+def test_no_row_of_one_index_set_is_taken_for_one_of_another(
+    crawl: int, queue: bytes, precedence: int, serial: int, partition: bytes, authority: bytes
+) -> None:
+    rows = {
+        IndexSet.ACTIVE: keys.active_key(crawl, queue),
+        IndexSet.INACTIVE: keys.inactive_key(crawl, precedence, serial, queue),
+        IndexSet.SCOPE: keys.scope_key(crawl, partition, authority),
+    }
+    for index_set, key in rows.items():
+        assert key[:4] == keys.crawl_prefix(crawl) and key[4] == index_set
+    assert rows[IndexSet.ACTIVE].startswith(keys.active_prefix(crawl))
+
+
+@given(crawls, hashes, hashes, serials)
+def test_rows_of_a_crawl_lie_together_and_within_it_those_of_a_partition(
+    crawl: int, partition: bytes, fingerprint: bytes, serial: int
+) -> None:
+    """So a range of partitions is one range of keys for each crawl and family."""
+    prefix = keys.crawl_prefix(crawl) + partition
+    assert keys.seen_key(crawl, partition, fingerprint) == prefix + fingerprint
+    assert keys.lease_key(crawl, partition, serial).startswith(prefix)
+    assert [keys.crawl_key(crawl, row)[:4] for row in CrawlRow] == [keys.crawl_prefix(crawl)] * 4
+    assert len({keys.crawl_key(crawl, row) for row in CrawlRow}) == 4
+
+
+names = st.text(max_size=20)
+
+
+@given(hashes, st.tuples(names, names), st.tuples(names, names))
+def test_any_text_in_a_key_is_safe(partition: bytes, one: tuple[str, str], other: tuple[str, str]) -> None:
+    """Variable text stands last; two texts in one key are told apart where they may meet."""
+    assert (keys.host_key(partition, one[0]) == keys.host_key(partition, other[0])) == (one[0] == other[0])
+    assert keys.host_key(partition, one[0]).startswith(partition)
+    clean = [(authority.replace("\0", ""), agent) for authority, agent in (one, other)]
+    first, second = (keys.robots_key(partition, "http", *each) for each in clean)
+    assert (first == second) == (clean[0] == clean[1])
+
+
+# Tokens.
+
+SECRET = bytes(range(16))
+tokens = st.builds(Token, crawls, hashes, serials, hashes, st.booleans())
+
+
+@given(tokens, st.binary(min_size=1, max_size=64))
+def test_a_token_says_what_was_put_in_to_who_has_the_secret(token: Token, secret: bytes) -> None:
+    assert decode_token(encode_token(token, secret), secret) == token
+
+
+@given(tokens)
+def test_another_secret_makes_another_token(token: Token) -> None:
+    assert decode_token(encode_token(token, SECRET), SECRET[::-1]) is None
+
+
+@given(tokens, st.integers(0, 1_000), st.integers(1, 255))
+def test_a_token_with_one_byte_changed_is_refused(token: Token, place: int, change: int) -> None:
+    forged = bytearray(encode_token(token, SECRET))
+    forged[place % len(forged)] ^= change
+    assert decode_token(bytes(forged), SECRET) is None
+
+
+@given(tokens, st.integers(0, 60), st.binary(max_size=9))
+def test_a_token_cut_or_lengthened_is_refused(token: Token, length: int, more: bytes) -> None:
+    data = encode_token(token, SECRET)
+    changed = data[:length] + more
+    assert changed == data or decode_token(changed, SECRET) is None
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_no_token(data: bytes) -> None:
+    assert decode_token(data, SECRET) is None
+
+
+@given(tokens)
+def test_a_tag_without_the_secret_does_not_do(token: Token) -> None:
+    body = encode_token(token, SECRET)[:-8]
+    assert decode_token(body + blake2b(body, digest_size=8).digest(), SECRET) is None
+
+
+def test_tokens_stay_readable() -> None:
+    """Nodes hold them across a restart with a newer server."""
+    token = Token(7, b"partitio", 42, b"subject.", True)
+    data = bytes.fromhex("00000007" + b"partitio".hex() + "000000000000002a" + b"subject.".hex() + "01")
+    assert encode_token(token, SECRET)[:-8] == data
+
+
+@pytest.mark.parametrize("flag", [2, 255])
+def test_every_token_has_one_spelling(flag: int) -> None:
+    """A flag that reads as true in another byte has another tag."""
+    data = bytearray(encode_token(Token(1, b"p" * 8, 1, b"s" * 8, True), SECRET))
+    data[-9] = flag
+    assert decode_token(bytes(data), SECRET) is None

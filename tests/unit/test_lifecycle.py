@@ -1,0 +1,282 @@
+"""The crawl machine: every state with every input, and the whole lives that follow."""
+
+import itertools
+
+import pytest
+from core_doubles.shell import Shell
+
+from frontier_server.core.errors import CrawlFinished, IllegalState, NoSeeds
+from frontier_server.core.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
+from frontier_server.core.model import Grant, Report
+from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.target import Target
+
+S, I, X = CrawlState, Input, ExitStatus  # noqa: E741
+STAY = Move()
+PAUSE = Move(S.PAUSING, X.WAITING_FOR_PAUSE, Target.PAUSE)  # S0.16
+STOP = Move(S.STOPPING, X.ABORTED, Target.FINISH)  # S0.22
+RUN = Move(S.RUNNING, X.RUNNING)  # S0.45
+LEGAL = {
+    (S.NASCENT, I.LAUNCH): Move(S.PREPARING, X.RUNNING),  # S0.10
+    (S.NASCENT, I.STOP): Move(S.FINISHED, X.ABORTED, Target.FINISH),  # S0.18, but told (D14)
+    (S.PREPARING, I.SEEDED): Move(target=Target.RUN),  # S0.12
+    (S.PREPARING, I.REACHED_RUN): RUN,
+    (S.PREPARING, I.STOP): STOP,  # S0.23
+    (S.RUNNING, I.RESUME): STAY,
+    (S.RUNNING, I.PAUSE): PAUSE,
+    (S.RUNNING, I.STOP): STOP,
+    (S.RUNNING, I.REACHED_EMPTY): Move(S.EMPTY),  # S0.46, D1
+    (S.RUNNING, I.DOCUMENT_LIMIT): Move(S.STOPPING, X.FINISHED_DOCUMENT_LIMIT, Target.FINISH),
+    (S.EMPTY, I.RESUME): STAY,
+    (S.EMPTY, I.PAUSE): PAUSE,
+    (S.EMPTY, I.STOP): STOP,
+    (S.EMPTY, I.REACHED_RUN): RUN,
+    (S.EMPTY, I.NOTHING_LEFT): Move(S.STOPPING, X.FINISHED, Target.FINISH),  # S0.46
+    (S.PAUSING, I.PAUSE): STAY,  # S0.15
+    (S.PAUSING, I.RESUME): Move(target=Target.RUN),  # S0.13, D13
+    (S.PAUSING, I.STOP): STOP,
+    (S.PAUSING, I.REACHED_RUN): RUN,
+    (S.PAUSING, I.REACHED_PAUSE): Move(S.PAUSED, X.PAUSED),  # S0.47
+    (S.PAUSED, I.PAUSE): STAY,  # S0.15
+    (S.PAUSED, I.RESUME): Move(target=Target.RUN),
+    (S.PAUSED, I.STOP): STOP,
+    (S.PAUSED, I.REACHED_RUN): RUN,
+    (S.STOPPING, I.STOP): STAY,  # S0.19
+    (S.STOPPING, I.REACHED_FINISH): Move(S.FINISHED),  # S0.48
+    (S.FINISHED, I.STOP): STAY,  # S0.19
+}
+
+
+@pytest.mark.parametrize(("state", "heard"), list(itertools.product(CrawlState, Input)))
+def test_every_state_hears_every_input(state: CrawlState, heard: Input) -> None:
+    """The table of S0, with D1, D3, D13 and D14 mended."""
+    if (state, heard) in LEGAL:
+        assert move(state, heard, "crawl") == LEGAL[state, heard]
+        return
+    with pytest.raises(IllegalState) as caught:
+        move(state, heard, "the-crawl")
+    assert "the-crawl" in str(caught.value) and state.value in str(caught.value)
+    assert heard.value in str(caught.value)
+    assert caught.value.metadata == {"crawl": "the-crawl", "state": state.value}
+
+
+def test_there_are_exactly_eight_states() -> None:
+    """S0.1"""
+    names = "NASCENT RUNNING EMPTY PAUSED PAUSING STOPPING FINISHED PREPARING"
+    assert {state.value for state in CrawlState} == set(names.split())
+
+
+def test_nothing_leads_out_of_the_end() -> None:
+    """FINISH is irreversible (S0.32, D3)."""
+    assert [move for (state, _), move in TABLE.items() if state is S.FINISHED] == [STAY]
+    after_stop = {step.state for (state, _), step in TABLE.items() if state is S.STOPPING}
+    assert after_stop == {None, S.FINISHED}
+
+
+def test_no_request_leads_anywhere_before_the_launch_or_while_seeds_are_announced() -> None:
+    """D3: Heritrix accepts a pause in NASCENT, PREPARING and STOPPING."""
+    for state in (S.NASCENT, S.PREPARING, S.STOPPING, S.FINISHED):
+        for heard in (I.PAUSE, I.RESUME):
+            assert (state, heard) not in TABLE
+
+
+# Whole lives.
+
+
+def crawl(*seeds: str) -> Shell:
+    """A crawl, created and with its seeds."""
+    shell = Shell()
+    shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",)))
+    if seeds:
+        shell.do(lambda frontier, now: frontier.add_seeds("crawl", seeds, now))
+    return shell
+
+
+def in_state(state: CrawlState) -> Shell:
+    """A crawl that rests in a state. (EMPTY is passed through, never rested in.)"""
+    shell = crawl("http://alpha.example/", "http://beta.example/")
+    if state is S.NASCENT:
+        return shell
+    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    if state is S.PREPARING:
+        return shell
+    shell.work()
+    if state in (S.PAUSING, S.STOPPING):
+        shell.grants(most=1)
+    if state in (S.PAUSING, S.PAUSED):
+        shell.request("crawl", I.PAUSE)
+    if state in (S.STOPPING, S.FINISHED):
+        shell.request("crawl", I.STOP)
+    assert shell.state("crawl") is state
+    return shell
+
+
+RESTED_IN = [state for state in CrawlState if state is not S.EMPTY]
+REQUESTS = (I.LAUNCH, I.RESUME, I.PAUSE, I.STOP)
+
+
+@pytest.mark.parametrize(("state", "asked"), list(itertools.product(RESTED_IN, REQUESTS)))
+def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlState, asked: Input) -> None:
+    """S0.23, D3. Refused by name; allowed ones are those of the table."""
+    shell = in_state(state)
+    before, events = shell.frontier.crawl("crawl"), shell.events("crawl")
+
+    def ask() -> None:
+        if asked is I.LAUNCH:
+            shell.do(lambda frontier, now: frontier.launch("crawl", now))
+        else:
+            shell.request("crawl", asked)
+
+    if (state, asked) in LEGAL:
+        ask()
+        return
+    with pytest.raises(IllegalState, match=state.value) as caught:
+        ask()
+    assert caught.value.metadata["state"] == state.value
+    assert (shell.frontier.crawl("crawl"), shell.events("crawl")) == (before, events)
+    assert shell.build().crawl("crawl") == before
+
+
+@pytest.mark.parametrize(
+    ("state", "asked"),
+    [
+        (S.RUNNING, I.RESUME),
+        (S.PAUSED, I.PAUSE),
+        (S.PAUSING, I.PAUSE),
+        (S.STOPPING, I.STOP),
+        (S.FINISHED, I.STOP),
+    ],
+)
+def test_asking_for_what_is_so_or_under_way_succeeds_and_is_no_event(state: CrawlState, asked: Input) -> None:
+    """S0.4, S0.15, S0.19."""
+    shell = in_state(state)
+    events = shell.events("crawl")
+    assert shell.request("crawl", asked) is state
+    assert shell.events("crawl") == events
+
+
+def test_a_crawl_is_built_before_it_is_launched() -> None:
+    """S0.2, S0.3"""
+    view = crawl().frontier.crawl("crawl")
+    assert (view.state, view.exit_status) == (S.NASCENT, X.CREATED)
+    assert view.launch_ms == view.finish_ms == 0
+
+
+def test_a_launch_prepares_announces_the_seeds_and_runs() -> None:
+    """S0.10, S0.12: NASCENT, PREPARING, RUNNING."""
+    shell = in_state(S.PREPARING)
+    assert shell.frontier.crawl("crawl").announced_seeds == 0
+    shell.work()
+    assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING"]
+    assert shell.frontier.crawl("crawl").announced_seeds == 2
+
+
+def test_a_launch_without_seeds_is_refused() -> None:
+    shell = crawl()
+    with pytest.raises(NoSeeds, match="crawl"):
+        shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    assert shell.state("crawl") is S.NASCENT and not shell.frontier.has_work
+
+
+def finish_all(shell: Shell) -> None:
+    """Fetch everything with success."""
+    while shell.state("crawl") is not S.FINISHED:
+        grants = shell.grants()
+        shell.finish(*(report(grant) for grant in grants)) if grants else advance(shell)
+
+
+def report(grant: Grant) -> Report:
+    """A success."""
+    return Report(grant.token, fetch_status=200)
+
+
+def advance(shell: Shell) -> None:
+    """To the next due moment."""
+    due_ms = shell.frontier.next_due_ms()
+    assert due_ms is not None
+    shell.now_ms = max(shell.now_ms, due_ms)
+    shell.tick()
+
+
+def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
+    """D1: EMPTY is published before STOPPING. S0.45 to S0.49."""
+    shell = in_state(S.RUNNING)
+    finish_all(shell)
+    assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
+    exits = [row.fields["exit_status"] for row in shell.events("crawl") if row.kind == "status_changed"]
+    assert exits == ["CREATED", "RUNNING", "RUNNING", "RUNNING", "FINISHED", "FINISHED"]
+
+
+def test_a_natural_end_is_not_overwritten_by_a_later_stop() -> None:
+    """S0.24"""
+    shell = in_state(S.RUNNING)
+    finish_all(shell)
+    shell.request("crawl", I.STOP)
+    assert shell.frontier.crawl("crawl").exit_status is X.FINISHED
+
+
+def test_a_stop_while_leases_are_out_waits_for_them() -> None:
+    """S0.22: STOPPING is told first; S0.40, S0.48: FINISHED when nothing is in process."""
+    shell = crawl("http://alpha.example/")
+    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.work()
+    (grant,) = shell.grants()
+    assert shell.request("crawl", I.STOP) is S.STOPPING
+    shell.finish(report(grant))
+    assert shell.states("crawl")[-2:] == ["STOPPING", "FINISHED"]
+    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
+
+
+def test_a_stop_with_no_lease_out_is_over_at_once_and_still_told_in_two_steps() -> None:
+    """S0.22"""
+    assert in_state(S.FINISHED).states("crawl")[-2:] == ["STOPPING", "FINISHED"]
+
+
+def test_a_crawl_stopped_before_its_launch_tells_so() -> None:
+    """D14: Heritrix sets FINISHED without an event."""
+    shell = in_state(S.NASCENT)
+    shell.request("crawl", I.STOP)
+    assert shell.states("crawl") == ["NASCENT", "FINISHED"]
+    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
+
+
+def test_a_crawl_stopped_before_its_launch_was_never_launched() -> None:
+    shell = in_state(S.NASCENT)
+    shell.request("crawl", I.STOP)
+    view = shell.frontier.crawl("crawl")
+    assert view.launch_ms == 0 and view.finish_ms == shell.now_ms
+
+
+def test_a_pause_waits_for_what_is_in_flight_and_says_so() -> None:
+    """S0.16, S0.47"""
+    shell = crawl("http://alpha.example/", "http://beta.example/")
+    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.work()
+    (grant,) = shell.grants(most=1)
+    assert shell.request("crawl", I.PAUSE) is S.PAUSING
+    assert shell.frontier.crawl("crawl").exit_status is X.WAITING_FOR_PAUSE
+    shell.finish(Report(grant.token, released=True))
+    view = shell.frontier.crawl("crawl")
+    assert (view.state, view.exit_status) == (S.PAUSED, X.PAUSED)
+
+
+def test_running_is_told_when_it_is_so_and_not_before() -> None:
+    """S0.14 and D13: in Heritrix a resumed crawl says RUNNING while its frontier still pauses."""
+    shell = in_state(S.PAUSED)
+    assert shell.request("crawl", I.RESUME) is S.RUNNING
+    assert shell.grants("crawl")
+
+
+def test_a_paused_crawl_outlives_a_restart() -> None:
+    shell = in_state(S.PAUSED)
+    shell.restart()
+    assert shell.state("crawl") is S.PAUSED
+    assert shell.request("crawl", I.RESUME) is S.RUNNING
+
+
+def test_a_finished_crawl_takes_in_nothing() -> None:
+    shell = in_state(S.FINISHED)
+    with pytest.raises(CrawlFinished, match="ABORTED"):
+        shell.schedule("crawl", "http://alpha.example/new")
+    with pytest.raises(CrawlFinished):
+        shell.do(lambda frontier, now: frontier.add_seeds("crawl", ["http://alpha.example/"], now))

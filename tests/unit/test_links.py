@@ -1,0 +1,79 @@
+"""How references become absolute URIs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.links import MAX_URI_BYTES, Base, absolute, resolve
+
+PAGE = "http://www.alpha.example/dir/page?q=1#part"
+
+
+@pytest.mark.parametrize(
+    ("reference", "uri"),
+    [
+        ("other", "http://www.alpha.example/dir/other"),
+        ("/root", "http://www.alpha.example/root"),
+        ("../up/./x", "http://www.alpha.example/up/x"),
+        ("?q=2", "http://www.alpha.example/dir/page?q=2"),
+        ("", "http://www.alpha.example/dir/page?q=1"),
+        ("#elsewhere", "http://www.alpha.example/dir/page?q=1"),
+        ("x#", "http://www.alpha.example/dir/x"),
+        ("//www.beta.example", "http://www.beta.example/"),
+        ("https://WWW.Beta.Example:443/a b", "https://www.beta.example/a%20b"),
+        (" \t\n/sp\taced\n \r", "http://www.alpha.example/spaced"),
+        ("\\\\www.beta.example\\x", "http://www.beta.example/x"),
+        ("\u00e9?\u00e9", "http://www.alpha.example/dir/%C3%A9?%C3%A9"),
+        ("http://b\u00fccher.example/", "http://xn--bcher-kva.example/"),
+        ("http:relative", "http://www.alpha.example/dir/relative"),
+    ],
+)
+def test_references_are_resolved_as_browsers_do(reference: str, uri: str) -> None:
+    assert resolve(PAGE, reference) == uri
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "javascript:alert(1)",
+        "mailto:somebody@alpha.example",
+        "data:text/html,x",
+        "ftp://www.alpha.example/",
+        "tel:1",
+        "http://",
+        "http://[broken/",
+        "http://a b/",
+        "http://a%00b/",
+        "http://x:99999/",
+        "\ud800",
+        "/" + "x" * MAX_URI_BYTES,
+        "/" + "\u00e9" * (MAX_URI_BYTES // 4),
+    ],
+    ids=lambda reference: repr(reference[:30]),
+)
+def test_what_cannot_be_fetched_is_none(reference: str) -> None:
+    assert resolve(PAGE, reference) is None
+
+
+def test_an_impossible_base_is_an_error_and_for_one_reference_none() -> None:
+    for uri in ("nonsense", "mailto:a@b.example", "", "http://\ud800/"):
+        with pytest.raises(ValueError, match="base"):
+            Base(uri)
+        assert resolve(uri, "x") is None
+
+
+def test_absolute_takes_only_what_stands_by_itself() -> None:
+    assert absolute(" HTTP://A.example/x#y ") == "http://a.example/x"
+    for text in ("/x", "", "//a.example/", "mailto:a@b.example"):
+        assert absolute(text) is None
+
+
+@given(st.text(max_size=200))
+def test_every_reference_is_resolved_or_none(reference: str) -> None:
+    uri = resolve(PAGE, reference)
+    if uri is not None:
+        assert uri.startswith(("http://", "https://"))
+        assert uri.isascii()
+        assert "#" not in uri
+        assert len(uri) <= MAX_URI_BYTES
+        assert resolve(PAGE, uri) == uri

@@ -1,0 +1,83 @@
+"""What a node tells of a fetch, within the contract's limits."""
+
+import pytest
+from node_doubles.leases import lease
+from node_doubles.stages import page
+
+from crawler_node.outcome import Truncation
+from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, put_off, released
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    OUTCOME_RELEASED,
+    TRUNCATION_LENGTH,
+    TRUNCATION_TIME,
+    TRUNCATION_UNSPECIFIED,
+    Report,
+)
+
+
+def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
+    report = fetched(lease("http://h/"), page("http://h/", body=b"12345"), 7)
+    assert (report.token, report.outcome, report.fetch_status) == (b"http://h/", OUTCOME_FETCHED, 200)
+    assert report.start_time.ToMilliseconds() == 1_700_000_000_123
+    assert report.fetch_duration.ToMilliseconds() == 7
+    assert (report.body_bytes, report.digest, report.media_type) == (5, "sha1:ABC", "text/html")
+    assert report.toe_number == 7 and list(report.annotations) == []
+    assert not report.HasField("retry_after_duration")
+
+
+@pytest.mark.parametrize(
+    ("truncation", "told"),
+    [
+        (Truncation.NONE, TRUNCATION_UNSPECIFIED),
+        (Truncation.LENGTH, TRUNCATION_LENGTH),
+        (Truncation.TIME, TRUNCATION_TIME),
+        (Truncation.DISCONNECT, TRUNCATION_UNSPECIFIED),
+    ],
+)
+def test_a_cut_body_is_told(truncation: Truncation, told: int) -> None:
+    assert fetched(lease("a"), page("a", truncation=truncation), 1).truncation == told
+
+
+@pytest.mark.parametrize(
+    ("header", "rest_ms"),
+    [
+        (b"120", 120_000),
+        (b"Tue, 14 Nov 2023 22:13:50 GMT", 29_870),  # the fetch ended at 22:13:20.130
+        (b"Tue, 14 Nov 2023 22:00:00 GMT", 0),
+        (b"9999999999", 366 * 86_400_000),
+    ],
+)
+def test_retry_after_is_reckoned_from_the_end_of_the_fetch(header: bytes, rest_ms: int) -> None:
+    report = fetched(lease("a"), page("a", 503, headers=[(b"Retry-After", header)]), 1)
+    assert report.retry_after_duration.ToMilliseconds() == rest_ms
+
+
+def test_a_retry_after_that_makes_no_sense_is_left_out() -> None:
+    report = fetched(lease("a"), page("a", 503, headers=[(b"Retry-After", b"soon")]), 1)
+    assert not report.HasField("retry_after_duration")
+
+
+def test_remarks_of_the_fetch_come_before_those_of_the_node() -> None:
+    report = fetched(lease("a", attempt=3), page("a", annotations=("status:999",)), 1, notes=("linksCut",))
+    assert list(report.annotations) == ["status:999", "linksCut"]
+
+
+def test_what_is_put_off_tells_only_how_long_its_host_was_asked() -> None:
+    whole = fetched(lease("a"), page("a"), 7, notes=("linksCut",), robots_body=b"x")
+    report = put_off(whole)
+    assert (report.token, report.fetch_status, report.toe_number) == (b"a", -50, 7)
+    assert report.fetch_duration == whole.fetch_duration
+    assert not report.robots_body and not report.annotations and not report.digest
+
+
+def test_annotations_keep_to_the_contracts_limits() -> None:
+    report = failed(lease("a"), -5, 1, "with blank, comma\nand line", "x" * 1000, "", *["more"] * 20)
+    annotate(report, "too late")
+    assert len(report.annotations) == MAX_ANNOTATIONS == 16
+    assert report.annotations[0] == "with_blank_comma_and_line"
+    assert [len(one) for one in report.annotations[1:3]] == [128, 4]
+
+
+def test_a_lease_handed_back_says_nothing_else() -> None:
+    assert released(lease("a")) == Report(token=b"a", outcome=OUTCOME_RELEASED)

@@ -1,0 +1,96 @@
+"""How long a host rests."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core.politeness import overload_rest_ms, overloads_after, rest_ms
+from frontier_server.core.settings import DAY_MS, PolitenessSettings
+
+HERITRIX = PolitenessSettings()  # 5 times the duration, 3 to 30 s, Crawl-delay up to 300 s
+
+politenesses = st.builds(
+    lambda factor, least, more, crawl, overload, longer: PolitenessSettings(
+        factor, least, least + more, crawl, overload, overload + longer
+    ),
+    st.floats(0, 1_000),
+    st.integers(0, DAY_MS // 2),
+    st.integers(0, DAY_MS // 2),
+    st.integers(0, DAY_MS),
+    st.integers(0, DAY_MS // 2),
+    st.integers(0, DAY_MS // 2),
+)
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "crawl_delay_ms", "rest"),
+    [
+        (0, 0, 3_000),
+        (600, 0, 3_000),
+        (601, 0, 3_005),
+        (2_000, 0, 10_000),
+        (6_000, 0, 30_000),
+        (DAY_MS, 0, 30_000),
+        (0, 2_000, 3_000),  # a shorter Crawl-delay changes nothing
+        (2_000, 12_000, 12_000),
+        (0, 300_000, 300_000),
+        (0, 300_001, 300_000),
+        (0, 999_999_999_000, 300_000),
+    ],
+)
+def test_the_rest_after_a_fetch(duration_ms: int, crawl_delay_ms: int, rest: int) -> None:
+    """Heritrix 2.8: the factor, clamped; or the Crawl-delay, capped, if it is longer."""
+    assert rest_ms(duration_ms, crawl_delay_ms, HERITRIX) == rest
+
+
+def test_a_crawl_delay_can_be_ignored() -> None:
+    assert rest_ms(0, 60_000, PolitenessSettings(max_crawl_delay_ms=0)) == 3_000
+
+
+@given(st.integers(0, DAY_MS), st.integers(0, 10**15), politenesses)
+def test_a_rest_is_within_its_bounds(
+    duration_ms: int, crawl_delay_ms: int, politeness: PolitenessSettings
+) -> None:
+    rest = rest_ms(duration_ms, crawl_delay_ms, politeness)
+    respected_ms = min(crawl_delay_ms, politeness.max_crawl_delay_ms)
+    assert max(politeness.min_delay_ms, respected_ms) <= rest
+    assert rest <= max(politeness.max_delay_ms, respected_ms)
+    assert rest <= rest_ms(duration_ms + 1_000, crawl_delay_ms, politeness)
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "after"),
+    [(503, 0, 1), (429, 1, 2), (503, 7, 8), (200, 3, 0), (404, 3, 0), (500, 3, 0), (-4, 3, 3), (-7000, 3, 3)],
+)
+def test_an_answer_of_another_kind_ends_the_overload(status: int, before: int, after: int) -> None:
+    """What is no HTTP answer says nothing."""
+    assert overloads_after(status, before) == after
+
+
+@pytest.mark.parametrize(
+    ("overloads", "retry_after_ms", "rest"),
+    [
+        (1, 0, 30_000),
+        (2, 0, 60_000),
+        (3, 0, 120_000),
+        (8, 0, 3_600_000),
+        (1_000_000, 0, 3_600_000),
+        (1, 10_000, 30_000),
+        (1, 45_000, 45_000),
+        (3, 45_000, 120_000),
+        (1, 86_400_000, 3_600_000),
+        (1, 10**30, 3_600_000),
+    ],
+)
+def test_an_overloaded_host_rests_longer_each_time(overloads: int, retry_after_ms: int, rest: int) -> None:
+    """A longer Retry-After wins; both have an end."""
+    assert overload_rest_ms(overloads, retry_after_ms, HERITRIX) == rest
+
+
+@given(st.integers(1, 100), st.integers(0, 10**12), politenesses)
+def test_an_overloaded_hosts_rest_is_within_its_bounds(
+    overloads: int, retry_after_ms: int, politeness: PolitenessSettings
+) -> None:
+    rest = overload_rest_ms(overloads, retry_after_ms, politeness)
+    assert politeness.overload_delay_ms <= rest <= politeness.max_overload_delay_ms
+    assert rest >= min(retry_after_ms, politeness.max_overload_delay_ms)

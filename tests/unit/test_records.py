@@ -1,0 +1,139 @@
+"""The value of every row: what was put in comes out, and nothing else is taken for it."""
+
+import typing
+from types import UnionType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core import records
+from frontier_server.core.errors import StoreCorrupt
+from frontier_server.core.records import (
+    CountersRow,
+    HostRow,
+    OutcomeRow,
+    PendingUri,
+    QueueRow,
+    Record,
+    StateRow,
+    decode,
+    decode_pending,
+    encode,
+    encode_pending,
+)
+
+KINDS = sorted(Record.__subclasses__(), key=lambda kind: kind.__name__)
+PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    int: st.integers(-(2**63), 2**64 - 1),
+    str: st.text(max_size=20),
+    bytes: st.binary(max_size=20),
+    bool: st.booleans(),
+}
+
+
+def of_type(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a field's type."""
+    if hint in PLAIN:
+        return PLAIN[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is dict:
+        return st.dictionaries(of_type(arguments[0]), of_type(arguments[1]), max_size=4)
+    if origin is tuple:
+        return st.lists(of_type(arguments[0]), max_size=4).map(tuple)
+    assert origin in (typing.Union, UnionType), hint
+    return st.one_of(*(of_type(argument) for argument in arguments))
+
+
+def rows_of(kind: type[Record]) -> st.SearchStrategy[Record]:
+    """Records of a kind."""
+    hints = typing.get_type_hints(kind)
+    return st.builds(kind, **{name: of_type(hints[name]) for name in kind.__struct_fields__})
+
+
+def test_all_kinds_are_tested() -> None:
+    assert len(KINDS) >= 12 and {QueueRow, OutcomeRow, StateRow} <= set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_put_in_comes_out(kind: type[Record]) -> None:
+    @given(rows_of(kind))
+    def round_trip(row: Record) -> None:
+        value = encode(row)
+        assert value[:1] == b"\x01"
+        assert decode(kind, value) == row
+
+    round_trip()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_of_before_a_field_was_added_takes_its_default(kind: type[Record]) -> None:
+    """The rule for changing a format: new fields stand at the end, with a default."""
+
+    @given(rows_of(kind))
+    def without_defaults(row: Record) -> None:
+        values = [getattr(row, name) for name in kind.__struct_fields__]
+        needed = len(values) - len(kind.__struct_defaults__)
+        short = b"\x01" + msgspec.msgpack.encode(values[:needed])
+        assert decode(kind, short) == kind(*values[:needed])
+
+    without_defaults()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", [b"", b"\x00", b"\x02", b"\xff"])
+def test_another_version_is_refused_by_name(kind: type[Record], version: bytes) -> None:
+    with pytest.raises(StoreCorrupt, match=f"{kind.__name__}.*version"):
+        decode(kind, version + encode(HostRow())[1:] if version else b"")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bytes_that_are_no_row_are_refused_and_harm_nothing(kind: type[Record]) -> None:
+    @given(st.binary(max_size=40))
+    def garbage(value: bytes) -> None:
+        try:
+            row = decode(kind, b"\x01" + value)
+        except StoreCorrupt as refused:
+            assert kind.__name__ in str(refused)
+        else:
+            assert decode(kind, encode(row)) == row
+
+    garbage()
+
+
+def test_two_rows_share_no_counts() -> None:
+    one, other = CountersRow(), CountersRow()
+    one.verdicts["QUEUED"] = 1
+    assert other.verdicts == {} and other.fetch_statuses == {}
+
+
+@given(st.integers(0, 65_535), st.integers(0, 255), st.binary(min_size=8, max_size=8), st.binary(max_size=50))
+def test_a_pending_uri_carries_its_candidate_untouched(
+    attempts: int, lapses: int, subject: bytes, candidate: bytes
+) -> None:
+    uri = PendingUri(attempts, lapses, subject, candidate)
+    value = encode_pending(uri)
+    assert decode_pending(value) == uri and value.endswith(candidate)
+
+
+def test_a_pending_uri_of_another_version_is_refused() -> None:
+    value = encode_pending(PendingUri(0, 0, b"subject.", b"candidate"))
+    with pytest.raises(StoreCorrupt, match="version 2"):
+        decode_pending(b"\x02" + value[1:])
+
+
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x00\x00\x00subject"])
+def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
+    with pytest.raises(StoreCorrupt):
+        decode_pending(value)
+
+
+def test_the_format_is_what_stores_have() -> None:
+    """Another number means another store; every value below is one that stores may hold."""
+    assert records.FORMAT == 1
+    row = QueueRow("com,ex,", "ex.com", "INACTIVE", 3, count=2)
+    assert encode(row) == b"\x01" + msgspec.msgpack.encode(
+        ["com,ex,", "ex.com", "INACTIVE", 3, 2, 0, 0, 1, b"\xff" * 8, 0, "", 0]
+    )

@@ -1,0 +1,417 @@
+"""The reporter: what is told to the frontier, in which order, and what its refusals mean."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from node_doubles.client import FakeClient
+from node_doubles.leases import held, lease
+from node_doubles.stages import FakeWriter, page
+from node_doubles.waiting import eventually
+
+from crawler_node import reporter as reporter_module
+from crawler_node.archive import Archive
+from crawler_node.book import LeaseBook
+from crawler_node.frontier import MAX_FAILURES, Rests, Superseded
+from crawler_node.links import Hop, Outlink
+from crawler_node.page import Page
+from crawler_node.report import fetched, released
+from crawler_node.reporter import Reporter
+from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_INVALID_REPORT,
+    DISPOSITION_STALE,
+    DISPOSITION_SUCCEEDED,
+    VERDICT_ALREADY_SEEN,
+    VERDICT_OUT_OF_SCOPE,
+    VERDICT_QUEUED,
+    VERDICT_TOO_MANY_HOPS,
+    Verdict,
+)
+from toehold.frontier.v1.frontier_pb2 import Candidate, Report, ReportResult
+from toehold_client.errors import (
+    CrawlFinished,
+    FrontierUnavailable,
+    InvalidArgument,
+    Overloaded,
+    SessionSuperseded,
+    UnexpectedAnswer,
+)
+
+
+class Rig:
+    """A reporter whose frontier and WARC writer are not real. Pages put before `report` are one lot."""
+
+    def __init__(self, directory: Path) -> None:
+        self.client = FakeClient()
+        self.writer = FakeWriter()
+        self.archive = Archive(self.writer, directory)
+        self.book = LeaseBook()
+        self.book.resize(100)
+        self.reporter = Reporter(self.client.as_frontier(), self.book, self.archive)
+
+    def page(self, uri: str, *links: str, crawl: str = "crawl", path: str = "", status: int = 200) -> Page:
+        """A page that was fetched and stored. A link `R:…` is a redirect."""
+        fetch = page(uri, status)
+        (one,) = held(self.book, lease(uri, crawl=crawl, path=path))
+        stored_in = self.archive.append(fetch)
+        self.book.done(one)
+        outlinks = [
+            Outlink(link.removeprefix("R:"), Hop.REDIRECT if link.startswith("R:") else Hop.LINK, "")
+            for link in links
+        ]
+        return Page(one, fetched(one.lease, fetch, 1), outlinks, stored_in)
+
+    def put(self, uri: str, *links: str, **more: str) -> Page:
+        one = self.page(uri, *links, **more)  # type: ignore[arg-type]
+        self.reporter.put(one)
+        return one
+
+    def report(self) -> None:
+        """Reports everything that was put, then starts anew."""
+        self.reporter.finish()
+        self.reporter.run()
+        self.reporter._finishing = False
+
+    def annotations(self) -> dict[str, list[str]]:
+        return {report.token.decode(): list(report.annotations) for report in self.client.reports}
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Rig:
+    return Rig(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rests, "FIRST_S", 0.001)
+    monkeypatch.setattr(Rests, "LONGEST_S", 0.002)
+    monkeypatch.setattr(Rests, "LONGEST_ASKED_S", 0.002)
+
+
+def test_a_lot_is_stored_then_its_links_are_offered_then_it_is_reported(rig: Rig) -> None:
+    synced_when_offered: list[list[str]] = []
+
+    def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+        synced_when_offered.append(list(rig.writer.synced))
+        return [VERDICT_QUEUED] * len(candidates)
+
+    rig.client.on_schedule = offered
+    rig.put("a", "1")
+    rig.put("b", "2")
+    rig.report()
+    assert synced_when_offered == [["a", "b"]]
+    assert rig.client.told == [("schedule", ["1", "2"]), ("finished", ["a", "b"])]
+    assert rig.book.tokens() == []
+
+
+def test_leases_stay_held_until_the_frontier_has_their_report(rig: Rig) -> None:
+    held_meanwhile: list[Collection[bytes]] = []
+
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        held_meanwhile.append(rig.book.tokens())
+        return [ReportResult(disposition=DISPOSITION_SUCCEEDED)]
+
+    rig.client.on_finished = finished
+    rig.put("a")
+    rig.report()
+    assert held_meanwhile == [[b"a"]] and rig.book.tokens() == []
+
+
+def test_a_page_without_links_is_reported_without_an_offer(rig: Rig) -> None:
+    rig.put("a")
+    rig.report()
+    assert rig.client.told == [("finished", ["a"])]
+
+
+def test_a_candidate_says_where_it_was_found(rig: Rig) -> None:
+    rig.put("a", "1", "R:2", path="LE")
+    rig.report()
+    assert [(c.uri, c.via, c.path) for c in rig.client.candidates] == [("2", "a", "LER"), ("1", "a", "LEL")]
+
+
+def test_a_link_is_offered_once_a_lot_by_the_path_with_the_fewest_hops(rig: Rig) -> None:
+    rig.put("deep", "1", "2", path="LLL")
+    rig.put("seed", "2", "1", path="")
+    rig.report()
+    assert [(c.uri, c.path) for c in rig.client.candidates] == [("2", "L"), ("1", "L")]
+
+
+def test_redirects_go_first_and_go_also_when_they_are_linked_to(rig: Rig) -> None:
+    """A seed's redirect widens the scope that links are judged by."""
+    rig.put("a", "1")
+    rig.put("b", "R:1")
+    rig.report()
+    assert [(c.uri, c.path) for c in rig.client.candidates] == [("1", "R"), ("1", "L")]
+
+
+def test_each_crawls_links_go_to_that_crawl(rig: Rig) -> None:
+    crawls: list[str] = []
+
+    def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+        crawls.append(crawl)
+        return [VERDICT_QUEUED] * len(candidates)
+
+    rig.client.on_schedule = offered
+    rig.put("a", "1", crawl="one")
+    rig.put("b", "1", crawl="two")
+    rig.report()
+    assert crawls == ["one", "two"]
+    assert rig.client.told[-1] == ("finished", ["a", "b"])
+
+
+def test_a_link_that_the_frontier_has_is_not_offered_again(rig: Rig) -> None:
+    held(rig.book, lease("keeps the crawl in hand"))
+    rig.put("a", "1", "R:2")
+    rig.report()
+    rig.put("b", "1", "R:2", "3")
+    rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["2", "1"], ["2", "3"]]
+
+
+@pytest.mark.parametrize("verdict", [VERDICT_OUT_OF_SCOPE, VERDICT_TOO_MANY_HOPS])
+def test_a_link_that_may_be_judged_otherwise_later_is_offered_again(
+    rig: Rig, verdict: Verdict.ValueType
+) -> None:
+    rig.client.on_schedule = lambda crawl, candidates: [verdict] * len(candidates)
+    held(rig.book, lease("keeps the crawl in hand"))
+    for uri in "a", "b":
+        rig.put(uri, "1")
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["1"]]
+
+
+def test_nothing_is_remembered_of_a_crawl_of_which_no_lease_is_held(rig: Rig) -> None:
+    """It may have been deleted and made anew since."""
+    for uri in "a", "b":
+        rig.put(uri, "1")
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["1"]]
+
+
+def test_nothing_is_remembered_of_a_crawl_that_ended_a_lease(rig: Rig) -> None:
+    held(rig.book, lease("keeps the crawl in hand"))
+    rig.client.on_schedule = lambda crawl, candidates: [VERDICT_ALREADY_SEEN] * len(candidates)
+    rig.client.on_finished = lambda reports: [ReportResult(disposition=DISPOSITION_STALE)] * len(reports)
+    for uri in "a", "b":
+        rig.put(uri, "1")
+        rig.report()
+    assert [uris for what, uris in rig.client.told if what == "schedule"] == [["1"], ["1"]]
+
+
+def test_refused_links_are_narrowed_down_to_their_page(rig: Rig) -> None:
+    def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+        if any(candidate.uri == "bad" for candidate in candidates):
+            raise InvalidArgument("no")
+        return [VERDICT_QUEUED] * len(candidates)
+
+    rig.client.on_schedule = offered
+    for uri in "a", "b", "c", "d", "e":
+        rig.put(uri, "bad" if uri == "d" else f"of {uri}")
+    rig.report()
+    assert sorted(c.uri for c in rig.client.candidates) == ["of a", "of b", "of c", "of e"]
+    assert rig.annotations() == {"a": [], "b": [], "c": [], "d": ["linksRefused"], "e": []}
+
+
+def test_pages_of_a_crawl_that_is_over_are_reported_without_their_links(rig: Rig) -> None:
+    def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+        raise CrawlFinished("it has finished")
+
+    rig.client.on_schedule = offered
+    rig.put("a", "1")
+    rig.put("b", "2")
+    rig.report()
+    assert rig.client.told == [("schedule", ["1", "2"]), ("finished", ["a", "b"])]
+    assert rig.annotations() == {"a": [], "b": []}
+
+
+def test_a_refused_report_holds_up_no_other(rig: Rig) -> None:
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        if any(report.token == b"b" and report.fetch_status == 200 for report in reports):
+            raise InvalidArgument("no")
+        return [ReportResult(disposition=DISPOSITION_SUCCEEDED)] * len(reports)
+
+    rig.client.on_finished = finished
+    for uri in "a", "b", "c":
+        rig.put(uri)
+    rig.report()
+    told = {report.token.decode(): report.fetch_status for report in rig.client.reports}
+    assert told == {"a": 200, "c": 200, "b": -5}
+    assert rig.annotations()["b"] == ["reportRefused"]
+
+
+def test_a_report_that_makes_no_sense_is_replaced_by_one_that_does(rig: Rig) -> None:
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        return [
+            ReportResult(
+                disposition=DISPOSITION_INVALID_REPORT if r.fetch_status > 0 else DISPOSITION_SUCCEEDED
+            )
+            for r in reports
+        ]
+
+    rig.client.on_finished = finished
+    rig.put("a")
+    rig.report()
+    assert [report.fetch_status for report in rig.client.reports] == [200, -5]
+
+
+def times(count: int, error: Exception) -> Callable[[], None]:
+    """Raises an error so many times, then no more."""
+    left = [error] * count
+
+    def fail() -> None:
+        if left:
+            raise left.pop()
+
+    return fail
+
+
+@pytest.mark.parametrize("error", [FrontierUnavailable("away"), Overloaded("much to do", retry_after_s=60)])
+def test_a_lot_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Rig, error: Exception) -> None:
+    fail = times(3, error)
+
+    def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
+        fail()
+        if not any(page.held.lease.uri == "b" for page in later):
+            later.append(rig.put("b"))
+        return [VERDICT_QUEUED] * len(candidates)
+
+    later: list[Page] = []
+    rig.client.on_schedule = offered
+    rig.put("a", "1")
+    rig.report()
+    assert rig.client.told == [("schedule", ["1"])] * 4 + [("finished", ["a"]), ("finished", ["b"])]
+
+
+def test_a_frontier_that_fails_for_no_named_reason_is_asked_a_few_times(rig: Rig) -> None:
+    fail = times(MAX_FAILURES - 1, UnexpectedAnswer("INTERNAL"))
+
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        fail()
+        return [ReportResult(disposition=DISPOSITION_SUCCEEDED)] * len(reports)
+
+    rig.client.on_finished = finished
+    rig.put("a")
+    rig.report()
+    assert len(rig.client.told) == MAX_FAILURES and rig.annotations() == {"a": []}
+
+
+def test_pages_whose_records_are_not_durable_are_put_off(rig: Rig) -> None:
+    rig.put("a", "1")
+    rig.put("b", "2")
+    later = rig.page("appended before the error, and finished after it")
+    rig.writer.fail_sync = True
+    rig.report()
+    rig.writer.fail_sync = False
+    rig.reporter.put(later)
+    rig.put("c", "3")
+    rig.report()
+    put_off = {report.token.decode(): report.fetch_status == -50 for report in rig.client.reports}
+    assert put_off == {"a": True, "b": True, later.held.lease.uri: True, "c": False}
+    assert [c.uri for c in rig.client.candidates] == ["3"]
+
+
+def test_a_page_with_nothing_stored_is_reported_although_nothing_can_be(rig: Rig) -> None:
+    rig.writer.fail_sync = True
+    rig.put("a", status=-2)  # type: ignore[arg-type]
+    rig.report()
+    assert [report.fetch_status for report in rig.client.reports] == [-2]
+
+
+def test_leases_that_have_ended_are_not_reported_and_their_links_not_offered(rig: Rig) -> None:
+    rig.put("a", "1")
+    rig.put("b", "2")
+    rig.book.end([b"a"])
+    rig.report()
+    assert rig.client.told == [("schedule", ["2"]), ("finished", ["b"])]
+    assert rig.book.tokens() == []
+
+
+def test_leases_are_handed_back(rig: Rig) -> None:
+    (one,) = held(rig.book, lease("a"))
+    rig.reporter.give_back([one])
+    rig.report()
+    assert rig.client.reports == [released(one.lease)]
+    assert rig.book.tokens() == []
+
+
+@pytest.fixture
+def running(rig: Rig) -> Iterator[Rig]:
+    """A reporter at work in its own thread."""
+    thread = threading.Thread(target=rig.reporter.run)
+    thread.start()
+    yield rig
+    rig.client.gate.set()
+    rig.reporter.lift_bound()
+    rig.reporter.abandon()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_single_page_is_reported_at_once(running: Rig) -> None:
+    running.put("a")
+    eventually(lambda: running.client.told == [("finished", ["a"])])
+
+
+def test_what_finishes_while_a_lot_is_under_way_is_the_next_lot(running: Rig) -> None:
+    running.client.gate.clear()
+    running.put("a")
+    eventually(lambda: running.client.waiting)
+    for uri in "b", "c", "d":
+        running.put(uri)
+    running.client.gate.set()
+    eventually(lambda: running.client.told == [("finished", ["a"]), ("finished", ["b", "c", "d"])])
+
+
+@pytest.mark.parametrize(
+    ("bound", "value", "links"), [("MAX_BACKLOG_PAGES", 2, 0), ("MAX_BACKLOG_BYTES", 400, 1)]
+)
+def test_toes_wait_while_too_much_waits_to_be_reported(
+    running: Rig, monkeypatch: pytest.MonkeyPatch, bound: str, value: int, links: int
+) -> None:
+    monkeypatch.setattr(reporter_module, bound, value)
+    running.client.gate.clear()
+    running.put("in hand")
+    eventually(lambda: running.client.waiting)
+    for uri in "b", "c":
+        running.put(uri, *["x" * 100] * links)
+    toe = threading.Thread(target=running.put, args=("d",))
+    toe.start()
+    toe.join(0.05)
+    assert toe.is_alive()
+    assert running.reporter.unreported_count() == 3
+    running.reporter.give_back([])  # never waits
+    running.client.gate.set()
+    toe.join(10)
+    eventually(lambda: {report.token for report in running.client.reports} == {b"in hand", b"b", b"c", b"d"})
+
+
+def test_at_the_end_no_toe_waits_any_more(running: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter_module, "MAX_BACKLOG_PAGES", 0)
+    running.client.gate.clear()
+    toe = threading.Thread(target=running.put, args=("a",))
+    toe.start()
+    running.reporter.lift_bound()
+    toe.join(10)
+    assert not toe.is_alive()
+
+
+def test_an_abandoned_reporter_ends_although_the_frontier_is_away(rig: Rig) -> None:
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        rig.reporter.abandon()
+        raise FrontierUnavailable("away")
+
+    rig.client.on_finished = finished
+    rig.put("a")
+    rig.reporter.run()
+    assert rig.reporter.unreported_count() == 1
+
+
+def test_a_superseded_session_ends_the_reporting(rig: Rig) -> None:
+    def finished(reports: Sequence[Report]) -> list[ReportResult]:
+        raise SessionSuperseded("somebody else is `node` now")
+
+    rig.client.on_finished = finished
+    rig.put("a")
+    with pytest.raises(Superseded, match="somebody else"):
+        rig.reporter.run()

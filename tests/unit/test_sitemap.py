@@ -1,0 +1,188 @@
+"""Sitemaps in XML and as lists, and the sitemaps that robots.txt names."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.links import Base, Hop
+from crawler_node.sitemap import (
+    MAX_ROBOTS_SITEMAPS,
+    MAX_URIS,
+    links_of_list,
+    links_of_xml,
+    sitemaps_of_robots,
+)
+
+BASE = Base("http://a.example/sitemap.xml")
+SCHEMA = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def xml(*pieces: bytes) -> list[str]:
+    links = links_of_xml(BASE, pieces)
+    assert all(link.hop is Hop.SITEMAP for link in links)
+    return [link.uri for link in links]
+
+
+def test_a_urlset_names_pages() -> None:
+    body = (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n<urlset %s '
+        b'xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">'
+        b"<url><loc>http://a.example/1?a=1&amp;b=2</loc><lastmod>2024-01-01</lastmod></url>"
+        b"<url><lastmod>2024</lastmod><loc>\n http://a.example/2 \n</loc>"
+        b"<image:image><image:loc>http://a.example/image</image:loc></image:image></url>"
+        b"<url><loc><![CDATA[http://a.example/3]]></loc></url>"
+        b"<url><loc>/4</loc></url><url><loc>mailto:a@b.example</loc></url><url><loc/></url>"
+        b"<other><loc>http://a.example/no</loc></other><loc>http://a.example/no</loc>"
+        b"<url><loc>http://a.example/2</loc></url></urlset>" % SCHEMA
+    )
+    expected = [f"http://a.example/{rest}" for rest in ("1?a=1&b=2", "2", "3", "4", "sitemap.xml")]
+    assert xml(body) == expected
+    assert xml(*(body[n : n + 1] for n in range(len(body)))) == expected
+
+
+def test_an_index_names_sitemaps_with_or_without_a_namespace() -> None:
+    for root in (b"<sitemapindex %s>" % SCHEMA, b"<sitemapindex>"):
+        body = root + b"<sitemap><loc>http://a.example/s1.xml.gz</loc></sitemap></sitemapindex>"
+        assert xml(body) == ["http://a.example/s1.xml.gz"]
+    prefixed = b'<s:urlset xmlns:s="urn:x"><s:url><s:loc>http://a.example/</s:loc></s:url></s:urlset>'
+    assert xml(prefixed) == ["http://a.example/"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not xml",
+        b"<rss><channel><link>http://a.example/</link></channel></rss>",
+        b"<url><loc>http://a.example/</loc></url>",
+        b"<urlset><sitemap><loc>http://a.example/</loc></sitemap></urlset>",
+        b"<a><urlset><url><loc>http://a.example/</loc></url></urlset></a>",
+        b"\xff\xfe<\x00u\x00",
+    ],
+)
+def test_other_xml_names_nothing(body: bytes) -> None:
+    assert xml(body) == []
+
+
+def test_broken_xml_gives_what_comes_before_the_break() -> None:
+    good = b"<urlset><url><loc>http://a.example/1</loc></url>"
+    for bad in (
+        b"",
+        b"<url><loc>http://a.example/2",
+        b"</wrong>",
+        b"&nbsp;",
+        b"\x00",
+        b"\xff",
+        b"<!DOCTYPE x>",
+    ):
+        assert xml(good + bad + b"<url><loc>http://a.example/3</loc></url></urlset>")[:1] == [
+            "http://a.example/1"
+        ]
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        b'<!DOCTYPE urlset [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
+        b'<!DOCTYPE urlset [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
+        b'<!DOCTYPE urlset SYSTEM "http://127.0.0.1:1/evil.dtd">',
+    ],
+)
+def test_a_document_type_ends_the_reading(doctype: bytes) -> None:
+    assert xml(doctype + b"<urlset><url><loc>http://a.example/&a;</loc></url></urlset>") == []
+
+
+def test_the_number_of_links_is_bounded() -> None:
+    urls = b"".join(b"<url><loc>http://a.example/%d</loc></url>" % n for n in range(MAX_URIS + 10))
+    assert len(xml(b"<urlset>" + urls + b"</urlset>")) == MAX_URIS
+    lines = b"\n".join(b"http://a.example/%d" % n for n in range(MAX_URIS + 10))
+    assert len(links_of_list(BASE, [lines])) == MAX_URIS
+
+
+@pytest.mark.parametrize(
+    ("start", "again"),
+    [
+        (b"<urlset>", b"<url>"),
+        (b"<urlset><url><loc>", b"x"),
+        (b"<urlset><url><loc>", b"&amp;"),
+        (b"<urlset><!--", b"x"),
+        (b"<urlset a='", b"x"),
+        (b"<urlset>", b"<a b='c' d='e'/>"),
+        (b"<urlset ", b"a "),
+        (b"<urlset><![CDATA[", b"x"),
+        (b"<urlset><?", b"x"),
+        (b"<", b"x"),
+        (b"", b" "),
+    ],
+)
+def test_repetition_takes_time_in_proportion(start: bytes, again: bytes) -> None:
+    piece = again * (65536 // len(again))
+    began = time.thread_time()
+    assert xml(start, *([piece] * 160)) == []
+    assert time.thread_time() - began < 5
+
+
+def test_many_attributes_take_time_in_proportion() -> None:
+    began = time.thread_time()
+    tag = b"<x " + b" ".join(b"a%d='1'" % n for n in range(20_000)) + b"/>"
+    assert xml(b"<urlset>", *([tag] * 10), b"<url><loc>http://a.example/</loc></url>") == [
+        "http://a.example/"
+    ]
+    assert time.thread_time() - began < 5
+
+
+@given(
+    pieces=st.lists(
+        st.binary(max_size=50) | st.sampled_from([b"<urlset>", b"<url>", b"<loc>", b"</", b"&#x0;"])
+    )
+)
+def test_no_xml_is_an_error(pieces: list[bytes]) -> None:
+    xml(*pieces)
+    xml(b"<urlset>", *pieces)
+
+
+def lines(*pieces: bytes) -> list[str]:
+    return [link.uri for link in links_of_list(BASE, pieces)]
+
+
+def test_a_list_has_a_uri_on_each_line() -> None:
+    body = b"\xef\xbb\xbf\nhttp://a.example/1\r\n  https://b.example/2  \n\n# http://a.example/no\nwords\n/3\nHTTP://a.example/4"
+    expected = ["http://a.example/1", "https://b.example/2", "http://a.example/4"]
+    assert lines(body) == expected
+    assert lines(*(body[n : n + 1] for n in range(len(body)))) == expected
+
+
+def test_a_line_without_end_is_dropped() -> None:
+    assert lines(*([b"http://a.example/" + b"x" * 60_000] * 100), b"\nhttp://a.example/1") == [
+        "http://a.example/1"
+    ]
+    assert lines(b"http://a.example/" + b"x" * 8000, b"y" * 1000, b"\nhttp://a.example/1") == [
+        "http://a.example/1"
+    ]
+
+
+def test_robots_txt_names_sitemaps() -> None:
+    body = (
+        b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /x\rSitemap: http://a.example/s1.xml # main\n"
+        b" SITEMAP :https://b.example/s2.xml\nsitemap: /relative\nSitemap:\nsitemaps: http://a.example/no\n"
+        b"Sitemap: http://a.example/s1.xml\nSitemap: http://a.example/\xff\xc3\xa9"
+    )
+    found = ["http://a.example/s1.xml", "https://b.example/s2.xml", "http://a.example/%EF%BF%BD%C3%A9"]
+    assert sitemaps_of_robots(body) == found
+
+
+def test_the_sitemaps_of_a_robots_txt_are_bounded() -> None:
+    body = b"\n".join(b"Sitemap: http://a.example/%d" % n for n in range(1000))
+    assert len(sitemaps_of_robots(body)) == MAX_ROBOTS_SITEMAPS
+    began = time.thread_time()
+    for hostile in (b" " * 500_000, b"sitemap" * 70_000, b"sitemap:" + b" " * 500_000, b"\n" * 500_000):
+        assert sitemaps_of_robots(hostile) == []
+    assert time.thread_time() - began < 5
+
+
+@given(st.binary(max_size=500))
+def test_no_robots_txt_is_an_error(body: bytes) -> None:
+    sitemaps_of_robots(body)
+    sitemaps_of_robots(b"Sitemap: http" + body)

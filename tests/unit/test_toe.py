@@ -1,0 +1,218 @@
+"""What a toe thread makes of a lease."""
+
+from collections.abc import Callable
+
+import pytest
+from node_doubles.leases import POLICY, lease
+from node_doubles.stages import FakeFetcher, lines, page
+
+from crawler_node.book import LeaseBook
+from crawler_node.fetch import Fetch
+from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
+from crawler_node.outcome import Status
+from crawler_node.page import Page
+from crawler_node.toe import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Stages, Step, ToeThread
+from toehold.frontier.v1.frontier_pb2 import OUTCOME_FETCHED, OUTCOME_RELEASED, PURPOSE_ROBOTS, Lease
+
+
+class Work:
+    """One toe thread's work on one lease, and what it was doing at each stage."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.pages: list[Page] = []
+        self.fetcher = FakeFetcher(self.fetched)
+        self.stored: list[Fetch] = []
+        self.answer: Callable[[str], Fetch] = page
+        self.append_error: Exception | None = None
+        self.outlinks: Callable[[Fetch], list[Outlink]] = lines
+        self.toe: ToeThread | None = None
+
+    def on(self, one: Lease, *, with_policy: bool = True, book: LeaseBook | None = None) -> Page:
+        book = book or LeaseBook()
+        book.add([(one, POLICY if with_policy else None)])
+        self.toe = ToeThread(7, book, Stages(self.fetcher, self.extract, self.sitemaps, self), self)
+        self.toe.start()
+        self.toe.join(10)
+        (done,) = self.pages
+        return done
+
+    def note_step(self) -> None:
+        assert self.toe is not None
+        self.steps.append(self.toe.step)
+
+    def fetched(self, uri: str) -> Fetch:
+        self.note_step()
+        return self.answer(uri)
+
+    def extract(self, fetch: Fetch) -> list[Outlink]:
+        self.note_step()
+        return self.outlinks(fetch)
+
+    def sitemaps(self, body: bytes) -> list[str]:
+        return [line.decode() for line in body.split() if line.startswith(b"http")]
+
+    def append(self, fetch: Fetch) -> int | None:
+        self.note_step()
+        if self.append_error is not None:
+            raise self.append_error
+        self.stored.append(fetch)
+        return 3
+
+    def put(self, page: Page) -> None:
+        self.note_step()
+        self.pages.append(page)
+        assert self.toe is not None
+        self.toe.retire()  # one lease is enough
+
+
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+def uris(page: Page) -> list[tuple[str, str]]:
+    return [(link.hop, link.uri) for link in page.links]
+
+
+def test_a_page_is_fetched_searched_stored_and_handed_over(work: Work) -> None:
+    """S4.8: the order of the steps."""
+    work.answer = lambda uri: page(uri, body=b"http://h/1 http://h/2")
+    done = work.on(lease("http://h/"))
+    assert work.steps == [Step.FETCHING, Step.EXTRACTING, Step.WRITING, Step.FINISHING]
+    assert uris(done) == [("L", "http://h/1"), ("L", "http://h/2")]
+    assert done.stored_in == 3
+    assert [fetch.uri for fetch in work.stored] == ["http://h/"]
+    assert (done.report.fetch_status, done.report.toe_number) == (200, 7)
+    assert work.stored[0].body.closed
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_link_and_comes_first(work: Work, status: int) -> None:
+    work.answer = lambda uri: page(uri, status, b"http://h/1", redirect_target="http://h/2")
+    assert uris(work.on(lease("http://h/"))) == [("R", "http://h/2"), ("L", "http://h/1")]
+
+
+@pytest.mark.parametrize("status", [404, 410, 429, 500, 503])
+def test_error_pages_are_stored_but_not_searched(work: Work, status: int) -> None:
+    work.answer = lambda uri: page(uri, status, b"http://h/1")
+    done = work.on(lease("http://h/"))
+    assert uris(done) == [] and done.report.fetch_status == status and len(work.stored) == 1
+
+
+def test_a_fetch_without_an_answer_is_reported_with_its_status(work: Work) -> None:
+    work.answer = lambda uri: page(uri, Status.CONNECT_FAILED)
+    done = work.on(lease("http://h/"))
+    assert done.report.outcome == OUTCOME_FETCHED and done.report.fetch_status == -2 and uris(done) == []
+
+
+def test_a_robots_txt_is_reported_with_its_body_and_its_sitemaps(work: Work) -> None:
+    body = b"Disallow: /x\nhttp://h/map.xml\n"
+    work.answer = lambda uri: page(uri, body=body)
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert work.fetcher.robots_asked == ["http://h/robots.txt"]
+    assert done.report.robots_body == body
+    assert done.links == [Outlink("http://h/map.xml", Hop.SITEMAP, "Sitemap")]
+
+
+def test_a_robots_txt_is_cut_at_500_kib(work: Work) -> None:
+    work.answer = lambda uri: page(uri, body=b"#" * (MAX_ROBOTS_BYTES + 1))
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert len(done.report.robots_body) == 512_000
+
+
+@pytest.mark.parametrize("status", [302, 404, 503, -2])
+def test_a_robots_txt_that_is_none_has_no_body(work: Work, status: int) -> None:
+    work.answer = lambda uri: page(uri, status, b"Disallow: /\nhttp://h/map.xml")
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert done.report.robots_body == b"" and uris(done) == [] and done.report.fetch_status == status
+
+
+def test_a_robots_txt_in_an_unknown_coding_says_so(work: Work) -> None:
+    work.answer = lambda uri: page(uri, body=b"?", headers=[(b"Content-Encoding", b"br")])
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert done.report.robots_body == b"" and list(done.report.annotations) == ["unknownCoding"]
+
+
+def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
+    """Section 2.20: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
+
+    def fail(fetch: Fetch) -> list[Outlink]:
+        raise ZeroDivisionError("by, zero")
+
+    work.outlinks = fail
+    done = work.on(lease("http://h/"))
+    assert done.report.fetch_status == -5
+    assert list(done.report.annotations) == ["ZeroDivisionError:by_zero"]
+    assert done.stored_in is None and work.stored == []
+
+
+def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
+    """S4.12"""
+
+    def fail(fetch: Fetch) -> list[Outlink]:
+        raise MemoryError
+
+    work.outlinks = fail
+    assert work.on(lease("http://h/")).report.fetch_status == -3000
+
+
+def test_what_cannot_be_stored_is_not_reported_but_put_off(work: Work) -> None:
+    work.answer = lambda uri: page(uri, body=b"http://h/1")
+    work.append_error = OSError(28, "No space left on device")
+    done = work.on(lease("http://h/"))
+    assert (done.report.outcome, done.report.fetch_status) == (OUTCOME_FETCHED, -50)
+    assert uris(done) == [] and done.report.body_bytes == 0
+
+
+def test_an_interrupted_fetch_is_put_off_so_that_its_host_rests(work: Work) -> None:
+    work.answer = lambda uri: page(uri, Status.PROCESSING_THREAD_KILLED)
+    report = work.on(lease("http://h/")).report
+    assert (report.outcome, report.fetch_status) == (OUTCOME_FETCHED, -50)
+    assert report.HasField("fetch_duration") and work.stored == []
+
+
+def test_a_lapsed_lease_is_handed_back_unstarted(work: Work) -> None:
+    now_s = iter([0.0, 30.0])
+    done = work.on(lease("http://h/"), book=LeaseBook(lambda: next(now_s)))
+    assert done.report.outcome == OUTCOME_RELEASED
+    assert Step.FETCHING not in work.steps
+
+
+def test_a_lease_whose_policy_is_unknown_fails(work: Work) -> None:
+    done = work.on(lease("http://h/"), with_policy=False)
+    assert done.report.fetch_status == -5 and list(done.report.annotations) == ["noFetchPolicy"]
+
+
+def test_a_page_of_gigantic_links_keeps_those_within_the_bound(work: Work) -> None:
+    long = Outlink("http://h/" + "x" * (MAX_URI_BYTES - 9), Hop.LINK, "a/@href")
+    work.outlinks = lambda fetch: [long] * 2000
+    done = work.on(lease("http://h/"))
+    assert len(done.links) == MAX_LINK_BYTES // MAX_URI_BYTES
+    assert list(done.report.annotations) == ["linksCut"]
+
+
+def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) -> None:
+    book = LeaseBook()
+    book.resize(1)
+    room_at_hand_over: list[int] = []
+    put = work.put
+
+    def note_room(page: Page) -> None:
+        room_at_hand_over.append(book.wait_for_room())
+        put(page)
+
+    work.put = note_room  # type: ignore[method-assign]
+    work.on(lease("http://h/"), book=book)
+    assert room_at_hand_over == [1] and book.wait_for_room() == 2
+
+
+def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
+    """S4.11 and S4.13; section 2.20: an unfinished URI goes back with -7000."""
+
+    def die(fetch: Fetch) -> list[Outlink]:
+        raise SystemExit
+
+    work.outlinks = die
+    assert work.on(lease("http://h/")).report.fetch_status == -7000
+    assert work.toe is not None and not work.toe.is_alive()
