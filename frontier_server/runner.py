@@ -303,19 +303,19 @@ class Runner:
     # What takes more than one operation.
 
     def admit(self) -> None:
-        """Raise Refused if a Schedule should come later. Decided before the core runs."""
+        """Raise Refused if what needs room should come later. Decided before the core runs."""
         if self._disk_low:
             raise Refused(
                 "DISK_RESERVE", "the frontier's disk is nearly full; nothing more is taken in", 30_000
             )
         if self._pressed:
             raise Refused("OVERLOADED", "the frontier's store is behind with its writes", 500)
-        if self._schedules >= MAX_SCHEDULES:
-            raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
 
     async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Take in a batch in slices, letting others go in between."""
         self.admit()
+        if self._schedules >= MAX_SCHEDULES:
+            raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
         self._schedules += 1
         try:
             verdicts: list[Verdict] = []

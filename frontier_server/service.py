@@ -249,6 +249,7 @@ class FrontierAdminService(admin_pb2_grpc.FrontierAdminServiceServicer):
                 if len(response.rejected) < MAX_REJECTED_SHOWN:
                     response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[verdict])
             if good:
+                self._runner.admit()
                 await self._runner.run(functools.partial(_add_seeds, crawl, good))
                 response.added_count += len(good)
         if crawl is None:

@@ -13,9 +13,28 @@ Messages and enums are the contract's own (`toehold.frontier.v1`). Every error i
 class tells its kind (`toehold_client.errors`).
 """
 
-from .async_client import AsyncFrontierClient
-from .client import FrontierClient
-from .controller import CrawlController
-from .errors import ToeholdError
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .async_client import AsyncFrontierClient
+    from .client import FrontierClient
+    from .controller import CrawlController
+    from .errors import ToeholdError
 
 __all__ = ["AsyncFrontierClient", "CrawlController", "FrontierClient", "ToeholdError"]
+
+_MODULES = {
+    "AsyncFrontierClient": ".async_client",
+    "CrawlController": ".controller",
+    "FrontierClient": ".client",
+    "ToeholdError": ".errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    # When first asked for: gRPC takes a third of a second to import, and `toehold` must answer Ctrl-C then.
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module, __name__), name)

@@ -1,5 +1,17 @@
-"""`python -m toehold_client` is `toehold`."""
+"""`toehold`, and `python -m toehold_client`: the program's first step."""
 
-from .cli import main
+import sys
+from typing import NoReturn
 
-main()
+
+def main() -> NoReturn:
+    """Imports the program and runs it; Ctrl-C while it is being imported ends it as at any other time."""
+    try:
+        from .cli import main as toehold
+    except KeyboardInterrupt:
+        sys.exit(130)
+    toehold()
+
+
+if __name__ == "__main__":
+    main()

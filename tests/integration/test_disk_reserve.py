@@ -19,7 +19,7 @@ from frontier_harness.calls import (
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 MORE_THAN_ANY_DISK = ("--disk-reserve-mib", str(2**40))
 
@@ -55,6 +55,20 @@ def test_schedule_is_refused_with_when_to_come_back(full: tuple[Stubs, frontier_
     )
     assert problem.retry_s is not None and problem.retry_s >= 1
     assert stubs.statistics("t").discovered_count == 2
+
+
+def test_seeds_are_refused_too(full: tuple[Stubs, frontier_pb2.Lease]) -> None:
+    stubs, _ = full
+    eventually(lambda: offer(stubs) is not None, "the server does not look at its disk")
+    before = stubs.describe("t").seed_count
+    request = admin_pb2.AddSeedsRequest(crawl="t", uris=["https://www.example.com/"])
+    refused(
+        lambda: stubs.admin.AddSeeds(iter([request]), timeout=TIMEOUT_S),
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "DISK_RESERVE",
+        "disk",
+    )
+    assert stubs.describe("t").seed_count == before
 
 
 def test_what_ends_work_and_what_looks_at_it_goes_on(full: tuple[Stubs, frontier_pb2.Lease]) -> None:

@@ -31,6 +31,14 @@ def start(address: str, *arguments: str, output: int = subprocess.PIPE) -> subpr
     return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
 
 
+def test_an_interrupt_while_it_is_being_imported_ends_it_likewise(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "toehold_client", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_an_interrupt_ends_a_command_with_130_and_no_traceback(frontier: FakeFrontier, address: str) -> None:
     frontier.will("StateEvents", QUIET)
     with start(address, "events", "--follow") as process:

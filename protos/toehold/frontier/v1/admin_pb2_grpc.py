@@ -101,7 +101,8 @@ class FrontierAdminServiceServicer:
         for it; afterwards they are announced as soon as the answer is on its way.
         Seeds that are no http(s) URIs are left out and told. If the stream breaks,
         seeds of whole messages may have been stored; adding them again is
-        harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends.
+        harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+        RESOURCE_EXHAUSTED as for Schedule while there is no room.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

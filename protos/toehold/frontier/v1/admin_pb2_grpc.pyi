@@ -48,7 +48,8 @@ class FrontierAdminServiceStub:
     for it; afterwards they are announced as soon as the answer is on its way.
     Seeds that are no http(s) URIs are left out and told. If the stream breaks,
     seeds of whole messages may have been stored; adding them again is
-    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends.
+    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     LaunchCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]
     """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
@@ -86,7 +87,8 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     for it; afterwards they are announced as soon as the answer is on its way.
     Seeds that are no http(s) URIs are left out and told. If the stream breaks,
     seeds of whole messages may have been stored; adding them again is
-    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends.
+    harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+    RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     LaunchCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]  # type: ignore[assignment]
     """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
@@ -133,7 +135,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         for it; afterwards they are announced as soon as the answer is on its way.
         Seeds that are no http(s) URIs are left out and told. If the stream breaks,
         seeds of whole messages may have been stored; adding them again is
-        harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends.
+        harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
+        RESOURCE_EXHAUSTED as for Schedule while there is no room.
         """
 
     @_abc_1.abstractmethod
