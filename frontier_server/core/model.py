@@ -51,10 +51,13 @@ class Candidate:
     via: str = ""
     path: str = ""
     directive: int = Directive.NORMAL
-    precedence: int = DEFAULT_PRECEDENCE
+    precedence: int | None = None  # None: the crawl's policy decides
     seed: bool = False
     refetch_before_ms: int | None = None
     annotations: bytes = b""
+    cost: int | None = None  # None: the crawl's policy decides
+    not_before_ms: int = 0
+    source: str = ""  # the seed that it descends from; empty for seeds
 
 
 class CandidateCodec(Protocol):
@@ -91,6 +94,10 @@ class Grant:
     queue_key: str
     expire_ms: int
     fetch_policy_id: str
+    source: str = ""
+    etag: str = ""  # this and the next two: of the last visit
+    last_modified: str = ""
+    last_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,11 @@ class Report:
     toe_number: int = 0
     annotations: tuple[str, ...] = ()
     problem: str = ""  # why it makes no sense, if the wire could tell
+    etag: str = ""
+    last_modified: str = ""
+    retire_queue: bool = False
+    revisit_ms: int = 0  # 0: the crawl's policy decides
+    peer_address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
