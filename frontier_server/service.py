@@ -16,7 +16,7 @@ from .core.canonical import MAX_URI_BYTES, Malformed, TooLong, UnsupportedScheme
 from .core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from .core.frontier import Frontier, check_batch, invalid_spec
 from .core.model import MAX_BATCH, EmptyReason, Verdict
-from .core.settings import problems
+from .core.spec_problems import problems
 from .core.store import Changes
 from .crawl_log import CrawlLogs
 from .runner import Closing, Refused, Runner

@@ -33,6 +33,7 @@ from .core.settings import (
     CrawlSettings,
     FetchPolicy,
     FetchSettings,
+    LimitSettings,
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
@@ -337,7 +338,7 @@ def settings_of(spec: crawl_pb2.CrawlSpec) -> CrawlSettings:
             max_bytes=fetch.max_bytes if fetch.HasField("max_bytes") else default.fetch.max_bytes,
             product_token=fetch.product_token or default.fetch.product_token,
         ),
-        max_documents=spec.limits.max_documents,
+        limits=LimitSettings(max_documents=spec.limits.max_documents),
     )
 
 
@@ -396,5 +397,5 @@ def spec(settings: CrawlSettings) -> crawl_pb2.CrawlSpec:
         fetch=crawl_pb2.FetchSpec(
             timeout=duration(fetch.timeout_ms), max_bytes=fetch.max_bytes, product_token=fetch.product_token
         ),
-        limits=crawl_pb2.LimitSpec(max_documents=settings.max_documents),
+        limits=crawl_pb2.LimitSpec(max_documents=settings.limits.max_documents),
     )

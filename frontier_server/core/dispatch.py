@@ -198,7 +198,7 @@ def note_out(crawl: Crawl, queue: WorkQueue, host: Host, lease: Lease) -> None:
 
 def document_limit_reached(crawl: Crawl) -> bool:
     """Whether successes and leases out fill the document limit."""
-    most = crawl.settings.max_documents
+    most = crawl.settings.limits.max_documents
     return bool(most) and crawl.counters.succeeded + crawl.pages_out >= most
 
 

@@ -74,7 +74,7 @@ def settle(op: Operation, crawl: Crawl) -> None:
             hear(op, crawl, Input.NOTHING_LEFT)
             continue
         if state is CrawlState.RUNNING and not crawl.pages_out and document_limit_reached(crawl):
-            limit = crawl.settings.max_documents
+            limit = crawl.settings.limits.max_documents
             op.event(crawl, "limit_reached", limit="max_documents", value=limit)
             hear(op, crawl, Input.DOCUMENT_LIMIT)
             continue

@@ -1,14 +1,25 @@
-"""A crawl's spec as the core uses it: milliseconds, every default filled in.
+"""A crawl's spec as the core uses it: milliseconds, every default filled in."""
 
-`problems` tells all that is wrong with one, each by its path in the spec.
-"""
-
-import re
 from dataclasses import dataclass
 from hashlib import blake2b
-from ipaddress import ip_network
 
 DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """See the contract's RewriteRule."""
+
+    pattern: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """See the contract's IdentitySpec."""
+
+    rules: tuple[str, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +30,93 @@ class ScopeSettings:
     max_link_hops: int = 20
     max_embed_hops: int = 5
     max_redirect_hops: int = 10
+    surt_prefixes: tuple[str, ...] = ()
+    accept_patterns: tuple[str, ...] = ()
+    reject_patterns: tuple[str, ...] = ()
+    schemes: tuple[str, ...] = ("http", "https")
+    max_path_repetitions: int = 2
+    max_path_segments: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """See the contract's QueueSpec."""
+
+    partition: str = "host"
+    assignment: str = "surt-authority"
+    buckets: int = 100
+    parallel_queues: int = 1
+    queue_key: str = ""
+    retire: bool = False
+    cost: str = "unit"
+    uri_precedence: str = "cost"
+    queue_precedence: str = "base"
+    base_precedence: int = 3
+    success_thresholds: tuple[int, ...] = (100, 1000)
+    precedence_floor: int = 255
+    session_budget: int = 3000
+    total_budget: int = -1
+    error_penalty: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaSettings:
+    """See the contract's QuotaSpec."""
+
+    max_successes: int = 0
+    max_success_bytes: int = 0
+    max_responses: int = 0
+    max_response_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings:
+    """See the contract's LimitSpec."""
+
+    max_documents: int = 0
+    max_bytes: int = 0
+    max_elapsed_ms: int = 0
+    host_quota: QuotaSettings = QuotaSettings()
+    source_quota: QuotaSettings = QuotaSettings()
+    fail_over_quota: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RevisitSettings:
+    """See the contract's RevisitSpec."""
+
+    policy: str = "none"
+    interval_ms: int = 7 * DAY_MS
+    min_interval_ms: int = DAY_MS
+    max_interval_ms: int = 30 * DAY_MS
+    growth: float = 1.5
+    shrink: float = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ReseedSettings:
+    """See the contract's ReseedSpec."""
+
+    max_rounds: int = 0
+    min_interval_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """See the contract's HostGroup."""
+
+    name: str
+    hosts: tuple[str, ...]
+    max_parallel: int = 1
+    min_gap_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AddressGroupSettings:
+    """See the contract's AddressGroupSpec."""
+
+    max_parallel: int = 0
+    min_gap_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +129,8 @@ class PolitenessSettings:
     max_crawl_delay_ms: int = 300_000
     overload_delay_ms: int = 30_000
     max_overload_delay_ms: int = 3_600_000
+    max_parallel: int = 1
+    across_crawls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +173,17 @@ class CrawlSettings:
     robots: RobotsSettings = RobotsSettings()
     retry: RetrySettings = RetrySettings()
     fetch: FetchSettings = FetchSettings()
-    max_documents: int = 0
+    limits: LimitSettings = LimitSettings()
+    identity: IdentitySettings = IdentitySettings()
+    queues: QueueSettings = QueueSettings()
+    revisit: RevisitSettings = RevisitSettings()
+    reseed: ReseedSettings = ReseedSettings()
+    groups: tuple[GroupSettings, ...] = ()
+    address_group: AddressGroupSettings = AddressGroupSettings()
+    run_while_empty: bool = False
+    pause_with_uris_left: bool = False
+    weight: int = 1
+    outcomes_kept: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,94 +205,3 @@ def fetch_policy(settings: CrawlSettings, version: str) -> FetchPolicy:
     said = (agent, fetch.timeout_ms, fetch.max_bytes, settings.allowed_addresses)
     policy_id = blake2b(repr(said).encode(), digest_size=8).hexdigest()
     return FetchPolicy(policy_id, agent, fetch.timeout_ms, fetch.max_bytes, settings.allowed_addresses)
-
-
-_CONTACT = re.compile(
-    r"https?://[^\s/()]+\.[^\s()]*|https?://localhost[^\s()]*|[^\s@()]+@[^\s@()]+\.[^\s@()]+"
-)
-_PRODUCT_TOKEN = re.compile(r"[A-Za-z_-]{1,64}")
-MAX_HOSTS, MAX_NETWORKS = 10_000, 1_000
-MAX_CONTACT_CHARACTERS = 500
-
-
-def problems(settings: CrawlSettings) -> dict[str, str]:
-    """What is wrong with the settings: path in the spec → what would be right. Empty is good."""
-    from .canonical import Malformed
-    from .scope import parse_authority
-
-    found: dict[str, str] = {}
-
-    def within(path: str, value: float, least: float, most: float) -> None:
-        if not least <= value <= most:  # also catches NaN
-            found[path] = f"{value} is not within {least} and {most}"
-
-    def within_ms(path: str, value: int, least: int, most: int) -> None:
-        least = min(max(least, 0), most)  # which may be another field, wrong itself
-        if not least <= value <= most:
-            found[path] = f"{value / 1000:g} s is not within {least / 1000:g} s and {most / 1000:g} s"
-
-    addresses = settings.allowed_addresses
-    if settings.contact:
-        contact = settings.contact[: MAX_CONTACT_CHARACTERS + 1]
-        if len(contact) > MAX_CONTACT_CHARACTERS:
-            found["contact"] = (
-                f"it is longer than {MAX_CONTACT_CHARACTERS} characters, and part of every request"
-            )
-        elif not _CONTACT.fullmatch(contact) or not contact.isascii():
-            found["contact"] = f"{contact!r} is neither an http(s) URL nor an e-mail address"
-    elif addresses != ("loopback",):
-        found["contact"] = (
-            "a contact (http(s) URL or e-mail address) is needed to fetch from addresses beyond loopback"
-        )
-    if len(addresses) > MAX_NETWORKS:
-        found["allowed_addresses"] = f"{len(addresses)} networks; at most {MAX_NETWORKS} are taken"
-        addresses = ()
-    for place, address in enumerate(addresses):
-        if address in ("loopback", "public"):
-            if len(addresses) > 1:
-                found[f"allowed_addresses[{place}]"] = f"{address!r} stands alone, or not at all"
-            continue
-        try:
-            ip_network(address)
-        except ValueError as problem:
-            found[f"allowed_addresses[{place}]"] = (
-                f"{address!r} is not loopback, public or a network: {problem}"
-            )
-    hosts = settings.scope.hosts
-    if len(hosts) > MAX_HOSTS:
-        found["scope.hosts"] = f"{len(hosts)} hosts; at most {MAX_HOSTS} are taken (seeds add their own)"
-        hosts = ()
-    for place, host in enumerate(hosts):
-        try:
-            parse_authority(host)
-        except Malformed as problem:
-            found[f"scope.hosts[{place}]"] = str(problem)
-    scope, politeness, robots = settings.scope, settings.politeness, settings.robots
-    retry, fetch = settings.retry, settings.fetch
-    within("scope.max_link_hops", scope.max_link_hops, 0, 10_000)
-    within("scope.max_embed_hops", scope.max_embed_hops, 0, 100)
-    within("scope.max_redirect_hops", scope.max_redirect_hops, 0, 100)
-    within("politeness.delay_factor", politeness.delay_factor, 0, 1_000)
-    within_ms("politeness.min_delay", politeness.min_delay_ms, 0, DAY_MS)
-    within_ms("politeness.max_delay", politeness.max_delay_ms, politeness.min_delay_ms, DAY_MS)
-    within_ms("politeness.max_crawl_delay", politeness.max_crawl_delay_ms, 0, DAY_MS)
-    within_ms("politeness.overload_delay", politeness.overload_delay_ms, 0, DAY_MS)
-    within_ms(
-        "politeness.max_overload_delay",
-        politeness.max_overload_delay_ms,
-        politeness.overload_delay_ms,
-        DAY_MS,
-    )
-    within("robots.max_attempts", robots.max_attempts, 1, 1_000)
-    within_ms("robots.retry_delay", robots.retry_delay_ms, 0, DAY_MS)
-    within_ms("robots.validity", robots.validity_ms, 1_000, 365 * DAY_MS)
-    within("retry.max_attempts", retry.max_attempts, 1, 10_000)
-    within_ms("retry.delay", retry.delay_ms, 0, DAY_MS)
-    within("retry.growth", retry.growth, 1, 100)
-    within_ms("retry.max_delay", retry.max_delay_ms, retry.delay_ms, 30 * DAY_MS)
-    within_ms("fetch.timeout", fetch.timeout_ms, 1, DAY_MS)
-    within("fetch.max_bytes", fetch.max_bytes, 1, 1 << 40)
-    if not _PRODUCT_TOKEN.fullmatch(fetch.product_token):
-        found["fetch.product_token"] = f"{fetch.product_token[:80]!r} is not 1 to 64 of A-Z a-z - _"
-    within("limits.max_documents", settings.max_documents, 0, 1 << 62)
-    return found

@@ -241,7 +241,7 @@ class Audit:
         }
         assert statistics.fetch_statuses == expected.statuses
         assert statistics.verdicts == expected.verdicts
-        most = crawl.settings.max_documents
+        most = crawl.settings.limits.max_documents
         pages_out = self.model.leases_of(expected, robots_too=False)
         assert not most or figures["succeeded"] + pages_out <= most, "beyond the document limit"
 

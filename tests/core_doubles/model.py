@@ -205,7 +205,7 @@ class Model:
 
     def limited(self, crawl: Crawl) -> bool:
         """Whether successes and pages out fill the document limit."""
-        most = crawl.settings.max_documents
+        most = crawl.settings.limits.max_documents
         return bool(most) and crawl.figures["succeeded"] + self.leases_of(crawl, robots_too=False) >= most
 
     def left(self, crawl: Crawl) -> bool:
@@ -274,7 +274,7 @@ class Model:
     def settle(self, crawl: Crawl) -> None:
         """Let a crawl reach what its counts say."""
         if crawl.state is S.RUNNING:
-            most = crawl.settings.max_documents
+            most = crawl.settings.limits.max_documents
             if self.limited(crawl) and not self.leases_of(crawl, robots_too=False):
                 crawl.events.append(("limit_reached", "max_documents", str(most)))
                 crawl.to_state(S.STOPPING, X.FINISHED_DOCUMENT_LIMIT)

@@ -29,6 +29,7 @@ from frontier_server.core.settings import (
     DAY_MS,
     CrawlSettings,
     FetchSettings,
+    LimitSettings,
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
@@ -82,10 +83,11 @@ crawl_settings = st.builds(
     ),
     fetch=st.builds(
         FetchSettings,
+    LimitSettings,
         timeout_ms=st.sampled_from([1_200_000, 10_000, 45_000]),
         product_token=st.sampled_from(["toehold", "otherbot"]),
     ),
-    max_documents=st.sampled_from([0, 0, 0, 3, 1]),
+    limits=st.builds(LimitSettings, max_documents=st.sampled_from([0, 0, 0, 3, 1])),
 )
 spellings = st.sampled_from(every_spelling())
 picks = st.integers(0, 30)

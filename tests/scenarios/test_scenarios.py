@@ -49,7 +49,7 @@ SETTINGS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
     "attempts": ("retry", "max_attempts", int),
     "robots-delay": ("robots", "retry_delay_ms", lambda text: milliseconds(text)),
     "robots-attempts": ("robots", "max_attempts", int),
-    "max-documents": ("", "max_documents", int),
+    "max-documents": ("limits", "max_documents", int),
 }
 
 

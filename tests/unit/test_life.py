@@ -7,7 +7,7 @@ from frontier_server.core.crawl import EVENTS_KEPT
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
 from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.settings import CrawlSettings, LimitSettings, PolitenessSettings
 from frontier_server.core.store import Family
 from frontier_server.core.views import EVENTS_PER_READ
 
@@ -18,7 +18,7 @@ QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 def crawl(*seeds: str, max_documents: int = 0) -> Shell:
     """A crawl that runs, without politeness."""
     shell = Shell()
-    settings = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK, max_documents=max_documents)
+    settings = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK, limits=LimitSettings(max_documents))
     shell.create("crawl", settings)
     shell.launch("crawl", *seeds)
     return shell

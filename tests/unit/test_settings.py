@@ -13,13 +13,14 @@ from frontier_server.core.settings import (
     DAY_MS,
     CrawlSettings,
     FetchSettings,
+    LimitSettings,
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
     ScopeSettings,
     fetch_policy,
-    problems,
 )
+from frontier_server.core.spec_problems import problems
 
 GOOD = CrawlSettings(contact="https://operator.example/")
 NAN, INFINITE = float("nan"), float("inf")
@@ -72,7 +73,7 @@ BOUNDS: dict[str, tuple[str, str, list[Any], list[Any]]] = {
         ["a", "Toe_hold-x"],
         ["", "a b", "a/1", "tö", "a1", "a\n"],
     ),
-    "limits.max_documents": ("", "max_documents", [0, 1, 1 << 62], [-1, 1 << 63]),
+    "limits.max_documents": ("limits", "max_documents", [0, 1, 1 << 62], [-1, 1 << 63]),
 }
 
 
@@ -206,7 +207,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         allowed_addresses=("everywhere",),
         scope=ScopeSettings(hosts=("a b",), max_link_hops=-1),
         retry=RetrySettings(max_attempts=0),
-        max_documents=-1,
+        limits=LimitSettings(max_documents=-1),
     )
     expected = {
         "contact",

@@ -19,12 +19,13 @@ from frontier_server.core.settings import (
     DAY_MS,
     CrawlSettings,
     FetchSettings,
+    LimitSettings,
     PolitenessSettings,
     RetrySettings,
     RobotsSettings,
     ScopeSettings,
-    problems,
 )
+from frontier_server.core.spec_problems import problems
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 # Enums.
@@ -145,7 +146,7 @@ def usable(draw: st.DrawFn) -> CrawlSettings:
             draw(st.integers(1, 1 << 40)),
             draw(st.from_regex(r"[A-Za-z_-]{1,9}", fullmatch=True)),
         ),
-        max_documents=draw(st.integers(0, 1 << 62)),
+        limits=LimitSettings(draw(st.integers(0, 1 << 62))),
     )
 
 
