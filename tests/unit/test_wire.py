@@ -12,20 +12,9 @@ from hypothesis import strategies as st
 from frontier_server import wire
 from frontier_server.core.disposition import Disposition, known_status
 from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import DEFAULT_PRECEDENCE, Candidate, Directive, EmptyReason, Verdict
+from frontier_server.core.model import Candidate, Directive, EmptyReason, Grant, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import EventRow
-from frontier_server.core.settings import (
-    DAY_MS,
-    CrawlSettings,
-    FetchSettings,
-    LimitSettings,
-    PolitenessSettings,
-    RetrySettings,
-    RobotsSettings,
-    ScopeSettings,
-)
-from frontier_server.core.spec_problems import problems
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 # Enums.
@@ -87,7 +76,10 @@ def test_every_truncation_of_the_contract_has_its_word_in_the_log() -> None:
 EVENTS = [
     EventRow(5, "status_changed", {"state": "RUNNING", "exit_status": "RUNNING"}),
     EventRow(5, "seeds_concluded", {"seed_count": 3, "queued_count": 2}),
-    EventRow(5, "limit_reached", {"limit": "max_documents", "value": 9}),
+    EventRow(5, "limit_reached", {"limit": "max_bytes", "value": 9, "reached": 12, "leased_count": 4}),
+    EventRow(5, "round_begun", {"round": 7}),
+    EventRow(5, "uris_left", {"retired_count": 8, "ineligible_count": 0}),
+    EventRow(5, "job_ended", {"job": 6, "kind": "deletion", "outcome": "done"}),
 ]
 
 
@@ -95,148 +87,27 @@ def test_every_kind_of_event_has_its_message() -> None:
     told = [wire.event(number, row) for number, row in enumerate(EVENTS, 1)]
     kinds = [field.name for field in crawl_pb2.Event.DESCRIPTOR.oneofs_by_name["kind"].fields]
     assert [event.WhichOneof("kind") for event in told] == kinds == [row.kind for row in EVENTS]
-    assert [event.sequence for event in told] == [1, 2, 3]
+    assert [event.sequence for event in told] == [1, 2, 3, 4, 5, 6]
     assert told[0].status_changed.reach_time.ToMilliseconds() == 5
-    assert (told[1].seeds_concluded.seed_count, told[1].seeds_concluded.queued_count) == (3, 2)
-    assert (told[2].limit_reached.limit, told[2].limit_reached.value) == ("max_documents", 9)
+    assert told[1].seeds_concluded == crawl_pb2.SeedsConcluded(seed_count=3, queued_count=2)
+    limit = crawl_pb2.LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)
+    assert told[2].limit_reached == limit
+    assert told[3].round_begun == crawl_pb2.RoundBegun(round=7)
+    assert told[4].uris_left == crawl_pb2.UrisLeft(retired_count=8)
+    assert told[5].job_ended == crawl_pb2.JobEnded(job=6, kind="deletion", outcome="done")
 
 
-def test_a_kind_of_event_that_the_contract_does_not_have_is_a_defect() -> None:
-    with pytest.raises(ValueError, match="no_such_kind"):
-        wire.event(1, EventRow(5, "no_such_kind", {}))
-
-
-# Specs.
-
-
-def lengths(least_ms: int = 0, most_ms: int = DAY_MS) -> st.SearchStrategy[int]:
-    return st.integers(least_ms, most_ms)
-
-
-@st.composite
-def usable(draw: st.DrawFn) -> CrawlSettings:
-    """Settings without problems."""
-    min_delay_ms, overload_delay_ms, delay_ms = draw(lengths()), draw(lengths()), draw(lengths())
-    hosts = st.lists(st.from_regex(r"[a-z]{1,8}\.example(:8[0-9]{3})?", fullmatch=True), max_size=3)
-    return CrawlSettings(
-        contact=draw(st.sampled_from(["https://example.org/bot", "bot@example.org"])),
-        allowed_addresses=draw(st.sampled_from([("loopback",), ("public",), ("10.0.0.0/8", "::1/128")])),
-        scope=ScopeSettings(
-            tuple(draw(hosts)),
-            draw(st.integers(0, 10_000)),
-            draw(st.integers(0, 100)),
-            draw(st.integers(0, 100)),
-        ),
-        politeness=PolitenessSettings(
-            draw(st.floats(0, 1000)),
-            min_delay_ms,
-            draw(lengths(min_delay_ms)),
-            draw(lengths()),
-            overload_delay_ms,
-            draw(lengths(overload_delay_ms)),
-        ),
-        robots=RobotsSettings(
-            draw(st.booleans()), draw(st.integers(1, 1000)), draw(lengths()), draw(lengths(1000))
-        ),
-        retry=RetrySettings(
-            draw(st.integers(1, 10_000)), delay_ms, draw(st.floats(1, 100)), draw(lengths(delay_ms))
-        ),
-        fetch=FetchSettings(
-            draw(lengths(1)),
-            draw(st.integers(1, 1 << 40)),
-            draw(st.from_regex(r"[A-Za-z_-]{1,9}", fullmatch=True)),
-        ),
-        limits=LimitSettings(draw(st.integers(0, 1 << 62))),
-    )
-
-
-@given(usable())
-def test_settings_survive_the_way_to_a_spec_and_back(settings: CrawlSettings) -> None:
-    assert not problems(settings)
-    shown = wire.spec(settings)
-    assert wire.settings(shown.SerializeToString()) == settings
-    assert wire.spec(wire.settings_of(shown)) == shown
-
-
-def test_a_spec_that_says_nothing_means_the_defaults() -> None:
-    assert wire.settings_of(crawl_pb2.CrawlSpec()) == CrawlSettings()
-
-
-def test_the_defaults_are_those_that_the_contracts_comments_name() -> None:
-    shown = wire.spec(CrawlSettings())
-    told = {
-        (part.name, field.name): getattr(getattr(shown, part.name), field.name)
-        for part in crawl_pb2.CrawlSpec.DESCRIPTOR.fields
-        if part.message_type is not None
-        for field in part.message_type.fields
-    }
-    plain = {
-        path: value.ToMilliseconds() / 1000 if isinstance(value, Duration) else value
-        for path, value in told.items()
-    }
-    assert plain == {
-        ("scope", "hosts"): [],
-        ("scope", "max_link_hops"): 20,
-        ("scope", "max_embed_hops"): 5,
-        ("scope", "max_redirect_hops"): 10,
-        ("politeness", "delay_factor"): 5,
-        ("politeness", "min_delay"): 3,
-        ("politeness", "max_delay"): 30,
-        ("politeness", "max_crawl_delay"): 300,
-        ("politeness", "overload_delay"): 30,
-        ("politeness", "max_overload_delay"): 3600,
-        ("robots", "unreachable"): crawl_pb2.ROBOTS_UNREACHABLE_FORBID,
-        ("robots", "max_attempts"): 5,
-        ("robots", "retry_delay"): 30,
-        ("robots", "validity"): 86_400,
-        ("retry", "max_attempts"): 30,
-        ("retry", "delay"): 900,
-        ("retry", "growth"): 1,
-        ("retry", "max_delay"): 14_400,
-        ("fetch", "timeout"): 1200,
-        ("fetch", "max_bytes"): 100 * 1024 * 1024,
-        ("fetch", "product_token"): "toehold",
-        ("limits", "max_documents"): 0,
-    }
-    assert list(shown.allowed_addresses) == ["public"]
-
-
-def test_zero_is_a_value_and_not_the_default() -> None:
-    spec = crawl_pb2.CrawlSpec()
-    spec.scope.max_link_hops = spec.scope.max_embed_hops = spec.scope.max_redirect_hops = 0
-    spec.politeness.delay_factor = 0
-    for part, field in (
-        (spec.politeness.min_delay, "min_delay"),
-        (spec.politeness.max_crawl_delay, "max_crawl_delay"),
-        (spec.retry.delay, "delay"),
-    ):
-        part.SetInParent()
-        assert part.ToMilliseconds() == 0, field
-    settings = wire.settings_of(spec)
-    assert settings.scope == ScopeSettings((), 0, 0, 0)
-    assert (settings.politeness.delay_factor, settings.politeness.min_delay_ms) == (0, 0)
-    assert (settings.politeness.max_crawl_delay_ms, settings.retry.delay_ms) == (0, 0)
-
-
-def test_an_upper_bound_that_is_not_set_gives_way_to_a_longer_lower_one() -> None:
-    spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
-    spec.politeness.min_delay.FromSeconds(3600)
-    spec.politeness.overload_delay.FromSeconds(7200)
-    spec.retry.delay.FromSeconds(20_000)
-    settings = wire.settings_of(spec)
-    assert settings.politeness.max_delay_ms == 3_600_000
-    assert settings.politeness.max_overload_delay_ms == 7_200_000
-    assert settings.retry.max_delay_ms == 20_000_000
-    assert not problems(settings)
-
-
-@pytest.mark.parametrize("number", [-1, 3, 99])
-def test_only_the_wire_sees_an_enum_value_that_there_is_not(number: int) -> None:
-    spec = crawl_pb2.CrawlSpec()
-    spec.robots.unreachable = number  # type: ignore[assignment]  # any number may come
-    assert set(wire.spec_problems(spec)) == {"robots.unreachable"}
-    assert str(number) in wire.spec_problems(spec)["robots.unreachable"]
-    assert not wire.spec_problems(crawl_pb2.CrawlSpec())
+@pytest.mark.parametrize(
+    "row",
+    [
+        EventRow(5, "no_such_kind", {}),
+        EventRow(5, "sequence", {"no": 1}),
+        EventRow(5, "round_begun", {"no_such_field": 1}),
+    ],
+)
+def test_an_event_that_the_contract_does_not_have_is_a_defect(row: EventRow) -> None:
+    with pytest.raises((ValueError, AttributeError), match=f"{row.kind}|no_such_field"):
+        wire.event(1, row)
 
 
 # Candidates and reports.
@@ -251,6 +122,9 @@ MESSAGES = st.builds(
     refetch_before_time=st.none() | st.builds(Timestamp, seconds=st.integers(0, 2**40)),
     precedence=st.none() | st.integers(0, 127),
     annotations=st.binary(max_size=20),
+    cost=st.none() | st.integers(0, 255),
+    not_before_time=st.none() | st.builds(Timestamp, seconds=st.integers(0, 2**40)),
+    source=st.text(max_size=20),
 )
 
 
@@ -271,9 +145,11 @@ def test_what_this_version_does_not_know_of_a_candidate_is_stored_with_it() -> N
 
 def test_defaults_of_a_candidate() -> None:
     plain = wire.candidate(frontier_pb2.Candidate(uri="u"))
-    assert plain == Candidate("u", plain.record, directive=Directive.NORMAL, precedence=DEFAULT_PRECEDENCE)
+    assert plain == Candidate("u", plain.record, directive=Directive.NORMAL)
+    assert (plain.precedence, plain.cost, plain.not_before_ms) == (None, None, 0), "the policies decide"
     assert wire.candidate(frontier_pb2.Candidate(seed=True)).directive == Directive.MEDIUM
     assert wire.candidate(frontier_pb2.Candidate(precedence=0)).precedence == 0
+    assert wire.candidate(frontier_pb2.Candidate(cost=0)).cost == 0
     forced = frontier_pb2.Candidate()
     forced.refetch_before_time.SetInParent()
     assert (wire.candidate(forced).refetch_before_ms, plain.refetch_before_ms) == (0, None)
@@ -286,6 +162,104 @@ def test_an_outcome_that_there_is_not_makes_a_report_a_problem(number: int) -> N
     message = frontier_pb2.Report(token=b"t")
     message.outcome = number  # type: ignore[assignment]  # any number may come
     assert f"outcome {number}" in wire.report(message).problem
+
+
+def fetched(**more: Any) -> frontier_pb2.Report:
+    return frontier_pb2.Report(token=b"t", outcome=frontier_pb2.OUTCOME_FETCHED, fetch_status=200, **more)
+
+
+def test_what_a_report_says_of_its_page_and_of_its_queue() -> None:
+    told = wire.report(
+        fetched(etag='"7"', last_modified="yesterday", retire_queue=True, revisit_time=Timestamp(seconds=9))
+    )
+    assert not told.problem
+    assert (told.etag, told.last_modified, told.retire_queue, told.revisit_ms) == (
+        '"7"',
+        "yesterday",
+        True,
+        9_000,
+    )
+    plain = wire.report(fetched())
+    assert (plain.etag, plain.retire_queue, plain.revisit_ms, plain.peer_address) == ("", False, 0, "")
+
+
+def test_a_validator_that_is_too_long_is_dropped_since_a_cut_one_matches_nothing() -> None:
+    assert wire.report(fetched(etag="e" * 1024)).etag == "e" * 1024
+    assert wire.report(fetched(etag="e" * 1025)).etag == ""
+    assert wire.report(fetched(last_modified="ü" * 513)).last_modified == "", "1026 bytes"
+
+
+@pytest.mark.parametrize(
+    ("said", "address"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:DB8:0:0::1", "2001:db8::1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("", ""),
+    ],
+)
+def test_an_address_has_one_spelling_so_that_hosts_share_it_or_do_not(said: str, address: str) -> None:
+    told = wire.report(fetched(peer_address=said))
+    assert (told.peer_address, told.problem) == (address, "")
+
+
+@pytest.mark.parametrize(
+    "said", ["www.example.com", "192.0.2.1:80", "[::1]", "1", " 192.0.2.1", "x" * 10_000]
+)
+def test_an_address_that_is_none_makes_a_report_a_problem(said: str) -> None:
+    problem = wire.report(fetched(peer_address=said)).problem
+    assert problem.startswith("peer_address ") and said[:80] in problem and len(problem) < 150
+
+
+def test_of_two_problems_of_a_report_the_first_is_told() -> None:
+    message = frontier_pb2.Report(peer_address="none")
+    assert "outcome 0" in wire.report(message).problem
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ms"), [(-5, 1), (0, 1), (1, 1_000), (2**40, 253_402_300_799_999), (-(2**62), 1)]
+)
+def test_a_time_that_is_asked_for_is_one_that_can_be_kept_and_told(seconds: int, ms: int) -> None:
+    moment = Timestamp(seconds=seconds)
+    assert wire.candidate(frontier_pb2.Candidate(not_before_time=moment)).not_before_ms == ms
+    assert wire.report(fetched(revisit_time=moment)).revisit_ms == ms
+    assert wire.timestamp(ms)
+
+
+def test_a_lease_has_its_source_and_the_validators_of_the_last_visit() -> None:
+    offered = wire.candidate(frontier_pb2.Candidate(uri="http://a.example/", annotations=b"mine"))
+    told = wire.lease(
+        Grant(
+            b"t",
+            "crawl",
+            "http://a.example/",
+            False,
+            offered,
+            2,
+            "example,a,",
+            9_000,
+            "policy",
+            source="http://seed.example/",
+            etag='"7"',
+            last_modified="yesterday",
+            last_digest="sha1:ABC",
+        )
+    )
+    assert told == frontier_pb2.Lease(
+        token=b"t",
+        crawl="crawl",
+        uri="http://a.example/",
+        purpose=frontier_pb2.PURPOSE_PAGE,
+        attempt=2,
+        queue_key="example,a,",
+        expire_time=Timestamp(seconds=9),
+        annotations=b"mine",
+        fetch_policy_id="policy",
+        source="http://seed.example/",
+        etag='"7"',
+        last_modified="yesterday",
+        last_digest="sha1:ABC",
+    )
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))

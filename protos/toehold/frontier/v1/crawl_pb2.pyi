@@ -66,7 +66,9 @@ class _CrawlStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CrawlState
     CRAWL_STATE_RUNNING: _CrawlState.ValueType  # 3
     """URIs are given out."""
     CRAWL_STATE_EMPTY: _CrawlState.ValueType  # 4
-    """Nothing is left to give out. The end follows at once."""
+    """Nothing is left to give out. The end follows at once, unless the spec says
+    otherwise (run_while_empty, pause_with_uris_left, reseed).
+    """
     CRAWL_STATE_PAUSING: _CrawlState.ValueType  # 5
     """A pause was asked for; leases are still out."""
     CRAWL_STATE_PAUSED: _CrawlState.ValueType  # 6
@@ -88,7 +90,9 @@ CRAWL_STATE_PREPARING: CrawlState.ValueType  # 2
 CRAWL_STATE_RUNNING: CrawlState.ValueType  # 3
 """URIs are given out."""
 CRAWL_STATE_EMPTY: CrawlState.ValueType  # 4
-"""Nothing is left to give out. The end follows at once."""
+"""Nothing is left to give out. The end follows at once, unless the spec says
+otherwise (run_while_empty, pause_with_uris_left, reseed).
+"""
 CRAWL_STATE_PAUSING: CrawlState.ValueType  # 5
 """A pause was asked for; leases are still out."""
 CRAWL_STATE_PAUSED: CrawlState.ValueType  # 6
@@ -121,6 +125,10 @@ class _ExitStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExitStatus
     """Ended by a request."""
     EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: _ExitStatus.ValueType  # 7
     """Ended by LimitSpec.max_documents."""
+    EXIT_STATUS_FINISHED_DATA_LIMIT: _ExitStatus.ValueType  # 8
+    """Ended by LimitSpec.max_bytes."""
+    EXIT_STATUS_FINISHED_TIME_LIMIT: _ExitStatus.ValueType  # 9
+    """Ended by LimitSpec.max_elapsed."""
 
 class ExitStatus(_ExitStatus, metaclass=_ExitStatusEnumTypeWrapper):
     """How a crawl ended, or what it is doing (Heritrix's CrawlStatus). It never
@@ -143,6 +151,10 @@ EXIT_STATUS_ABORTED: ExitStatus.ValueType  # 6
 """Ended by a request."""
 EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: ExitStatus.ValueType  # 7
 """Ended by LimitSpec.max_documents."""
+EXIT_STATUS_FINISHED_DATA_LIMIT: ExitStatus.ValueType  # 8
+"""Ended by LimitSpec.max_bytes."""
+EXIT_STATUS_FINISHED_TIME_LIMIT: ExitStatus.ValueType  # 9
+"""Ended by LimitSpec.max_elapsed."""
 Global___ExitStatus: _TypeAlias = ExitStatus  # noqa: Y015
 
 class _TargetState:
@@ -203,6 +215,10 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     """The robots.txt of its host could not be had."""
     FETCH_STATUS_SERIOUS_ERROR: _FetchStatus.ValueType  # -3000
     """The node ran out of memory or worse."""
+    FETCH_STATUS_BLOCKED_BY_QUOTA: _FetchStatus.ValueType  # -5003
+    """A quota was reached (LimitSpec.fail_over_quota)."""
+    FETCH_STATUS_DELETED_BY_USER: _FetchStatus.ValueType  # -6000
+    """An operator deleted it."""
     FETCH_STATUS_PROCESSING_THREAD_KILLED: _FetchStatus.ValueType  # -7000
     """The toe thread was interrupted, or three nodes were lost with it."""
     FETCH_STATUS_ROBOTS_PRECLUDED: _FetchStatus.ValueType  # -9998
@@ -237,6 +253,10 @@ FETCH_STATUS_ROBOTS_PREREQUISITE_FAILURE: FetchStatus.ValueType  # -61
 """The robots.txt of its host could not be had."""
 FETCH_STATUS_SERIOUS_ERROR: FetchStatus.ValueType  # -3000
 """The node ran out of memory or worse."""
+FETCH_STATUS_BLOCKED_BY_QUOTA: FetchStatus.ValueType  # -5003
+"""A quota was reached (LimitSpec.fail_over_quota)."""
+FETCH_STATUS_DELETED_BY_USER: FetchStatus.ValueType  # -6000
+"""An operator deleted it."""
 FETCH_STATUS_PROCESSING_THREAD_KILLED: FetchStatus.ValueType  # -7000
 """The toe thread was interrupted, or three nodes were lost with it."""
 FETCH_STATUS_ROBOTS_PRECLUDED: FetchStatus.ValueType  # -9998
@@ -316,7 +336,7 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_ALREADY_QUEUED: _Verdict.ValueType  # 3
     """Forced, but it waits or is being fetched anyway."""
     VERDICT_OUT_OF_SCOPE: _Verdict.ValueType  # 4
-    """Its host is not in scope."""
+    """Not in scope: see ScopeSpec."""
     VERDICT_TOO_MANY_HOPS: _Verdict.ValueType  # 5
     """In scope, but too many hops from its seed."""
     VERDICT_ROBOTS_FORBIDDEN: _Verdict.ValueType  # 6
@@ -326,7 +346,9 @@ class _VerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Verdict.Value
     VERDICT_MALFORMED: _Verdict.ValueType  # 8
     """Not a URI that can be fetched."""
     VERDICT_TOO_LONG: _Verdict.ValueType  # 9
-    """Longer than 8192 bytes, or its via or annotations exceed their limits."""
+    """Longer than 8192 bytes, or its via, source or annotations exceed their
+    limits.
+    """
 
 class Verdict(_Verdict, metaclass=_VerdictEnumTypeWrapper):
     """What Schedule answers for one candidate."""
@@ -340,7 +362,7 @@ VERDICT_ALREADY_SEEN: Verdict.ValueType  # 2
 VERDICT_ALREADY_QUEUED: Verdict.ValueType  # 3
 """Forced, but it waits or is being fetched anyway."""
 VERDICT_OUT_OF_SCOPE: Verdict.ValueType  # 4
-"""Its host is not in scope."""
+"""Not in scope: see ScopeSpec."""
 VERDICT_TOO_MANY_HOPS: Verdict.ValueType  # 5
 """In scope, but too many hops from its seed."""
 VERDICT_ROBOTS_FORBIDDEN: Verdict.ValueType  # 6
@@ -350,7 +372,9 @@ VERDICT_UNSUPPORTED_SCHEME: Verdict.ValueType  # 7
 VERDICT_MALFORMED: Verdict.ValueType  # 8
 """Not a URI that can be fetched."""
 VERDICT_TOO_LONG: Verdict.ValueType  # 9
-"""Longer than 8192 bytes, or its via or annotations exceed their limits."""
+"""Longer than 8192 bytes, or its via, source or annotations exceed their
+limits.
+"""
 Global___Verdict: _TypeAlias = Verdict  # noqa: Y015
 
 class _QueueState:
@@ -368,9 +392,15 @@ class _QueueStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_QueueState
     QUEUE_STATE_READY: _QueueState.ValueType  # 3
     """Its next URI can be leased, unless its host is busy with another queue."""
     QUEUE_STATE_BUSY: _QueueState.ValueType  # 4
-    """As many of its URIs are out as may be (one)."""
+    """One of its URIs is out."""
     QUEUE_STATE_SNOOZED: _QueueState.ValueType  # 5
     """Rests until its wake time."""
+    QUEUE_STATE_RETIRED: _QueueState.ValueType  # 6
+    """Has spent its total budget or reached a quota, or somebody retired it. Its
+    URIs stay, and keep no crawl from ending, until it is unretired.
+    """
+    QUEUE_STATE_INELIGIBLE: _QueueState.ValueType  # 7
+    """Its precedence is at or over the floor, or somebody paused it."""
 
 class QueueState(_QueueState, metaclass=_QueueStateEnumTypeWrapper):
     """Where a work queue stands (Heritrix has no such field; see T1 to T15)."""
@@ -384,9 +414,15 @@ QUEUE_STATE_INACTIVE: QueueState.ValueType  # 2
 QUEUE_STATE_READY: QueueState.ValueType  # 3
 """Its next URI can be leased, unless its host is busy with another queue."""
 QUEUE_STATE_BUSY: QueueState.ValueType  # 4
-"""As many of its URIs are out as may be (one)."""
+"""One of its URIs is out."""
 QUEUE_STATE_SNOOZED: QueueState.ValueType  # 5
 """Rests until its wake time."""
+QUEUE_STATE_RETIRED: QueueState.ValueType  # 6
+"""Has spent its total budget or reached a quota, or somebody retired it. Its
+URIs stay, and keep no crawl from ending, until it is unretired.
+"""
+QUEUE_STATE_INELIGIBLE: QueueState.ValueType  # 7
+"""Its precedence is at or over the floor, or somebody paused it."""
 Global___QueueState: _TypeAlias = QueueState  # noqa: Y015
 
 @_typing.final
@@ -407,10 +443,37 @@ class CrawlSpec(_message.Message):
     RETRY_FIELD_NUMBER: _builtins.int
     FETCH_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    REVISIT_FIELD_NUMBER: _builtins.int
+    RESEED_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
+    ADDRESS_GROUP_FIELD_NUMBER: _builtins.int
+    RUN_WHILE_EMPTY_FIELD_NUMBER: _builtins.int
+    PAUSE_WITH_URIS_LEFT_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    OUTCOMES_KEPT_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """Whom a host's owner can turn to: an http(s) URL or an e-mail address. It
     becomes part of the user agent. Required unless `allowed_addresses` is
     exactly `loopback`.
+    """
+    run_while_empty: _builtins.bool
+    """Whether the crawl goes on when nothing is left, in state EMPTY, until URIs
+    come or somebody stops it (Heritrix: runWhileEmpty, S0.51). Default false.
+    """
+    pause_with_uris_left: _builtins.bool
+    """Whether the crawl is paused, where it would end, while URIs are left in
+    retired or ineligible queues (D20). Default false: it ends, and the event
+    UrisLeft tells how many were left.
+    """
+    weight: _builtins.int
+    """The crawl's share of the leases that are given to nodes that name no crawl:
+    with weights 3 and 1, three of four. 1 to 1000, default 1.
+    """
+    outcomes_kept: _builtins.int
+    """How many final dispositions are kept as outcomes, the latest ones. 0 to
+    1 000 000 000, default 100 000. `crawl.log` has all of them, always.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -441,7 +504,33 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def limits(self) -> Global___LimitSpec:
-        """When the crawl ends before its queues are empty."""
+        """When the crawl ends before its queues are empty, and what is left alone."""
+
+    @_builtins.property
+    def identity(self) -> Global___IdentitySpec:
+        """When two URIs are the same."""
+
+    @_builtins.property
+    def queues(self) -> Global___QueueSpec:
+        """Which queues there are, what their URIs cost, and which go first."""
+
+    @_builtins.property
+    def revisit(self) -> Global___RevisitSpec:
+        """When a URI is fetched again."""
+
+    @_builtins.property
+    def reseed(self) -> Global___ReseedSpec:
+        """When the seeds are announced again."""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostGroup]:
+        """Hosts that share a server, by name. A host is in one group at most. At most
+        1000 groups with 10 000 hosts together.
+        """
+
+    @_builtins.property
+    def address_group(self) -> Global___AddressGroupSpec:
+        """Hosts that share a server, found out by their address."""
 
     def __init__(
         self,
@@ -454,18 +543,50 @@ class CrawlSpec(_message.Message):
         retry: Global___RetrySpec | None = ...,
         fetch: Global___FetchSpec | None = ...,
         limits: Global___LimitSpec | None = ...,
+        identity: Global___IdentitySpec | None = ...,
+        queues: Global___QueueSpec | None = ...,
+        revisit: Global___RevisitSpec | None = ...,
+        reseed: Global___ReseedSpec | None = ...,
+        groups: _abc.Iterable[Global___HostGroup] | None = ...,
+        address_group: Global___AddressGroupSpec | None = ...,
+        run_while_empty: _builtins.bool = ...,
+        pause_with_uris_left: _builtins.bool = ...,
+        weight: _builtins.int | None = ...,
+        outcomes_kept: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "limits", b"limits", "politeness", b"politeness", "retry", b"retry", "robots", b"robots", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "fetch", b"fetch", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_addresses", b"allowed_addresses", "contact", b"contact", "fetch", b"fetch", "limits", b"limits", "politeness", b"politeness", "retry", b"retry", "robots", b"robots", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "fetch", b"fetch", "groups", b"groups", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
+    _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__outcomes_kept) -> _WhichOneofReturnType__outcomes_kept | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
 
 Global___CrawlSpec: _TypeAlias = CrawlSpec  # noqa: Y015
 
 @_typing.final
 class ScopeSpec(_message.Message):
-    """Which URIs belong to the crawl. Schemes other than http and https never do."""
+    """Which URIs belong to the crawl. Asked in this order, the first answer counts:
+
+    1. A scheme that is neither http nor https is UNSUPPORTED_SCHEME; one that
+       `schemes` leaves out is OUT_OF_SCOPE.
+    2. The URI must be asked for: its host is in scope, or the longest of
+       `surt_prefixes` that matches it has a `+`, or one of `accept_patterns`
+       matches. Otherwise it is OUT_OF_SCOPE.
+    3. The longest of `surt_prefixes` that matches must not have a `-`, none of
+       `reject_patterns` may match, and the path must be no trap
+       (`max_path_repetitions`, `max_path_segments`). Otherwise: OUT_OF_SCOPE.
+    4. More hops than are allowed: TOO_MANY_HOPS.
+
+    Seeds pass 2, 4 and the traps of 3. A host gets into scope only by a seed
+    that is taken in. Patterns and prefixes are matched against the canonical
+    URI, the one that is fetched (see Candidate.uri).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -473,6 +594,12 @@ class ScopeSpec(_message.Message):
     MAX_LINK_HOPS_FIELD_NUMBER: _builtins.int
     MAX_EMBED_HOPS_FIELD_NUMBER: _builtins.int
     MAX_REDIRECT_HOPS_FIELD_NUMBER: _builtins.int
+    SURT_PREFIXES_FIELD_NUMBER: _builtins.int
+    ACCEPT_PATTERNS_FIELD_NUMBER: _builtins.int
+    REJECT_PATTERNS_FIELD_NUMBER: _builtins.int
+    SCHEMES_FIELD_NUMBER: _builtins.int
+    MAX_PATH_REPETITIONS_FIELD_NUMBER: _builtins.int
+    MAX_PATH_SEGMENTS_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
     """Most navigational links (`L` and `M` of the discovery path) between a seed
     and a URI. Default 20 (Heritrix: maxHops). 0 fetches the seeds and what
@@ -484,6 +611,16 @@ class ScopeSpec(_message.Message):
     """
     max_redirect_hops: _builtins.int
     """Most redirects (`R`) in a row. Default 10."""
+    max_path_repetitions: _builtins.int
+    """Most times that a path may repeat a segment, or a run of segments, without
+    anything between: `/a/a/a/` has `a` three times, `/a/b/a/b/` has `a/b`
+    twice. What has more is a trap. Default 2 (Heritrix: PathologicalPath). 0
+    looks for none.
+    """
+    max_path_segments: _builtins.int
+    """Most segments of a path. Default 20 (Heritrix: TooManyPathSegments). 0
+    counts none.
+    """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Hosts in scope beside those of the seeds: `www.example.com`, or
@@ -493,6 +630,33 @@ class ScopeSpec(_message.Message):
         when the redirect is found. At most 10 000.
         """
 
+    @_builtins.property
+    def surt_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """SURT prefixes, each after `+` or `-`; `+` may be left out. A prefix is
+        written as in Heritrix (`http://(com,example,`), which has https as http,
+        or as a host or URL that is turned into one: `example.com` covers that host
+        and all below it, `http://example.com/news/` what begins with it. The
+        longest prefix that matches decides, so `-http://(com,example,` with
+        `+http://(com,example,www,)/` leaves one host of a domain. At most 100 000.
+        """
+
+    @_builtins.property
+    def accept_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Regular expressions in RE2 syntax; a URI that one of them matches as a
+        whole is asked for. At most 1000 of at most 1000 characters.
+        """
+
+    @_builtins.property
+    def reject_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Regular expressions in RE2 syntax; a URI that one of them matches as a
+        whole is out of scope, even a seed. At most 1000 of at most 1000
+        characters.
+        """
+
+    @_builtins.property
+    def schemes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The schemes in scope, out of `http` and `https`. Default: both."""
+
     def __init__(
         self,
         *,
@@ -500,15 +664,25 @@ class ScopeSpec(_message.Message):
         max_link_hops: _builtins.int | None = ...,
         max_embed_hops: _builtins.int | None = ...,
         max_redirect_hops: _builtins.int | None = ...,
+        surt_prefixes: _abc.Iterable[_builtins.str] | None = ...,
+        accept_patterns: _abc.Iterable[_builtins.str] | None = ...,
+        reject_patterns: _abc.Iterable[_builtins.str] | None = ...,
+        schemes: _abc.Iterable[_builtins.str] | None = ...,
+        max_path_repetitions: _builtins.int | None = ...,
+        max_path_segments: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_redirect_hops", b"_max_redirect_hops", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_redirect_hops", b"max_redirect_hops"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_redirect_hops", b"_max_redirect_hops", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_redirect_hops", b"max_redirect_hops"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops", "_max_link_hops", b"_max_link_hops", "_max_path_repetitions", b"_max_path_repetitions", "_max_path_segments", b"_max_path_segments", "_max_redirect_hops", b"_max_redirect_hops", "accept_patterns", b"accept_patterns", "hosts", b"hosts", "max_embed_hops", b"max_embed_hops", "max_link_hops", b"max_link_hops", "max_path_repetitions", b"max_path_repetitions", "max_path_segments", b"max_path_segments", "max_redirect_hops", b"max_redirect_hops", "reject_patterns", b"reject_patterns", "schemes", b"schemes", "surt_prefixes", b"surt_prefixes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_embed_hops: _TypeAlias = _typing.Literal["max_embed_hops"]  # noqa: Y015
     _WhichOneofArgType__max_embed_hops: _TypeAlias = _typing.Literal["_max_embed_hops", b"_max_embed_hops"]  # noqa: Y015
     _WhichOneofReturnType__max_link_hops: _TypeAlias = _typing.Literal["max_link_hops"]  # noqa: Y015
     _WhichOneofArgType__max_link_hops: _TypeAlias = _typing.Literal["_max_link_hops", b"_max_link_hops"]  # noqa: Y015
+    _WhichOneofReturnType__max_path_repetitions: _TypeAlias = _typing.Literal["max_path_repetitions"]  # noqa: Y015
+    _WhichOneofArgType__max_path_repetitions: _TypeAlias = _typing.Literal["_max_path_repetitions", b"_max_path_repetitions"]  # noqa: Y015
+    _WhichOneofReturnType__max_path_segments: _TypeAlias = _typing.Literal["max_path_segments"]  # noqa: Y015
+    _WhichOneofArgType__max_path_segments: _TypeAlias = _typing.Literal["_max_path_segments", b"_max_path_segments"]  # noqa: Y015
     _WhichOneofReturnType__max_redirect_hops: _TypeAlias = _typing.Literal["max_redirect_hops"]  # noqa: Y015
     _WhichOneofArgType__max_redirect_hops: _TypeAlias = _typing.Literal["_max_redirect_hops", b"_max_redirect_hops"]  # noqa: Y015
     @_typing.overload
@@ -516,16 +690,274 @@ class ScopeSpec(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_link_hops) -> _WhichOneofReturnType__max_link_hops | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_path_repetitions) -> _WhichOneofReturnType__max_path_repetitions | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_path_segments) -> _WhichOneofReturnType__max_path_segments | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_redirect_hops) -> _WhichOneofReturnType__max_redirect_hops | None: ...
 
 Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
 @_typing.final
+class IdentitySpec(_message.Message):
+    """When two URIs are the same: the seen-set keeps the second from being fetched.
+    Before any rule, URIs are compared in a form under which servers answer alike
+    (see Candidate.uri). What is said here is lossy, and makes one of what may be
+    two pages; Heritrix does it always (2.4), here it is a choice. It decides
+    what is seen, and the partition, never what is fetched: that is the first
+    candidate as it was. Fixed for the crawl's life.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RULES_FIELD_NUMBER: _builtins.int
+    REWRITES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Rules, applied in this order. Default: none.
+
+        `lower-case`: the whole URI in lower case.
+        `strip-www`: a host without its leading `www.`, `www2.` and so on.
+        `strip-session-ids`: without the session ids of PHP, ASP, Java servlets.
+        `strip-cf-ids`: without ColdFusion's `CFID` and `CFTOKEN`.
+        `strip-extra-slashes`: several `/` in a row of the path as one.
+        `fix-query`: without what is empty at the end of a query.
+        `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
+        `strip-session-ids`, `strip-cf-ids`, `fix-query`.
+        """
+
+    @_builtins.property
+    def rewrites(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewriteRule]:
+        """Rewrites, applied in this order after the rules. At most 100."""
+
+    def __init__(
+        self,
+        *,
+        rules: _abc.Iterable[_builtins.str] | None = ...,
+        rewrites: _abc.Iterable[Global___RewriteRule] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewrites", b"rewrites", "rules", b"rules"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IdentitySpec: _TypeAlias = IdentitySpec  # noqa: Y015
+
+@_typing.final
+class RewriteRule(_message.Message):
+    """Replaces a part of a URI before it is compared."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    """A regular expression in RE2 syntax; each place that it matches is replaced.
+    1 to 1000 characters.
+    """
+    replacement: _builtins.str
+    """What to put there: text, with `\\1` to `\\9` for the groups of the pattern. At
+    most 1000 characters.
+    """
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        replacement: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pattern", b"pattern", "replacement", b"replacement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RewriteRule: _TypeAlias = RewriteRule  # noqa: Y015
+
+@_typing.final
+class QueueSpec(_message.Message):
+    """Which work queues a crawl has, what their URIs cost, and which go first.
+    Policies are chosen by name; an unknown one is refused when the crawl is
+    created. The defaults are Heritrix's (2.2, 2.5 to 2.7).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITION_FIELD_NUMBER: _builtins.int
+    ASSIGNMENT_FIELD_NUMBER: _builtins.int
+    BUCKETS_FIELD_NUMBER: _builtins.int
+    PARALLEL_QUEUES_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    RETIRE_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    URI_PRECEDENCE_FIELD_NUMBER: _builtins.int
+    QUEUE_PRECEDENCE_FIELD_NUMBER: _builtins.int
+    BASE_PRECEDENCE_FIELD_NUMBER: _builtins.int
+    SUCCESS_THRESHOLDS_FIELD_NUMBER: _builtins.int
+    PRECEDENCE_FLOOR_FIELD_NUMBER: _builtins.int
+    SESSION_BUDGET_FIELD_NUMBER: _builtins.int
+    TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
+    ERROR_PENALTY_FIELD_NUMBER: _builtins.int
+    partition: _builtins.str
+    """What the place of a URI depends on, fixed for the crawl's life. No queue
+    crosses a partition.
+
+    `host` (default): its host.
+    `registered-domain`: the domain under a public suffix, as `example.co.uk`
+    (the list's ICANN part, in the version that the frontier comes with). IP
+    addresses and bare names are their own.
+
+    The hosts of a HostGroup are one partition, whatever is said here.
+    """
+    assignment: _builtins.str
+    """How the key of a URI's queue is made.
+
+    `surt-authority` (default): `com,example,www,`, with `#8080` for a port.
+    `host`: `www.example.com`, with `#443` for https.
+    `registered-domain`: `example.com`.
+    `buckets`: `bucket-17`, the host's hash modulo `buckets`.
+
+    When a newer frontier, or an override, makes another key, a URI is moved
+    when its turn comes (S3.12).
+    """
+    buckets: _builtins.int
+    """How many buckets. 1 to 1 000 000, default 100."""
+    parallel_queues: _builtins.int
+    """Into how many queues the URIs of a key are spread, by the first segment of
+    their path; the key gets `+0`, `+1` and so on. 1 to 1000, default 1
+    (Heritrix: parallelQueues). The host's rest stays one:
+    PolitenessSpec.max_parallel says how many of them may be fetched at once.
+    """
+    queue_key: _builtins.str
+    """The key of all queues, within each partition; empty (default) leaves it to
+    the assignment. At most 256 characters. For overrides (Heritrix:
+    forceQueueAssignment).
+    """
+    retire: _builtins.bool
+    """Whether queues are retired as soon as their turn comes. Default false. For
+    overrides (Heritrix: forceRetire).
+    """
+    cost: _builtins.str
+    """What a URI costs its queue. Disregarded and deferred URIs are free (S1.6,
+    S1.12); Candidate.cost goes before the policy.
+
+    `unit` (default): 1.
+    `zero`: 0.
+    `wag`: 1, 1 more with a query, 1 more still where it differs from the page
+    that it was found on by its query alone.
+    `anti-calendar`: 1, 1 more if it looks like a page of a calendar.
+    """
+    uri_precedence: _builtins.str
+    """Which URI of a queue goes first, within its directive; lower numbers do.
+    Candidate.precedence goes before the policy.
+
+    `cost` (default): its cost.
+    `base`: 1.
+    `hops`: 1, and 1 more for each `L` of its path.
+    """
+    queue_precedence: _builtins.str
+    """Which queue goes first; lower numbers do, 0 to 255.
+
+    `base` (default): `base_precedence`.
+    `highest-uri`: `base_precedence` and the lowest precedence of its URIs.
+    `success-counts`: `base_precedence`, and 1 more for each of
+    `success_thresholds` that its successes have passed.
+    """
+    base_precedence: _builtins.int
+    """The precedence that a policy adds to. 0 to 255, default 3."""
+    precedence_floor: _builtins.int
+    """Queues at or over this precedence are INELIGIBLE: nothing of them is
+    fetched until they are below it again. 0 to 256, default 255; 256 is over
+    every queue.
+    """
+    session_budget: _builtins.int
+    """How much a queue may spend in a session before others of its precedence
+    have their turn (T7). Default 3000 (Heritrix: balanceReplenishAmount). 0
+    and less: no limit.
+    """
+    total_budget: _builtins.int
+    """How much a queue may spend in its life before it is retired (T8). Default
+    -1: no limit, as for everything below 0.
+    """
+    error_penalty: _builtins.int
+    """What a URI that failed costs beside its cost (S1.13). 0 to 1 000 000,
+    default 100.
+    """
+    @_builtins.property
+    def success_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Numbers of successes, growing. Beyond the last, its distance from the one
+        before is added again and again. Default 100, 1000. At most 100.
+        """
+
+    def __init__(
+        self,
+        *,
+        partition: _builtins.str = ...,
+        assignment: _builtins.str = ...,
+        buckets: _builtins.int | None = ...,
+        parallel_queues: _builtins.int | None = ...,
+        queue_key: _builtins.str | None = ...,
+        retire: _builtins.bool | None = ...,
+        cost: _builtins.str = ...,
+        uri_precedence: _builtins.str = ...,
+        queue_precedence: _builtins.str = ...,
+        base_precedence: _builtins.int | None = ...,
+        success_thresholds: _abc.Iterable[_builtins.int] | None = ...,
+        precedence_floor: _builtins.int | None = ...,
+        session_budget: _builtins.int | None = ...,
+        total_budget: _builtins.int | None = ...,
+        error_penalty: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "base_precedence", b"base_precedence", "buckets", b"buckets", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "retire", b"retire", "session_budget", b"session_budget", "total_budget", b"total_budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "success_thresholds", b"success_thresholds", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__base_precedence: _TypeAlias = _typing.Literal["base_precedence"]  # noqa: Y015
+    _WhichOneofArgType__base_precedence: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence"]  # noqa: Y015
+    _WhichOneofReturnType__buckets: _TypeAlias = _typing.Literal["buckets"]  # noqa: Y015
+    _WhichOneofArgType__buckets: _TypeAlias = _typing.Literal["_buckets", b"_buckets"]  # noqa: Y015
+    _WhichOneofReturnType__error_penalty: _TypeAlias = _typing.Literal["error_penalty"]  # noqa: Y015
+    _WhichOneofArgType__error_penalty: _TypeAlias = _typing.Literal["_error_penalty", b"_error_penalty"]  # noqa: Y015
+    _WhichOneofReturnType__parallel_queues: _TypeAlias = _typing.Literal["parallel_queues"]  # noqa: Y015
+    _WhichOneofArgType__parallel_queues: _TypeAlias = _typing.Literal["_parallel_queues", b"_parallel_queues"]  # noqa: Y015
+    _WhichOneofReturnType__precedence_floor: _TypeAlias = _typing.Literal["precedence_floor"]  # noqa: Y015
+    _WhichOneofArgType__precedence_floor: _TypeAlias = _typing.Literal["_precedence_floor", b"_precedence_floor"]  # noqa: Y015
+    _WhichOneofReturnType__queue_key: _TypeAlias = _typing.Literal["queue_key"]  # noqa: Y015
+    _WhichOneofArgType__queue_key: _TypeAlias = _typing.Literal["_queue_key", b"_queue_key"]  # noqa: Y015
+    _WhichOneofReturnType__retire: _TypeAlias = _typing.Literal["retire"]  # noqa: Y015
+    _WhichOneofArgType__retire: _TypeAlias = _typing.Literal["_retire", b"_retire"]  # noqa: Y015
+    _WhichOneofReturnType__session_budget: _TypeAlias = _typing.Literal["session_budget"]  # noqa: Y015
+    _WhichOneofArgType__session_budget: _TypeAlias = _typing.Literal["_session_budget", b"_session_budget"]  # noqa: Y015
+    _WhichOneofReturnType__total_budget: _TypeAlias = _typing.Literal["total_budget"]  # noqa: Y015
+    _WhichOneofArgType__total_budget: _TypeAlias = _typing.Literal["_total_budget", b"_total_budget"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__base_precedence) -> _WhichOneofReturnType__base_precedence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__buckets) -> _WhichOneofReturnType__buckets | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__error_penalty) -> _WhichOneofReturnType__error_penalty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_queues) -> _WhichOneofReturnType__parallel_queues | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__precedence_floor) -> _WhichOneofReturnType__precedence_floor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queue_key) -> _WhichOneofReturnType__queue_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retire) -> _WhichOneofReturnType__retire | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_budget) -> _WhichOneofReturnType__session_budget | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_budget) -> _WhichOneofReturnType__total_budget | None: ...
+
+Global___QueueSpec: _TypeAlias = QueueSpec  # noqa: Y015
+
+@_typing.final
 class PolitenessSpec(_message.Message):
-    """How hosts are treated. One request at a time is made to a host, whatever the
-    number of its queues, ports, crawls and nodes; when its answer has come, the
-    host rests for `delay_factor` times the fetch's duration, but at least
-    `min_delay` and at most `max_delay`, or for its Crawl-delay if that is longer.
+    """How hosts are treated. `max_parallel` requests at a time are made to a host,
+    one unless said otherwise, whatever the number of its queues, ports, crawls
+    and nodes; when an answer has come, the host rests for `delay_factor` times
+    the fetch's duration, but at least `min_delay` and at most `max_delay`, or
+    for its Crawl-delay if that is longer.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -536,15 +968,28 @@ class PolitenessSpec(_message.Message):
     MAX_CRAWL_DELAY_FIELD_NUMBER: _builtins.int
     OVERLOAD_DELAY_FIELD_NUMBER: _builtins.int
     MAX_OVERLOAD_DELAY_FIELD_NUMBER: _builtins.int
+    MAX_PARALLEL_FIELD_NUMBER: _builtins.int
+    ACROSS_CRAWLS_FIELD_NUMBER: _builtins.int
     delay_factor: _builtins.float
     """How many times a fetch's duration the host rests after it. Default 5."""
+    max_parallel: _builtins.int
+    """Most requests at once to a host. 1 to 1000, default 1. More are possible
+    only where a host has several queues (QueueSpec.parallel_queues, ports).
+    """
+    across_crawls: _builtins.bool
+    """Whether the crawl shares its hosts with all crawls that say so too:
+    requests at once and rests are then counted together. Default true. false
+    keeps count for this crawl alone, and a host may get twice the load.
+    """
     @_builtins.property
     def min_delay(self) -> _duration_pb2.Duration:
         """Shortest rest. Default 3 s. The rest follows the arrival of the report."""
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest rest that `delay_factor` can lead to. Default 30 s."""
+        """Longest rest that `delay_factor` can lead to. Default 30 s, or `min_delay`
+        if that is longer.
+        """
 
     @_builtins.property
     def max_crawl_delay(self) -> _duration_pb2.Duration:
@@ -560,7 +1005,7 @@ class PolitenessSpec(_message.Message):
     @_builtins.property
     def max_overload_delay(self) -> _duration_pb2.Duration:
         """Longest rest after 429 and 503, and most of a Retry-After that is
-        respected. Default 3600 s.
+        respected. Default 3600 s, or `overload_delay` if that is longer.
         """
 
     def __init__(
@@ -572,21 +1017,32 @@ class PolitenessSpec(_message.Message):
         max_crawl_delay: _duration_pb2.Duration | None = ...,
         overload_delay: _duration_pb2.Duration | None = ...,
         max_overload_delay: _duration_pb2.Duration | None = ...,
+        max_parallel: _builtins.int | None = ...,
+        across_crawls: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_delay_factor", b"_delay_factor", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_delay_factor", b"_delay_factor", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__across_crawls: _TypeAlias = _typing.Literal["across_crawls"]  # noqa: Y015
+    _WhichOneofArgType__across_crawls: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls"]  # noqa: Y015
     _WhichOneofReturnType__delay_factor: _TypeAlias = _typing.Literal["delay_factor"]  # noqa: Y015
     _WhichOneofArgType__delay_factor: _TypeAlias = _typing.Literal["_delay_factor", b"_delay_factor"]  # noqa: Y015
+    _WhichOneofReturnType__max_parallel: _TypeAlias = _typing.Literal["max_parallel"]  # noqa: Y015
+    _WhichOneofArgType__max_parallel: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__across_crawls) -> _WhichOneofReturnType__across_crawls | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_factor) -> _WhichOneofReturnType__delay_factor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_parallel) -> _WhichOneofReturnType__max_parallel | None: ...
 
 Global___PolitenessSpec: _TypeAlias = PolitenessSpec  # noqa: Y015
 
 @_typing.final
 class RobotsSpec(_message.Message):
-    """How robots.txt is treated (RFC 9309). Valid rules are kept for 24 hours; while
-    a later fetch fails, the last good copy counts.
+    """How robots.txt is treated (RFC 9309). Valid rules are kept for 24 hours;
+    while a later fetch fails, the last good copy counts.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -651,7 +1107,9 @@ class RetrySpec(_message.Message):
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest rest that growth can lead to. Default 14 400 s."""
+        """Longest rest that growth can lead to. Default 14 400 s, or `delay` if that
+        is longer.
+        """
 
     def __init__(
         self,
@@ -718,32 +1176,392 @@ Global___FetchSpec: _TypeAlias = FetchSpec  # noqa: Y015
 
 @_typing.final
 class LimitSpec(_message.Message):
-    """When the crawl ends before its queues are empty. 0 and unset mean no limit."""
+    """When the crawl ends before its queues are empty, and what is left alone. 0
+    and unset mean no limit.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MAX_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_ELAPSED_FIELD_NUMBER: _builtins.int
+    HOST_QUOTA_FIELD_NUMBER: _builtins.int
+    SOURCE_QUOTA_FIELD_NUMBER: _builtins.int
+    FAIL_OVER_QUOTA_FIELD_NUMBER: _builtins.int
     max_documents: _builtins.int
     """Most URIs fetched with success. Never exceeded: a lease is given only while
     successes and leases out are together below it. Exit status
     FINISHED_DOCUMENT_LIMIT.
     """
+    max_bytes: _builtins.int
+    """Most bytes of bodies of URIs fetched with success. Looked at with each
+    report: what is in flight when it is reached comes on top, and the event
+    LimitReached says how much that is. Exit status FINISHED_DATA_LIMIT.
+    """
+    fail_over_quota: _builtins.bool
+    """What a quota that is reached means. false (default): the queue is retired
+    when such a URI's turn comes, with all that is in it (Heritrix:
+    forceRetire). true: the URI fails with -5003, and so does each one after
+    it.
+    """
+    @_builtins.property
+    def max_elapsed(self) -> _duration_pb2.Duration:
+        """Longest time since launch, pauses left out. What is in flight then is still
+        finished. Exit status FINISHED_TIME_LIMIT.
+        """
+
+    @_builtins.property
+    def host_quota(self) -> Global___QuotaSpec:
+        """The quota of each host."""
+
+    @_builtins.property
+    def source_quota(self) -> Global___QuotaSpec:
+        """The quota of each seed: of all URIs that descend from it, itself included
+        (Candidate.source).
+        """
+
     def __init__(
         self,
         *,
         max_documents: _builtins.int = ...,
+        max_bytes: _builtins.int = ...,
+        max_elapsed: _duration_pb2.Duration | None = ...,
+        host_quota: Global___QuotaSpec | None = ...,
+        source_quota: Global___QuotaSpec | None = ...,
+        fail_over_quota: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["host_quota", b"host_quota", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_documents", b"max_documents"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fail_over_quota", b"fail_over_quota", "host_quota", b"host_quota", "max_bytes", b"max_bytes", "max_documents", b"max_documents", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LimitSpec: _TypeAlias = LimitSpec  # noqa: Y015
 
 @_typing.final
+class QuotaSpec(_message.Message):
+    """How much is fetched of a host, or of what descends from a seed (Heritrix:
+    QuotaEnforcer, 2.13). A URI whose turn comes when a figure has reached its
+    quota is not fetched; what is in flight then comes on top. 0 and unset mean
+    no quota.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_SUCCESSES_FIELD_NUMBER: _builtins.int
+    MAX_SUCCESS_BYTES_FIELD_NUMBER: _builtins.int
+    MAX_RESPONSES_FIELD_NUMBER: _builtins.int
+    MAX_RESPONSE_BYTES_FIELD_NUMBER: _builtins.int
+    max_successes: _builtins.int
+    """Most URIs fetched with success."""
+    max_success_bytes: _builtins.int
+    """Most bytes of their bodies."""
+    max_responses: _builtins.int
+    """Most answers of any status. robots.txt does not count."""
+    max_response_bytes: _builtins.int
+    """Most bytes of their bodies."""
+    def __init__(
+        self,
+        *,
+        max_successes: _builtins.int | None = ...,
+        max_success_bytes: _builtins.int | None = ...,
+        max_responses: _builtins.int | None = ...,
+        max_response_bytes: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_response_bytes", b"_max_response_bytes", "_max_responses", b"_max_responses", "_max_success_bytes", b"_max_success_bytes", "_max_successes", b"_max_successes", "max_response_bytes", b"max_response_bytes", "max_responses", b"max_responses", "max_success_bytes", b"max_success_bytes", "max_successes", b"max_successes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_response_bytes", b"_max_response_bytes", "_max_responses", b"_max_responses", "_max_success_bytes", b"_max_success_bytes", "_max_successes", b"_max_successes", "max_response_bytes", b"max_response_bytes", "max_responses", b"max_responses", "max_success_bytes", b"max_success_bytes", "max_successes", b"max_successes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_response_bytes: _TypeAlias = _typing.Literal["max_response_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_response_bytes: _TypeAlias = _typing.Literal["_max_response_bytes", b"_max_response_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__max_responses: _TypeAlias = _typing.Literal["max_responses"]  # noqa: Y015
+    _WhichOneofArgType__max_responses: _TypeAlias = _typing.Literal["_max_responses", b"_max_responses"]  # noqa: Y015
+    _WhichOneofReturnType__max_success_bytes: _TypeAlias = _typing.Literal["max_success_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_success_bytes: _TypeAlias = _typing.Literal["_max_success_bytes", b"_max_success_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__max_successes: _TypeAlias = _typing.Literal["max_successes"]  # noqa: Y015
+    _WhichOneofArgType__max_successes: _TypeAlias = _typing.Literal["_max_successes", b"_max_successes"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_response_bytes) -> _WhichOneofReturnType__max_response_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_responses) -> _WhichOneofReturnType__max_responses | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_success_bytes) -> _WhichOneofReturnType__max_success_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_successes) -> _WhichOneofReturnType__max_successes | None: ...
+
+Global___QuotaSpec: _TypeAlias = QuotaSpec  # noqa: Y015
+
+@_typing.final
+class RevisitSpec(_message.Message):
+    """When a URI that was fetched with success is fetched again. Until then it is a
+    future URI, and the crawl goes on. Report.revisit_time goes before the
+    policy. A lease of such a URI has the validators of the last visit.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLICY_FIELD_NUMBER: _builtins.int
+    INTERVAL_FIELD_NUMBER: _builtins.int
+    MIN_INTERVAL_FIELD_NUMBER: _builtins.int
+    MAX_INTERVAL_FIELD_NUMBER: _builtins.int
+    GROWTH_FIELD_NUMBER: _builtins.int
+    SHRINK_FIELD_NUMBER: _builtins.int
+    policy: _builtins.str
+    """`none` (default): never.
+    `fixed`: `interval` after each visit (Heritrix: rescheduleDelaySeconds).
+    `adaptive`: `interval` after the first visit; then the interval grows by
+    `growth` when the page has not changed, and shrinks by `shrink` when it
+    has, within `min_interval` and `max_interval`. A page has not changed if
+    the answer is a 304, or has the digest of the one before.
+    """
+    growth: _builtins.float
+    """1 to 100, default 1.5."""
+    shrink: _builtins.float
+    """Above 0, at most 1; default 0.5."""
+    @_builtins.property
+    def interval(self) -> _duration_pb2.Duration:
+        """Default 7 days."""
+
+    @_builtins.property
+    def min_interval(self) -> _duration_pb2.Duration:
+        """Shortest interval. Default 1 day, or `interval` if that is shorter."""
+
+    @_builtins.property
+    def max_interval(self) -> _duration_pb2.Duration:
+        """Longest interval. Default 30 days, or `interval` if that is longer."""
+
+    def __init__(
+        self,
+        *,
+        policy: _builtins.str = ...,
+        interval: _duration_pb2.Duration | None = ...,
+        min_interval: _duration_pb2.Duration | None = ...,
+        max_interval: _duration_pb2.Duration | None = ...,
+        growth: _builtins.float | None = ...,
+        shrink: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "shrink", b"shrink"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
+    _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
+    _WhichOneofReturnType__shrink: _TypeAlias = _typing.Literal["shrink"]  # noqa: Y015
+    _WhichOneofArgType__shrink: _TypeAlias = _typing.Literal["_shrink", b"_shrink"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__growth) -> _WhichOneofReturnType__growth | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__shrink) -> _WhichOneofReturnType__shrink | None: ...
+
+Global___RevisitSpec: _TypeAlias = RevisitSpec  # noqa: Y015
+
+@_typing.final
+class ReseedSpec(_message.Message):
+    """Continuous crawling: when nothing is left, the seeds are announced again,
+    once for each exhaustion, and fetched although they have been seen (S3). What
+    they link to is fetched if it is new.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_ROUNDS_FIELD_NUMBER: _builtins.int
+    MIN_INTERVAL_FIELD_NUMBER: _builtins.int
+    max_rounds: _builtins.int
+    """How often the seeds are announced again at most. 0 (default): never; -1:
+    without end, which needs a `min_interval` of at least 1 s.
+    """
+    @_builtins.property
+    def min_interval(self) -> _duration_pb2.Duration:
+        """Least time between the beginnings of two rounds. Until it is over the crawl
+        waits. Default 0.
+        """
+
+    def __init__(
+        self,
+        *,
+        max_rounds: _builtins.int = ...,
+        min_interval: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["min_interval", b"min_interval"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_rounds", b"max_rounds", "min_interval", b"min_interval"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReseedSpec: _TypeAlias = ReseedSpec  # noqa: Y015
+
+@_typing.final
+class HostGroup(_message.Message):
+    """Hosts that share a server, and its patience: a partition of their own,
+    `group:` and the name.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    MAX_PARALLEL_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """1 to 64 of `a-z 0-9 - _ .`, beginning with a letter or digit."""
+    max_parallel: _builtins.int
+    """Most requests at once to all of them. 1 to 1000, default 1."""
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The hosts, without ports: `www.example.com`. At least one."""
+
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """Least time between two leases of the group. Default 0."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        hosts: _abc.Iterable[_builtins.str] | None = ...,
+        max_parallel: _builtins.int | None = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel", "max_parallel", b"max_parallel", "min_gap", b"min_gap"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel", "hosts", b"hosts", "max_parallel", b"max_parallel", "min_gap", b"min_gap", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_parallel: _TypeAlias = _typing.Literal["max_parallel"]  # noqa: Y015
+    _WhichOneofArgType__max_parallel: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_parallel) -> _WhichOneofReturnType__max_parallel | None: ...
+
+Global___HostGroup: _TypeAlias = HostGroup  # noqa: Y015
+
+@_typing.final
+class AddressGroupSpec(_message.Message):
+    """Hosts that share an address, as the peer addresses of reports tell it
+    (Report.peer_address). A host is in the group of its latest address; before
+    its first answer it is in none. The hosts of a frontier of many shards share
+    only with those of the same shard.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_PARALLEL_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
+    max_parallel: _builtins.int
+    """Most requests at once to all hosts of an address. 0 (default) sets no limit;
+    at most 1000.
+    """
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """Least time between two leases of hosts of an address. Default 0."""
+
+    def __init__(
+        self,
+        *,
+        max_parallel: _builtins.int = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["min_gap", b"min_gap"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_parallel", b"max_parallel", "min_gap", b"min_gap"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddressGroupSpec: _TypeAlias = AddressGroupSpec  # noqa: Y015
+
+@_typing.final
+class Override(_message.Message):
+    """Settings for a part of a crawl's URIs, put and removed while it runs. They
+    count from the next decision on (Heritrix: sheets, 2.23).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SURT_PREFIX_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    surt_prefix: _builtins.str
+    """Which URIs: those whose SURT begins so, written as in
+    ScopeSpec.surt_prefixes, without a sign. Of several that match, the longer
+    ones go over the shorter ones, field by field.
+    """
+    @_builtins.property
+    def settings(self) -> Global___OverrideSettings:
+        """What holds for them."""
+
+    def __init__(
+        self,
+        *,
+        surt_prefix: _builtins.str = ...,
+        settings: Global___OverrideSettings | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings", "surt_prefix", b"surt_prefix"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Override: _TypeAlias = Override  # noqa: Y015
+
+@_typing.final
+class OverrideSettings(_message.Message):
+    """The settings that may differ for a part of a crawl. What is set replaces that
+    field of the spec, a list as a whole; what is not set stays.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POLITENESS_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
+    FETCH_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    HOST_QUOTA_FIELD_NUMBER: _builtins.int
+    REVISIT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def politeness(self) -> Global___PolitenessSpec:
+        """See CrawlSpec.politeness."""
+
+    @_builtins.property
+    def retry(self) -> Global___RetrySpec:
+        """See CrawlSpec.retry."""
+
+    @_builtins.property
+    def fetch(self) -> Global___FetchSpec:
+        """See CrawlSpec.fetch."""
+
+    @_builtins.property
+    def queues(self) -> Global___QueueSpec:
+        """See CrawlSpec.queues; not `partition`, `assignment` and `buckets`, which
+        are the whole crawl's.
+        """
+
+    @_builtins.property
+    def host_quota(self) -> Global___QuotaSpec:
+        """See LimitSpec.host_quota."""
+
+    @_builtins.property
+    def revisit(self) -> Global___RevisitSpec:
+        """See CrawlSpec.revisit."""
+
+    def __init__(
+        self,
+        *,
+        politeness: Global___PolitenessSpec | None = ...,
+        retry: Global___RetrySpec | None = ...,
+        fetch: Global___FetchSpec | None = ...,
+        queues: Global___QueueSpec | None = ...,
+        host_quota: Global___QuotaSpec | None = ...,
+        revisit: Global___RevisitSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OverrideSettings: _TypeAlias = OverrideSettings  # noqa: Y015
+
+@_typing.final
 class FetchPolicy(_message.Message):
-    """What a node needs to know to fetch: the crawl's settings, by id. Nodes keep it."""
+    """What a node needs to know to fetch: the crawl's settings, by id. Nodes keep
+    it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -817,9 +1635,9 @@ Global___CrawlStatus: _TypeAlias = CrawlStatus  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """One thing that happened to a crawl. Events are numbered without gap from 1 for
-    each crawl, stored in the same write as what they tell of, and kept as long as
-    they are among the last 10 000.
+    """One thing that happened to a crawl. Events are numbered without gap from 1
+    for each crawl, stored in the same write as what they tell of, and kept as
+    long as they are among the last 10 000.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -830,6 +1648,9 @@ class Event(_message.Message):
     STATUS_CHANGED_FIELD_NUMBER: _builtins.int
     SEEDS_CONCLUDED_FIELD_NUMBER: _builtins.int
     LIMIT_REACHED_FIELD_NUMBER: _builtins.int
+    ROUND_BEGUN_FIELD_NUMBER: _builtins.int
+    URIS_LEFT_FIELD_NUMBER: _builtins.int
+    JOB_ENDED_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Its number."""
     cursor: _builtins.str
@@ -850,6 +1671,18 @@ class Event(_message.Message):
     def limit_reached(self) -> Global___LimitReached:
         """A limit of the crawl was reached; it ends."""
 
+    @_builtins.property
+    def round_begun(self) -> Global___RoundBegun:
+        """The seeds are being announced again."""
+
+    @_builtins.property
+    def uris_left(self) -> Global___UrisLeft:
+        """Nothing is left but what may not be fetched."""
+
+    @_builtins.property
+    def job_ended(self) -> Global___JobEnded:
+        """A job has come to its end."""
+
     def __init__(
         self,
         *,
@@ -859,12 +1692,15 @@ class Event(_message.Message):
         status_changed: Global___CrawlStatus | None = ...,
         seeds_concluded: Global___SeedsConcluded | None = ...,
         limit_reached: Global___LimitReached | None = ...,
+        round_begun: Global___RoundBegun | None = ...,
+        uris_left: Global___UrisLeft | None = ...,
+        job_ended: Global___JobEnded | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time", "kind", b"kind", "limit_reached", b"limit_reached", "seeds_concluded", b"seeds_concluded", "status_changed", b"status_changed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "status_changed", b"status_changed", "uris_left", b"uris_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event_time", b"event_time", "kind", b"kind", "limit_reached", b"limit_reached", "seeds_concluded", b"seeds_concluded", "sequence", b"sequence", "status_changed", b"status_changed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event_time", b"event_time", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "sequence", b"sequence", "status_changed", b"status_changed", "uris_left", b"uris_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["status_changed", "seeds_concluded", "limit_reached"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["status_changed", "seeds_concluded", "limit_reached", "round_begun", "uris_left", "job_ended"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -904,23 +1740,111 @@ class LimitReached(_message.Message):
 
     LIMIT_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
+    REACHED_FIELD_NUMBER: _builtins.int
+    LEASED_COUNT_FIELD_NUMBER: _builtins.int
     limit: _builtins.str
     """Its field in LimitSpec."""
     value: _builtins.int
-    """Its value."""
+    """Its value; of max_elapsed in milliseconds."""
+    reached: _builtins.int
+    """What had been reached then, in the same unit."""
+    leased_count: _builtins.int
+    """URIs that were out at nodes then: what they bring comes on top."""
     def __init__(
         self,
         *,
         limit: _builtins.str = ...,
         value: _builtins.int = ...,
+        reached: _builtins.int = ...,
+        leased_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leased_count", b"leased_count", "limit", b"limit", "reached", b"reached", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LimitReached: _TypeAlias = LimitReached  # noqa: Y015
+
+@_typing.final
+class RoundBegun(_message.Message):
+    """The seeds are being announced again, since nothing was left (ReseedSpec)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    """How often they have been announced again, this time included."""
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["round", b"round"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RoundBegun: _TypeAlias = RoundBegun  # noqa: Y015
+
+@_typing.final
+class UrisLeft(_message.Message):
+    """Nothing is left but URIs in queues that may not be fetched from. The crawl
+    ends, or pauses (CrawlSpec.pause_with_uris_left).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RETIRED_COUNT_FIELD_NUMBER: _builtins.int
+    INELIGIBLE_COUNT_FIELD_NUMBER: _builtins.int
+    retired_count: _builtins.int
+    """URIs in retired queues."""
+    ineligible_count: _builtins.int
+    """URIs in ineligible queues."""
+    def __init__(
+        self,
+        *,
+        retired_count: _builtins.int = ...,
+        ineligible_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ineligible_count", b"ineligible_count", "retired_count", b"retired_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UrisLeft: _TypeAlias = UrisLeft  # noqa: Y015
+
+@_typing.final
+class JobEnded(_message.Message):
+    """A job has come to its end: work on many URIs, done little by little."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    """Its number."""
+    kind: _builtins.str
+    """What it did, in one word."""
+    outcome: _builtins.str
+    """How it ended, in one word."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "kind", b"kind", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JobEnded: _TypeAlias = JobEnded  # noqa: Y015
 
 @_typing.final
 class Statistics(_message.Message):

@@ -703,6 +703,9 @@ class Candidate(_message.Message):
     REFETCH_BEFORE_TIME_FIELD_NUMBER: _builtins.int
     PRECEDENCE_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    NOT_BEFORE_TIME_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI as found, absolute; at most 8192 bytes. Its canonical form decides
     whether it is new, and is what is fetched: parsed as the WHATWG URL
@@ -723,16 +726,33 @@ class Candidate(_message.Message):
     seed: _builtins.bool
     """A seed: its host becomes part of the scope."""
     precedence: _builtins.int
-    """Priority within the directive, 0 to 127, lower first. Default 1."""
+    """Priority within the directive, 0 to 127, lower first. Unset: the crawl's
+    policy decides (QueueSpec.uri_precedence).
+    """
     annotations: _builtins.bytes
     """The caller's own data, at most 1024 bytes; stored with the URI and handed
     back in its leases.
+    """
+    cost: _builtins.int
+    """What it costs its queue, 0 to 255. Unset: the crawl's policy decides
+    (QueueSpec.cost).
+    """
+    source: _builtins.str
+    """The seed that it descends from, for quotas and statistics of seeds: copied
+    from the lease of the page that it was found on. Empty for seeds, whose
+    source is their own URI. At most 8192 bytes.
     """
     @_builtins.property
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
         """Force: fetch it again if it was last fetched before this time, although it
         has been seen. Stamped once by the caller, so that a repeated request does
         not fetch twice.
+        """
+
+    @_builtins.property
+    def not_before_time(self) -> _timestamp_pb2.Timestamp:
+        """Not to be fetched before this time: it is a future URI until then. Unset,
+        or in the past: now.
         """
 
     def __init__(
@@ -746,13 +766,21 @@ class Candidate(_message.Message):
         refetch_before_time: _timestamp_pb2.Timestamp | None = ...,
         precedence: _builtins.int | None = ...,
         annotations: _builtins.bytes = ...,
+        cost: _builtins.int | None = ...,
+        not_before_time: _timestamp_pb2.Timestamp | None = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_precedence", b"_precedence", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "cost", b"cost", "not_before_time", b"not_before_time", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_precedence", b"_precedence", "annotations", b"annotations", "directive", b"directive", "path", b"path", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
     _WhichOneofReturnType__precedence: _TypeAlias = _typing.Literal["precedence"]  # noqa: Y015
     _WhichOneofArgType__precedence: _TypeAlias = _typing.Literal["_precedence", b"_precedence"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__precedence) -> _WhichOneofReturnType__precedence | None: ...
 
 Global___Candidate: _TypeAlias = Candidate  # noqa: Y015
@@ -775,6 +803,10 @@ class Lease(_message.Message):
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
     FETCH_POLICY_ID_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    LAST_MODIFIED_FIELD_NUMBER: _builtins.int
+    LAST_DIGEST_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """Proof of the lease. Opaque."""
     crawl: _builtins.str
@@ -797,6 +829,20 @@ class Lease(_message.Message):
     """How to fetch it: the id of a FetchPolicy."""
     seed: _builtins.bool
     """It is a seed."""
+    source: _builtins.str
+    """The seed that it descends from, or that it is; goes into the candidates
+    found on it (Candidate.source).
+    """
+    etag: _builtins.str
+    """The ETag of the last visit, for If-None-Match; empty on a first visit, and
+    if there was none.
+    """
+    last_modified: _builtins.str
+    """The Last-Modified of the last visit, for If-Modified-Since; empty as
+    `etag`.
+    """
+    last_digest: _builtins.str
+    """The digest of the last visit's body; empty as `etag`."""
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """Until when it lives without a heartbeat."""
@@ -816,10 +862,14 @@ class Lease(_message.Message):
         annotations: _builtins.bytes = ...,
         fetch_policy_id: _builtins.str = ...,
         seed: _builtins.bool = ...,
+        source: _builtins.str = ...,
+        etag: _builtins.str = ...,
+        last_modified: _builtins.str = ...,
+        last_digest: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "seed", b"seed", "token", b"token", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "attempt", b"attempt", "crawl", b"crawl", "etag", b"etag", "expire_time", b"expire_time", "fetch_policy_id", b"fetch_policy_id", "last_digest", b"last_digest", "last_modified", b"last_modified", "path", b"path", "purpose", b"purpose", "queue_key", b"queue_key", "seed", b"seed", "source", b"source", "token", b"token", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -844,6 +894,11 @@ class Report(_message.Message):
     ROBOTS_BODY_FIELD_NUMBER: _builtins.int
     TOE_NUMBER_FIELD_NUMBER: _builtins.int
     ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    LAST_MODIFIED_FIELD_NUMBER: _builtins.int
+    RETIRE_QUEUE_FIELD_NUMBER: _builtins.int
+    REVISIT_TIME_FIELD_NUMBER: _builtins.int
+    PEER_ADDRESS_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -859,13 +914,31 @@ class Report(_message.Message):
     media_type: _builtins.str
     """The media type, without parameters."""
     digest: _builtins.str
-    """The body's digest: `sha1:` and base 32."""
+    """The body's digest: `sha1:` and base 32. Of a 304, which has no body, the
+    lease's `last_digest`.
+    """
     robots_body: _builtins.bytes
     """The body of a robots.txt, decoded, cut at 500 KiB. Only for
     PURPOSE_ROBOTS; refused when larger.
     """
     toe_number: _builtins.int
     """The number of the toe thread, for the crawl log."""
+    etag: _builtins.str
+    """The answer's ETag, as sent; handed back in the lease of the next visit. A
+    304 without one has the lease's. At most 1024 bytes; a longer one is
+    dropped.
+    """
+    last_modified: _builtins.str
+    """The answer's Last-Modified, as sent; otherwise as `etag`."""
+    retire_queue: _builtins.bool
+    """Retire the URI's queue once this report is settled (T12): what is in it
+    stays, and is not fetched until somebody unretires it.
+    """
+    peer_address: _builtins.str
+    """The IP address that the node connected to, `192.0.2.1` or `2001:db8::1`;
+    for a robots.txt that redirects, that of its own host. Empty if there was
+    no connection. Anything else is INVALID_REPORT.
+    """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When the fetch began, by the node's clock (shown, not relied on)."""
@@ -886,6 +959,12 @@ class Report(_message.Message):
         128 characters, without blanks and commas.
         """
 
+    @_builtins.property
+    def revisit_time(self) -> _timestamp_pb2.Timestamp:
+        """Fetch the URI again at this time, although it has been seen (S1.15). It
+        goes before RevisitSpec. Counts only with a final disposition.
+        """
+
     def __init__(
         self,
         *,
@@ -902,10 +981,15 @@ class Report(_message.Message):
         robots_body: _builtins.bytes = ...,
         toe_number: _builtins.int = ...,
         annotations: _abc.Iterable[_builtins.str] | None = ...,
+        etag: _builtins.str = ...,
+        last_modified: _builtins.str = ...,
+        retire_queue: _builtins.bool = ...,
+        revisit_time: _timestamp_pb2.Timestamp | None = ...,
+        peer_address: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "media_type", b"media_type", "outcome", b"outcome", "retry_after_duration", b"retry_after_duration", "robots_body", b"robots_body", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -85,8 +85,8 @@ class FrontierServiceServicer:
     def Next(self, request, context):
         """Asks for URIs to fetch: waits until one may be fetched, then returns what
         is there at once, up to `max_leases`. Empty is an ordinary answer. A URI is
-        never given out before its host's rest is over, and at most one lease is
-        out for a host.
+        never given out before its host's rest is over, and at most
+        PolitenessSpec.max_parallel leases are out for a host.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,11 +109,11 @@ class FrontierServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RequestState(self, request, context):
-        """Asks a crawl to reach a state, and returns at once with the state that it is
-        in. StateEvents tells when it is reached. RUN is possible in RUNNING, EMPTY,
-        PAUSING and PAUSED, PAUSE in the same four, FINISH in every state. Anything
-        else is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is
-        already under way succeeds and changes nothing.
+        """Asks a crawl to reach a state, and returns at once with the state that it
+        is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
+        EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
+        Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
+        what is already under way succeeds and changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

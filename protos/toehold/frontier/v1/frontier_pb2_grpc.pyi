@@ -64,8 +64,8 @@ class FrontierServiceStub:
     Next: _grpc.UnaryUnaryMultiCallable[_frontier_pb2.NextRequest, _frontier_pb2.NextResponse]
     """Asks for URIs to fetch: waits until one may be fetched, then returns what
     is there at once, up to `max_leases`. Empty is an ordinary answer. A URI is
-    never given out before its host's rest is over, and at most one lease is
-    out for a host.
+    never given out before its host's rest is over, and at most
+    PolitenessSpec.max_parallel leases are out for a host.
     """
     Finished: _grpc.UnaryUnaryMultiCallable[_frontier_pb2.FinishedRequest, _frontier_pb2.FinishedResponse]
     """Hands leases back. At most 1000 reports and 8 MiB a request. Idempotent by
@@ -76,11 +76,11 @@ class FrontierServiceStub:
     the node which to let go.
     """
     RequestState: _grpc.UnaryUnaryMultiCallable[_frontier_pb2.RequestStateRequest, _frontier_pb2.RequestStateResponse]
-    """Asks a crawl to reach a state, and returns at once with the state that it is
-    in. StateEvents tells when it is reached. RUN is possible in RUNNING, EMPTY,
-    PAUSING and PAUSED, PAUSE in the same four, FINISH in every state. Anything
-    else is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is
-    already under way succeeds and changes nothing.
+    """Asks a crawl to reach a state, and returns at once with the state that it
+    is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
+    EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
+    Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
+    what is already under way succeeds and changes nothing.
     """
     StateEvents: _grpc.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]
     """First the present state, then every event after the cursor, in order,
@@ -106,8 +106,8 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     Next: _aio.UnaryUnaryMultiCallable[_frontier_pb2.NextRequest, _frontier_pb2.NextResponse]  # type: ignore[assignment]
     """Asks for URIs to fetch: waits until one may be fetched, then returns what
     is there at once, up to `max_leases`. Empty is an ordinary answer. A URI is
-    never given out before its host's rest is over, and at most one lease is
-    out for a host.
+    never given out before its host's rest is over, and at most
+    PolitenessSpec.max_parallel leases are out for a host.
     """
     Finished: _aio.UnaryUnaryMultiCallable[_frontier_pb2.FinishedRequest, _frontier_pb2.FinishedResponse]  # type: ignore[assignment]
     """Hands leases back. At most 1000 reports and 8 MiB a request. Idempotent by
@@ -118,11 +118,11 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     the node which to let go.
     """
     RequestState: _aio.UnaryUnaryMultiCallable[_frontier_pb2.RequestStateRequest, _frontier_pb2.RequestStateResponse]  # type: ignore[assignment]
-    """Asks a crawl to reach a state, and returns at once with the state that it is
-    in. StateEvents tells when it is reached. RUN is possible in RUNNING, EMPTY,
-    PAUSING and PAUSED, PAUSE in the same four, FINISH in every state. Anything
-    else is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is
-    already under way succeeds and changes nothing.
+    """Asks a crawl to reach a state, and returns at once with the state that it
+    is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
+    EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
+    Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
+    what is already under way succeeds and changes nothing.
     """
     StateEvents: _aio.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]  # type: ignore[assignment]
     """First the present state, then every event after the cursor, in order,
@@ -157,8 +157,8 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_frontier_pb2.NextResponse, _abc.Awaitable[_frontier_pb2.NextResponse]]:
         """Asks for URIs to fetch: waits until one may be fetched, then returns what
         is there at once, up to `max_leases`. Empty is an ordinary answer. A URI is
-        never given out before its host's rest is over, and at most one lease is
-        out for a host.
+        never given out before its host's rest is over, and at most
+        PolitenessSpec.max_parallel leases are out for a host.
         """
 
     @_abc_1.abstractmethod
@@ -187,11 +187,11 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _frontier_pb2.RequestStateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_frontier_pb2.RequestStateResponse, _abc.Awaitable[_frontier_pb2.RequestStateResponse]]:
-        """Asks a crawl to reach a state, and returns at once with the state that it is
-        in. StateEvents tells when it is reached. RUN is possible in RUNNING, EMPTY,
-        PAUSING and PAUSED, PAUSE in the same four, FINISH in every state. Anything
-        else is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is
-        already under way succeeds and changes nothing.
+        """Asks a crawl to reach a state, and returns at once with the state that it
+        is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
+        EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
+        Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
+        what is already under way succeeds and changes nothing.
         """
 
     @_abc_1.abstractmethod

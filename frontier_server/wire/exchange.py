@@ -1,0 +1,145 @@
+"""What fetchers and feeders exchange with the frontier: candidates, leases, reports, and how to fetch."""
+
+from collections.abc import Iterable
+from ipaddress import IPv6Address, ip_address
+
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+
+from ..core.disposition import Disposition
+from ..core.model import Candidate, Directive, EmptyReason, Grant, Report, ReportResult, Verdict
+from ..core.settings import FetchPolicy
+from .times import due_ms, duration, milliseconds, moment_ms, timestamp
+
+VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for verdict in Verdict}
+DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
+EMPTY_REASONS = {r: frontier_pb2.EmptyReason.Value(f"EMPTY_REASON_{r.value}") for r in EmptyReason}
+MAX_VALIDATOR_BYTES = 1024
+_TRUNCATIONS = {frontier_pb2.TRUNCATION_LENGTH: "lenTrunc", frontier_pb2.TRUNCATION_TIME: "timeTrunc"}
+
+
+class ContractCodec:
+    """Candidates are stored as the contract's message, untouched."""
+
+    def decode(self, record: bytes) -> Candidate:
+        """A candidate that was stored."""
+        return candidate(frontier_pb2.Candidate.FromString(record), record)
+
+    def seed(self, uri: str) -> Candidate:
+        """The candidate of a seed."""
+        return candidate(frontier_pb2.Candidate(uri=uri, seed=True, directive=frontier_pb2.DIRECTIVE_MEDIUM))
+
+
+def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> Candidate:
+    """A candidate as offered."""
+    force = moment_ms(message.refetch_before_time) if message.HasField("refetch_before_time") else None
+    return Candidate(
+        message.uri,
+        message.SerializeToString() if record is None else record,
+        message.via,
+        message.path,
+        message.directive or (Directive.MEDIUM if message.seed else Directive.NORMAL),
+        message.precedence if message.HasField("precedence") else None,
+        message.seed,
+        force,
+        message.annotations,
+        message.cost if message.HasField("cost") else None,
+        due_ms(message.not_before_time) if message.HasField("not_before_time") else 0,
+        message.source,
+    )
+
+
+def report(message: frontier_pb2.Report) -> Report:
+    """A report as sent."""
+    problem = ""
+    if message.outcome not in (frontier_pb2.OUTCOME_FETCHED, frontier_pb2.OUTCOME_RELEASED):
+        problem = f"outcome {message.outcome} is neither OUTCOME_FETCHED nor OUTCOME_RELEASED"
+    elif message.truncation not in (frontier_pb2.TRUNCATION_UNSPECIFIED, *_TRUNCATIONS):
+        problem = f"truncation {message.truncation} is not one of the contract's"
+    peer_address = ""
+    if message.peer_address:
+        try:
+            peer_address = address(message.peer_address)
+        except ValueError:
+            problem = problem or f"peer_address {message.peer_address[:80]!r} is no IP address"
+    return Report(
+        message.token,
+        message.outcome == frontier_pb2.OUTCOME_RELEASED,
+        message.fetch_status,
+        moment_ms(message.start_time),
+        milliseconds(message.fetch_duration),
+        message.body_bytes,
+        _TRUNCATIONS.get(message.truncation, ""),
+        message.media_type,
+        message.digest,
+        milliseconds(message.retry_after_duration),
+        message.robots_body,
+        message.toe_number,
+        tuple(message.annotations),
+        problem,
+        validator(message.etag),
+        validator(message.last_modified),
+        message.retire_queue,
+        due_ms(message.revisit_time) if message.HasField("revisit_time") else 0,
+        peer_address,
+    )
+
+
+def address(text: str) -> str:
+    """An IP address in its one spelling, so that two hosts share it or do not. Raises ValueError."""
+    found = ip_address(text)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    return str(found)
+
+
+def validator(text: str) -> str:
+    """An ETag or Last-Modified that is worth keeping: a cut one would match nothing."""
+    return text if len(text.encode()) <= MAX_VALIDATOR_BYTES else ""
+
+
+def report_result(result: ReportResult) -> frontier_pb2.ReportResult:
+    """What a report means."""
+    return frontier_pb2.ReportResult(
+        disposition=DISPOSITIONS[result.disposition], repeated=result.repeated, problem=result.problem
+    )
+
+
+def lease(grant: Grant) -> frontier_pb2.Lease:
+    """A lease as given out."""
+    offered = grant.candidate
+    message = frontier_pb2.Lease(
+        token=grant.token,
+        crawl=grant.crawl,
+        uri=grant.uri,
+        purpose=frontier_pb2.PURPOSE_ROBOTS if grant.robots else frontier_pb2.PURPOSE_PAGE,
+        via=offered.uri if grant.robots else offered.via,
+        path=offered.path + "P" if grant.robots else offered.path,
+        attempt=grant.attempt,
+        queue_key=grant.queue_key,
+        expire_time=timestamp(grant.expire_ms),
+        fetch_policy_id=grant.fetch_policy_id,
+        source=grant.source,
+        etag=grant.etag,
+        last_modified=grant.last_modified,
+        last_digest=grant.last_digest,
+    )
+    if not grant.robots:
+        message.annotations = offered.annotations
+        message.seed = offered.seed
+    return message
+
+
+def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
+    """How to fetch."""
+    return crawl_pb2.FetchPolicy(
+        fetch_policy_id=policy.policy_id,
+        user_agent=policy.user_agent,
+        timeout=duration(policy.timeout_ms),
+        max_bytes=policy.max_bytes,
+        allowed_addresses=policy.allowed_addresses,
+    )
+
+
+def toe_steps(messages: Iterable[frontier_pb2.ToeStepCount]) -> list[tuple[str, int]]:
+    """What toe threads are doing."""
+    return [(message.step[:64], message.count) for message in messages]

@@ -1,0 +1,145 @@
+"""Crawl specs ↔ settings, and the overrides of a spec.
+
+A settings class has a field for each one of its message, of the same name; a length of
+time is a Duration there and `…_ms` here. So both ways are one walk over the fields.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+
+from toehold.frontier.v1 import crawl_pb2
+
+from ..core.settings import CrawlSettings, GroupSettings, Rewrite
+from .times import milliseconds
+
+S = TypeVar("S")
+
+# What the settings have another name for: a choice of two is a boolean there.
+_ALLOW_UNREACHABLE = "allow_unreachable"
+# The elements of lists, with their defaults.
+_ELEMENTS: dict[str, Any] = {"rewrites": Rewrite("", ""), "groups": GroupSettings("", ())}
+# A bound that is not set gives way to a value that is: part, bound, value, which of the two counts.
+_GIVING_WAY = (
+    ("politeness", "max_delay", "min_delay", max),
+    ("politeness", "max_overload_delay", "overload_delay", max),
+    ("retry", "max_delay", "delay", max),
+    ("revisit", "min_interval", "interval", min),
+    ("revisit", "max_interval", "interval", max),
+)
+# What an override must leave alone: a URI would leave its partition, or queues their names.
+_FIXED = ("partition", "assignment", "buckets")
+
+
+def settings(spec_bytes: bytes) -> CrawlSettings:
+    """A stored spec as the core uses it."""
+    return settings_of(crawl_pb2.CrawlSpec.FromString(spec_bytes))
+
+
+def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSettings:
+    """A stored spec with stored OverrideSettings over it, the later ones over the earlier ones."""
+    spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    for each in overrides:
+        override = crawl_pb2.OverrideSettings.FromString(each)
+        for field, value in override.ListFields():
+            whole = spec.limits if field.name == "host_quota" else spec
+            _replace(getattr(whole, field.name), value)
+    return settings_of(spec)
+
+
+def _replace(message: Message, override: Message) -> None:
+    # MergeFrom would lengthen lists, and mix the seconds of one length of time with the other's nanoseconds.
+    for field, value in override.ListFields():
+        message.ClearField(field.name)
+        if field.is_repeated:
+            getattr(message, field.name).extend(value)
+        elif field.message_type is not None:
+            getattr(message, field.name).CopyFrom(value)
+        else:
+            setattr(message, field.name, value)
+
+
+def settings_of(spec: crawl_pb2.CrawlSpec) -> CrawlSettings:
+    """A spec as the core uses it: what is not set takes its default."""
+    read = _read(spec, CrawlSettings())
+    for part, bound, value, stronger in _GIVING_WAY:
+        if not getattr(spec, part).HasField(bound):
+            own = getattr(read, part)
+            least_or_most = stronger(getattr(own, f"{bound}_ms"), getattr(own, f"{value}_ms"))
+            read = replace(read, **{part: replace(own, **{f"{bound}_ms": least_or_most})})
+    return read
+
+
+def _read(message: Any, default: S) -> S:
+    """The settings that a message says; what it does not say is as in the default."""
+    said: dict[str, Any] = {}
+    for field in fields(default):  # type: ignore[arg-type]  # every S is a dataclass
+        name, otherwise = field.name, getattr(default, field.name)
+        if name == _ALLOW_UNREACHABLE:
+            said[name] = message.unreachable == crawl_pb2.ROBOTS_UNREACHABLE_ALLOW
+        elif is_dataclass(otherwise):
+            said[name] = _read(getattr(message, name), otherwise)
+        elif name in _ELEMENTS:
+            said[name] = tuple(_read(each, _ELEMENTS[name]) for each in getattr(message, name))
+        elif _is_set(message, name.removesuffix("_ms")):
+            value = getattr(message, name.removesuffix("_ms"))
+            said[name] = (
+                milliseconds(value)
+                if isinstance(value, Duration)
+                else tuple(value)
+                if isinstance(otherwise, tuple)
+                else value
+            )
+    return replace(default, **said)  # type: ignore[type-var]
+
+
+def _is_set(message: Any, name: str) -> bool:
+    has_presence = message.DESCRIPTOR.fields_by_name[name].has_presence
+    return bool(message.HasField(name) if has_presence else getattr(message, name))
+
+
+def spec(settings: CrawlSettings) -> crawl_pb2.CrawlSpec:
+    """A spec with every default filled in."""
+    message = crawl_pb2.CrawlSpec()
+    _write(settings, message)
+    return message
+
+
+def _write(settings: Any, message: Any) -> None:
+    for field in fields(settings):
+        name, value = field.name, getattr(settings, field.name)
+        if name == _ALLOW_UNREACHABLE:
+            message.unreachable = (
+                crawl_pb2.ROBOTS_UNREACHABLE_ALLOW if value else crawl_pb2.ROBOTS_UNREACHABLE_FORBID
+            )
+        elif is_dataclass(value):
+            getattr(message, name).SetInParent()
+            _write(value, getattr(message, name))
+        elif name in _ELEMENTS:
+            for each in value:
+                _write(each, getattr(message, name).add())
+        elif isinstance(value, tuple):
+            getattr(message, name).extend(value)
+        elif name.endswith("_ms"):
+            getattr(message, name.removesuffix("_ms")).FromMilliseconds(value)
+        else:
+            setattr(message, name, value)
+
+
+def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
+    """What is wrong with a spec that only the wire can see: enum values that there are not."""
+    if spec.robots.unreachable not in crawl_pb2.RobotsUnreachable.values():
+        return {"robots.unreachable": f"{spec.robots.unreachable} is no RobotsUnreachable"}
+    return {}
+
+
+def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
+    """What is wrong with an override that only the wire can see: fields that it may not have."""
+    return {
+        f"queues.{name}": "the whole crawl has one, and an override cannot change it"
+        for name in _FIXED
+        if _is_set(override.queues, name)
+    }

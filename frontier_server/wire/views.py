@@ -1,0 +1,120 @@
+"""What the frontier tells of itself: crawls, their events and figures, queues, nodes."""
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+from ..core.lifecycle import Input
+from ..core.model import CrawlView, NodeView, QueueView, StatisticsView
+from ..core.queue import QueueState
+from ..core.records import EventRow
+from .specs import settings, spec
+from .times import duration, timestamp
+
+QUEUE_STATES = {s: crawl_pb2.QueueState.Value(f"QUEUE_STATE_{s.value}") for s in QueueState}
+QUEUE_STATES_BY_NUMBER = {number: state for state, number in QUEUE_STATES.items()}
+TARGETS = {
+    crawl_pb2.TARGET_STATE_RUN: Input.RESUME,
+    crawl_pb2.TARGET_STATE_PAUSE: Input.PAUSE,
+    crawl_pb2.TARGET_STATE_FINISH: Input.STOP,
+}
+START_CURSOR = "start"
+
+
+def crawl(view: CrawlView) -> admin_pb2.Crawl:
+    """A crawl's description."""
+    return admin_pb2.Crawl(
+        crawl=view.name,
+        spec=spec(settings(view.spec)),
+        status=crawl_status(view),
+        create_time=timestamp(view.create_ms),
+        launch_time=timestamp(view.launch_ms),
+        finish_time=timestamp(view.finish_ms),
+        seed_count=view.seeds,
+        announced_seed_count=view.announced_seeds,
+    )
+
+
+def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
+    """Where a crawl is in its life."""
+    return _status(view.state.value, view.exit_status.value, view.reach_ms)
+
+
+def _status(state: str, exit_status: str, reach_ms: int) -> crawl_pb2.CrawlStatus:
+    return crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}"),
+        exit_status=crawl_pb2.ExitStatus.Value(f"EXIT_STATUS_{exit_status}"),
+        reach_time=timestamp(reach_ms),
+    )
+
+
+def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
+    """An event. Its fields are the contract's, by name; a status is dated by its event."""
+    message = crawl_pb2.Event(sequence=sequence, cursor=cursor(sequence), event_time=timestamp(row.time_ms))
+    fields = row.fields
+    match row.kind:
+        case "status_changed":
+            status = _status(str(fields["state"]), str(fields["exit_status"]), row.time_ms)
+            message.status_changed.CopyFrom(status)
+        case "seeds_concluded" | "limit_reached" | "round_begun" | "uris_left" | "job_ended":
+            told = getattr(message, row.kind)
+            told.SetInParent()
+            for name, value in fields.items():
+                setattr(told, name, value)
+        case other:
+            raise ValueError(f"event {sequence} is of kind {other!r}, which the contract does not have")
+    return message
+
+
+def cursor(sequence: int) -> str:
+    """Where a reader of events goes on after an event."""
+    return f"e{sequence}"
+
+
+def sequence_of(text: str) -> int | None:
+    """The sequence number of a cursor; None if it is none of ours."""
+    if text == START_CURSOR:
+        return 0
+    digits = text.removeprefix("e")
+    return (
+        int(digits) if text != digits and digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+    )
+
+
+def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
+    """A crawl's figures."""
+    return crawl_pb2.Statistics(
+        snapshot_time=timestamp(view.now_ms),
+        fetch_status_counts=view.fetch_statuses,
+        verdict_counts=view.verdicts,
+        queue_state_counts={state.value: count for state, count in view.queue_states.items()},
+        elapsed_duration=duration(view.elapsed_ms),
+        next_due_time=timestamp(view.next_due_ms or 0),
+        waiting_for=view.waiting_for,
+        **view.counts,
+    )
+
+
+def queue(view: QueueView) -> admin_pb2.WorkQueue:
+    """A work queue."""
+    return admin_pb2.WorkQueue(
+        queue_key=view.key,
+        host=view.host,
+        state=QUEUE_STATES[view.state],
+        queued_count=view.queued,
+        enqueued_count=view.enqueued,
+        leased_count=view.leased,
+        failed_count=view.failed,
+        wake_time=timestamp(view.wake_ms),
+        reason=view.reason,
+        precedence=view.precedence,
+    )
+
+
+def node(view: NodeView) -> admin_pb2.Node:
+    """A node."""
+    return admin_pb2.Node(
+        node=view.node,
+        session=view.session,
+        last_heard_time=timestamp(view.heard_ms),
+        leased_count=view.leased,
+        toe_steps=[frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps],
+    )

@@ -1,0 +1,412 @@
+"""Crawl specs and settings: nothing is lost between, and an override replaces just what it says."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server import wire
+from frontier_server.core.settings import (
+    DAY_MS,
+    AddressGroupSettings,
+    CrawlSettings,
+    FetchSettings,
+    GroupSettings,
+    IdentitySettings,
+    LimitSettings,
+    PolitenessSettings,
+    QueueSettings,
+    QuotaSettings,
+    ReseedSettings,
+    RetrySettings,
+    RevisitSettings,
+    Rewrite,
+    RobotsSettings,
+    ScopeSettings,
+)
+from frontier_server.core.spec_problems import problems
+from toehold.frontier.v1 import crawl_pb2
+
+
+def lengths(least_ms: int = 0, most_ms: int = DAY_MS) -> st.SearchStrategy[int]:
+    return st.integers(least_ms, most_ms)
+
+
+def some_of(*values: str) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(values), unique=True).map(tuple)
+
+
+COUNTS = st.integers(0, 1 << 40)
+QUOTAS = st.builds(QuotaSettings, COUNTS, COUNTS, COUNTS, COUNTS)
+IDENTITIES = st.builds(
+    IdentitySettings,
+    rules=some_of("lower-case", "strip-www", "fix-query"),
+    rewrites=st.lists(st.sampled_from([Rewrite("a+", "b"), Rewrite(r"\?.*", "")])).map(tuple),
+)
+SCOPES = st.builds(
+    ScopeSettings,
+    hosts=st.lists(st.from_regex(r"[a-z]{1,8}\.example(:8[0-9]{3})?", fullmatch=True), max_size=3).map(tuple),
+    max_link_hops=st.integers(0, 10_000),
+    max_embed_hops=st.integers(0, 100),
+    max_redirect_hops=st.integers(0, 100),
+    surt_prefixes=some_of("+http://(com,example,", "-http://(com,example,www,)/", "example.org"),
+    accept_patterns=some_of(".*[.]pdf", "http://a[.]example/.*"),
+    reject_patterns=some_of(".*logout.*", ".*[?].*"),
+    schemes=st.sampled_from([("http",), ("https",), ("http", "https")]),
+    max_path_repetitions=st.integers(0, 100),
+    max_path_segments=st.integers(0, 1000),
+)
+QUEUES = st.builds(
+    QueueSettings,
+    partition=st.sampled_from(["host", "registered-domain"]),
+    assignment=st.sampled_from(["surt-authority", "host", "registered-domain", "buckets"]),
+    buckets=st.integers(1, 10_000),
+    parallel_queues=st.integers(1, 100),
+    queue_key=st.sampled_from(["", "mine"]),
+    retire=st.booleans(),
+    cost=st.sampled_from(["zero", "unit", "wag", "anti-calendar"]),
+    uri_precedence=st.sampled_from(["cost", "base", "hops"]),
+    queue_precedence=st.sampled_from(["base", "highest-uri", "success-counts"]),
+    base_precedence=st.integers(0, 255),
+    success_thresholds=st.lists(st.integers(1, 10_000), min_size=1, max_size=4, unique=True).map(
+        lambda numbers: tuple(sorted(numbers))
+    ),
+    precedence_floor=st.integers(0, 256),
+    session_budget=st.integers(-1, 100_000),
+    total_budget=st.integers(-1, 100_000),
+    error_penalty=st.integers(0, 1000),
+)
+GROUPS = st.sampled_from(
+    [
+        (),
+        (GroupSettings("shop", ("a.example", "b.example"), 2, 500),),
+        (GroupSettings("a", ("a.example",)), GroupSettings("b", ("b.example", "c.example"), 1, 1)),
+    ]
+)
+
+
+@st.composite
+def usable(draw: st.DrawFn) -> CrawlSettings:
+    """Settings without problems."""
+    min_delay_ms, overload_delay_ms, delay_ms = draw(lengths()), draw(lengths()), draw(lengths())
+    interval_ms = draw(lengths(DAY_MS, 30 * DAY_MS))
+    return CrawlSettings(
+        contact=draw(st.sampled_from(["https://example.org/bot", "bot@example.org"])),
+        allowed_addresses=draw(st.sampled_from([("loopback",), ("public",), ("10.0.0.0/8", "::1/128")])),
+        scope=draw(SCOPES),
+        politeness=PolitenessSettings(
+            draw(st.floats(0, 1000)),
+            min_delay_ms,
+            draw(lengths(min_delay_ms)),
+            draw(lengths()),
+            overload_delay_ms,
+            draw(lengths(overload_delay_ms)),
+            draw(st.integers(1, 100)),
+            draw(st.booleans()),
+        ),
+        robots=RobotsSettings(
+            draw(st.booleans()), draw(st.integers(1, 1000)), draw(lengths()), draw(lengths(1000))
+        ),
+        retry=RetrySettings(
+            draw(st.integers(1, 10_000)), delay_ms, draw(st.floats(1, 100)), draw(lengths(delay_ms))
+        ),
+        fetch=FetchSettings(
+            draw(lengths(1)),
+            draw(st.integers(1, 1 << 40)),
+            draw(st.from_regex(r"[A-Za-z_-]{1,9}", fullmatch=True)),
+        ),
+        limits=LimitSettings(
+            draw(COUNTS), draw(COUNTS), draw(lengths()), draw(QUOTAS), draw(QUOTAS), draw(st.booleans())
+        ),
+        identity=draw(IDENTITIES),
+        queues=draw(QUEUES),
+        revisit=RevisitSettings(
+            draw(st.sampled_from(["none", "fixed", "adaptive"])),
+            interval_ms,
+            draw(lengths(1000, interval_ms)),
+            draw(lengths(interval_ms, 100 * DAY_MS)),
+            draw(st.floats(1, 100)),
+            draw(st.floats(0.01, 1)),
+        ),
+        reseed=ReseedSettings(draw(st.integers(-1, 100)), draw(lengths(1000))),
+        groups=draw(GROUPS),
+        address_group=AddressGroupSettings(draw(st.integers(0, 100)), draw(lengths())),
+        run_while_empty=draw(st.booleans()),
+        pause_with_uris_left=draw(st.booleans()),
+        weight=draw(st.integers(1, 1000)),
+        outcomes_kept=draw(st.integers(0, 10**9)),
+    )
+
+
+@given(usable())
+def test_settings_survive_the_way_to_a_spec_and_back(settings: CrawlSettings) -> None:
+    assert not problems(settings)
+    shown = wire.spec(settings)
+    assert wire.settings(shown.SerializeToString()) == settings
+    assert wire.spec(wire.settings_of(shown)) == shown
+
+
+def test_the_settings_have_every_field_of_the_contract_and_no_other() -> None:
+    def same(settings: Any, message: type[Message] | Message) -> None:
+        contract = {field.name: field for field in message.DESCRIPTOR.fields}
+        names = {
+            "unreachable" if field.name == "allow_unreachable" else field.name.removesuffix("_ms")
+            for field in fields(settings)
+        }
+        assert names == set(contract), message.DESCRIPTOR.name
+
+    groups = (GroupSettings("a", ("a.example",)),)
+    settings = CrawlSettings(identity=IdentitySettings(rewrites=(Rewrite("a", "b"),)), groups=groups)
+    shown = wire.spec(settings)
+    same(settings, shown)
+    for part in ("scope", "politeness", "robots", "retry", "fetch", "limits", "identity", "queues"):
+        same(getattr(settings, part), getattr(shown, part))
+    for part in ("revisit", "reseed", "address_group"):
+        same(getattr(settings, part), getattr(shown, part))
+    same(settings.limits.host_quota, shown.limits.host_quota)
+    same(groups[0], shown.groups[0])
+    same(settings.identity.rewrites[0], shown.identity.rewrites[0])
+
+
+def test_a_spec_that_says_nothing_means_the_defaults() -> None:
+    assert wire.settings_of(crawl_pb2.CrawlSpec()) == CrawlSettings()
+    nothing = crawl_pb2.CrawlSpec(groups=[crawl_pb2.HostGroup(name="a", hosts=["a.example"])])
+    nothing.limits.host_quota.SetInParent()
+    nothing.queues.SetInParent()
+    assert wire.settings_of(nothing) == CrawlSettings(groups=(GroupSettings("a", ("a.example",), 1, 0),))
+
+
+# What the contract's comments name, in seconds where it is a length of time.
+DEFAULTS: dict[tuple[str, ...], Any] = {
+    ("contact",): "",
+    ("allowed_addresses",): ["public"],
+    ("scope", "hosts"): [],
+    ("scope", "max_link_hops"): 20,
+    ("scope", "max_embed_hops"): 5,
+    ("scope", "max_redirect_hops"): 10,
+    ("scope", "surt_prefixes"): [],
+    ("scope", "accept_patterns"): [],
+    ("scope", "reject_patterns"): [],
+    ("scope", "schemes"): ["http", "https"],
+    ("scope", "max_path_repetitions"): 2,
+    ("scope", "max_path_segments"): 20,
+    ("politeness", "delay_factor"): 5,
+    ("politeness", "min_delay"): 3,
+    ("politeness", "max_delay"): 30,
+    ("politeness", "max_crawl_delay"): 300,
+    ("politeness", "overload_delay"): 30,
+    ("politeness", "max_overload_delay"): 3600,
+    ("politeness", "max_parallel"): 1,
+    ("politeness", "across_crawls"): True,
+    ("robots", "unreachable"): crawl_pb2.ROBOTS_UNREACHABLE_FORBID,
+    ("robots", "max_attempts"): 5,
+    ("robots", "retry_delay"): 30,
+    ("robots", "validity"): 86_400,
+    ("retry", "max_attempts"): 30,
+    ("retry", "delay"): 900,
+    ("retry", "growth"): 1,
+    ("retry", "max_delay"): 14_400,
+    ("fetch", "timeout"): 1200,
+    ("fetch", "max_bytes"): 100 * 1024 * 1024,
+    ("fetch", "product_token"): "toehold",
+    ("limits", "max_documents"): 0,
+    ("limits", "max_bytes"): 0,
+    ("limits", "max_elapsed"): 0,
+    ("limits", "host_quota", "max_successes"): 0,
+    ("limits", "host_quota", "max_success_bytes"): 0,
+    ("limits", "host_quota", "max_responses"): 0,
+    ("limits", "host_quota", "max_response_bytes"): 0,
+    ("limits", "source_quota", "max_successes"): 0,
+    ("limits", "source_quota", "max_success_bytes"): 0,
+    ("limits", "source_quota", "max_responses"): 0,
+    ("limits", "source_quota", "max_response_bytes"): 0,
+    ("limits", "fail_over_quota"): False,
+    ("identity", "rules"): [],
+    ("identity", "rewrites"): [],
+    ("queues", "partition"): "host",
+    ("queues", "assignment"): "surt-authority",
+    ("queues", "buckets"): 100,
+    ("queues", "parallel_queues"): 1,
+    ("queues", "queue_key"): "",
+    ("queues", "retire"): False,
+    ("queues", "cost"): "unit",
+    ("queues", "uri_precedence"): "cost",
+    ("queues", "queue_precedence"): "base",
+    ("queues", "base_precedence"): 3,
+    ("queues", "success_thresholds"): [100, 1000],
+    ("queues", "precedence_floor"): 255,
+    ("queues", "session_budget"): 3000,
+    ("queues", "total_budget"): -1,
+    ("queues", "error_penalty"): 100,
+    ("revisit", "policy"): "none",
+    ("revisit", "interval"): 7 * 86_400,
+    ("revisit", "min_interval"): 86_400,
+    ("revisit", "max_interval"): 30 * 86_400,
+    ("revisit", "growth"): 1.5,
+    ("revisit", "shrink"): 0.5,
+    ("reseed", "max_rounds"): 0,
+    ("reseed", "min_interval"): 0,
+    ("groups",): [],
+    ("address_group", "max_parallel"): 0,
+    ("address_group", "min_gap"): 0,
+    ("run_while_empty",): False,
+    ("pause_with_uris_left",): False,
+    ("weight",): 1,
+    ("outcomes_kept",): 100_000,
+}
+
+
+def told(message: Message, *path: str) -> dict[tuple[str, ...], Any]:
+    """All that a message says, by path."""
+    found: dict[tuple[str, ...], Any] = {}
+    for field in message.DESCRIPTOR.fields:
+        value = getattr(message, field.name)
+        if isinstance(value, Duration):
+            value = value.ToMilliseconds() / 1000
+        if isinstance(value, Message):
+            found |= told(value, *path, field.name)
+        else:
+            found[*path, field.name] = value
+    return found
+
+
+def test_the_defaults_are_those_that_the_contracts_comments_name() -> None:
+    assert told(wire.spec(CrawlSettings())) == DEFAULTS
+
+
+def test_zero_is_a_value_and_not_the_default() -> None:
+    spec = crawl_pb2.CrawlSpec()
+    spec.scope.max_link_hops = spec.scope.max_embed_hops = spec.scope.max_redirect_hops = 0
+    spec.scope.max_path_repetitions = spec.scope.max_path_segments = 0
+    spec.politeness.delay_factor = 0
+    spec.politeness.across_crawls = False
+    spec.queues.session_budget = spec.queues.total_budget = spec.queues.error_penalty = 0
+    spec.outcomes_kept = 0
+    for part, field in (
+        (spec.politeness.min_delay, "min_delay"),
+        (spec.politeness.max_crawl_delay, "max_crawl_delay"),
+        (spec.retry.delay, "delay"),
+    ):
+        part.SetInParent()
+        assert part.ToMilliseconds() == 0, field
+    settings = wire.settings_of(spec)
+    assert settings.scope == ScopeSettings((), 0, 0, 0, max_path_repetitions=0, max_path_segments=0)
+    assert (settings.politeness.delay_factor, settings.politeness.min_delay_ms) == (0, 0)
+    assert (settings.politeness.max_crawl_delay_ms, settings.retry.delay_ms) == (0, 0)
+    assert not settings.politeness.across_crawls
+    queues = settings.queues
+    assert (queues.session_budget, queues.total_budget, queues.error_penalty) == (0, 0, 0)
+    assert settings.outcomes_kept == 0
+
+
+def test_a_bound_that_is_not_set_gives_way_to_what_is() -> None:
+    spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+    spec.politeness.min_delay.FromSeconds(3600)
+    spec.politeness.overload_delay.FromSeconds(7200)
+    spec.retry.delay.FromSeconds(20_000)
+    spec.revisit.interval.FromSeconds(3600)
+    settings = wire.settings_of(spec)
+    assert settings.politeness.max_delay_ms == 3_600_000
+    assert settings.politeness.max_overload_delay_ms == 7_200_000
+    assert settings.retry.max_delay_ms == 20_000_000
+    assert (settings.revisit.min_interval_ms, settings.revisit.max_interval_ms) == (3_600_000, 30 * DAY_MS)
+    assert not problems(settings)
+    spec.revisit.interval.FromSeconds(90 * 86_400)
+    settings = wire.settings_of(spec)
+    assert (settings.revisit.min_interval_ms, settings.revisit.max_interval_ms) == (DAY_MS, 90 * DAY_MS)
+    spec.politeness.max_delay.FromSeconds(60)
+    assert wire.settings_of(spec).politeness.max_delay_ms == 60_000, "one that is set stands"
+
+
+@pytest.mark.parametrize("number", [-1, 3, 99])
+def test_only_the_wire_sees_an_enum_value_that_there_is_not(number: int) -> None:
+    spec = crawl_pb2.CrawlSpec()
+    spec.robots.unreachable = number  # type: ignore[assignment]  # any number may come
+    assert set(wire.spec_problems(spec)) == {"robots.unreachable"}
+    assert str(number) in wire.spec_problems(spec)["robots.unreachable"]
+    assert not wire.spec_problems(crawl_pb2.CrawlSpec())
+
+
+# Overrides.
+
+
+def over(spec: crawl_pb2.CrawlSpec, *overrides: crawl_pb2.OverrideSettings) -> CrawlSettings:
+    """The settings with overrides, as they are made of what is stored."""
+    return wire.settings_with(spec.SerializeToString(), [each.SerializeToString() for each in overrides])
+
+
+@given(usable())
+def test_without_overrides_the_spec_counts(settings: CrawlSettings) -> None:
+    assert over(wire.spec(settings)) == settings
+    assert over(wire.spec(settings), crawl_pb2.OverrideSettings()) == settings
+
+
+@given(usable(), usable())
+def test_a_whole_override_replaces_every_field_that_it_may(
+    settings: CrawlSettings, other: CrawlSettings
+) -> None:
+    shown = wire.spec(other)
+    override = crawl_pb2.OverrideSettings(
+        politeness=shown.politeness,
+        retry=shown.retry,
+        fetch=shown.fetch,
+        queues=shown.queues,
+        host_quota=shown.limits.host_quota,
+        revisit=shown.revisit,
+    )
+    assert over(wire.spec(settings), override) == replace(
+        settings,
+        politeness=other.politeness,
+        retry=other.retry,
+        fetch=other.fetch,
+        queues=other.queues,
+        limits=replace(settings.limits, host_quota=other.limits.host_quota),
+        revisit=other.revisit,
+    )
+
+
+def test_an_override_replaces_just_the_fields_that_it_sets() -> None:
+    spec = wire.spec(CrawlSettings(politeness=PolitenessSettings(delay_factor=2, min_delay_ms=1_500)))
+    override = crawl_pb2.OverrideSettings()
+    override.politeness.min_delay.FromSeconds(7)
+    override.queues.success_thresholds.extend([5])
+    override.queues.error_penalty = 0
+    override.host_quota.max_successes = 10
+    changed = over(spec, override)
+    assert changed.politeness == PolitenessSettings(delay_factor=2, min_delay_ms=7_000), "not 7.5 s"
+    assert changed.queues == QueueSettings(success_thresholds=(5,), error_penalty=0), "not (100, 1000, 5)"
+    assert changed.limits == LimitSettings(host_quota=QuotaSettings(max_successes=10))
+
+
+def test_a_later_override_goes_over_an_earlier_one() -> None:
+    first, second = crawl_pb2.OverrideSettings(), crawl_pb2.OverrideSettings()
+    first.queues.queue_key, first.queues.retire, first.queues.session_budget = "mine", True, 5
+    second.queues.queue_key, second.queues.retire = "", False
+    assert over(crawl_pb2.CrawlSpec(), first).queues.queue_key == "mine"
+    assert over(crawl_pb2.CrawlSpec(), first, second).queues == QueueSettings(session_budget=5)
+    assert over(crawl_pb2.CrawlSpec(), second, first).queues == QueueSettings(
+        queue_key="mine", retire=True, session_budget=5
+    )
+
+
+def test_a_bound_that_nobody_set_gives_way_to_an_override_too() -> None:
+    override = crawl_pb2.OverrideSettings()
+    override.politeness.min_delay.FromSeconds(600)
+    assert over(crawl_pb2.CrawlSpec(), override).politeness.max_delay_ms == 600_000
+
+
+def test_what_an_override_may_not_change_is_told() -> None:
+    override = crawl_pb2.OverrideSettings()
+    override.queues.cost = "wag"
+    assert not wire.override_problems(override)
+    override.queues.partition, override.queues.assignment = "host", "buckets"
+    override.queues.buckets = 0
+    assert set(wire.override_problems(override)) == {
+        "queues.partition",
+        "queues.assignment",
+        "queues.buckets",
+    }
