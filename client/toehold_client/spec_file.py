@@ -1,8 +1,8 @@
 """Crawl specs as TOML files: read, written as a commented template, compared.
 
-A file says what a crawl's spec says, in the same words, and beside it the crawl's name and its seeds. What it
-leaves out takes the frontier's default. Whether the values make sense together is for the frontier to judge
-when the crawl is created.
+A file says what a crawl's spec says, in the same words (`spec_fields`), and beside it the crawl's name, its
+seeds, and files with further seeds and SURT prefixes. What it leaves out takes the frontier's default.
+Whether the values make sense together is for the frontier to judge when the crawl is created.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 from google.protobuf.descriptor import FieldDescriptor
@@ -25,11 +25,15 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 
 from .errors import InvalidSpec
 from .plain import fields_of, key_of, set_to_plain
+from .spec_fields import GIVING_WAY, LISTS, Spec
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Most bytes of a spec file. Seeds by the million belong into a `seeds_file`, which has no limit."""
 
-_MAX_SEED_LINE_CHARS = 1_000_000
+MAX_SURT_PREFIXES = 100_000
+"""Most lines of a `surt_prefixes_file` that are read: as many prefixes as a frontier takes."""
+
+_MAX_LINE_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,9 @@ class SpecFile:
     spec: CrawlSpec
     listed_seeds: tuple[str, ...]
     seeds_file: Path | None
+    surt_prefixes_file: Path | None
+    places: Mapping[str, str]
+    """Where fields of the spec stand that are not in the spec file: path in the spec → file and line."""
 
     def seeds(self) -> Iterator[str]:
         """All seeds, each with a scheme: those listed, then those of the seeds file, read as they are needed.
@@ -69,13 +76,16 @@ def load(path: Path) -> SpecFile:
     found = parse(text, path)
     if found.seeds_file is not None:
         _check_readable(found.seeds_file)
+    if found.surt_prefixes_file is not None:
+        found = _with_surt_prefixes(found, found.surt_prefixes_file)
     return found
 
 
 def parse(text: str, path: Path) -> SpecFile:
     """Reads a spec file's text.
 
-    `path` is told in errors, and its folder is where a relative `seeds_file` is looked for.
+    `path` is told in errors, and its folder is where a relative `seeds_file` or `surt_prefixes_file` is
+    looked for. Neither is read here.
     """
     try:
         said = tomllib.loads(text)
@@ -84,18 +94,20 @@ def parse(text: str, path: Path) -> SpecFile:
     except RecursionError:
         raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
     try:
-        seeding = msgspec.convert(said, _Seeding)
-        values = msgspec.convert({key: said[key] for key in said if key not in _SEEDING_KEYS}, _Spec)
+        beside = msgspec.convert(said, _Beside)
+        values = msgspec.convert({key: said[key] for key in said if key not in _BESIDE_KEYS}, Spec)
     except msgspec.ValidationError as error:
         place, problem = _explained(str(error))
         raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
     spec = CrawlSpec()
-    _fill(spec, values, _Spec())
+    _fill(spec, values, Spec())
     return SpecFile(
-        name=seeding.name,
+        name=beside.name,
         spec=spec,
-        listed_seeds=seeding.seeds,
-        seeds_file=path.parent / seeding.seeds_file if seeding.seeds_file else None,
+        listed_seeds=beside.seeds,
+        seeds_file=path.parent / beside.seeds_file if beside.seeds_file else None,
+        surt_prefixes_file=path.parent / beside.surt_prefixes_file if beside.surt_prefixes_file else None,
+        places={},
     )
 
 
@@ -109,8 +121,12 @@ def plain(spec: CrawlSpec) -> dict[str, Any]:
     said = set_to_plain(spec)
     if "unreachable" in said.get("robots", {}):
         said["robots"]["unreachable"] = said["robots"]["unreachable"].lower()
+    for table, bound, value, stronger in GIVING_WAY:
+        own = said.get(table, {})
+        if value in own and bound not in own:
+            own[bound] = stronger(getattr(getattr(Spec(), table), bound), own[value])
     try:
-        values = msgspec.convert(said, _Spec)
+        values = msgspec.convert(said, Spec)
     except msgspec.ValidationError as error:
         place, problem = _explained(str(error))
         raise InvalidSpec(f"{place}: {problem}", metadata={place: problem}) from None
@@ -126,6 +142,15 @@ def differences(old: CrawlSpec, new: CrawlSpec) -> list[str]:
         for path in before
         if before[path] != after[path]
     ]
+
+
+def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
+    """A frontier's refusal of a spec that came from files: a problem with what stands in another file than
+    the spec's is told with its place there (SpecFile.places).
+    """
+    problems = {places.get(path, path): problem for path, problem in refusal.problems.items()}
+    told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
+    return InvalidSpec(told or str(refusal), reason=refusal.reason, metadata=problems)
 
 
 def normalise_seed(text: str) -> str:
@@ -144,16 +169,40 @@ def read_seeds(path: Path) -> Iterator[str]:
 
     InvalidSpec if it cannot be read.
     """
+    for _, line in _lines(path, "seeds file"):
+        yield normalise_seed(line)
+
+
+def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
+    """The spec with the prefixes of the file behind its own."""
+    spec, places = CrawlSpec(), {}
+    spec.CopyFrom(found.spec)
+    prefixes = spec.scope.surt_prefixes
+    for number, line in _lines(path, "SURT prefixes file"):
+        where = f"{path}, line {number}"
+        if not line.lstrip("+-") or len(line.split()) > 1:
+            raise InvalidSpec(f"{where}: {line!r:.200} is not `+PREFIX` or `-PREFIX`")
+        if len(prefixes) == MAX_SURT_PREFIXES:
+            raise InvalidSpec(f"{where}: more than {MAX_SURT_PREFIXES} SURT prefixes")
+        places[f"scope.surt_prefixes[{len(prefixes)}]"] = where
+        prefixes.append(line)
+    return replace(found, spec=spec, places=places)
+
+
+def _lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file that count, with their numbers, as they are needed."""
     try:
         with path.open(encoding="utf-8-sig") as file:
-            while line := file.readline(_MAX_SEED_LINE_CHARS):
-                seed = line.strip()
-                if seed and not seed.startswith("#"):
-                    yield normalise_seed(seed)
+            number = 0
+            while line := file.readline(_MAX_LINE_CHARS):
+                number += 1
+                text = line.strip()
+                if text and not text.startswith("#"):
+                    yield number, text
     except OSError as error:
-        raise InvalidSpec(f"the seeds file {path} cannot be read: {error.strerror}") from None
+        raise InvalidSpec(f"the {what} {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InvalidSpec(f"the seeds file {path} is not UTF-8 text") from None
+        raise InvalidSpec(f"the {what} {path} is not UTF-8 text") from None
 
 
 def _check_readable(seeds_file: Path) -> None:
@@ -167,74 +216,17 @@ def _check_readable(seeds_file: Path) -> None:
 # `localhost:8080` and `example.com:80/a` begin with a host and its port, not with a scheme.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]{1,5}(?:[/?#]|$))")
 
-# What the protobuf types can hold; what makes sense is for the frontier to say.
-_Seconds = Annotated[float, msgspec.Meta(ge=0, le=315_576_000_000)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_LargeCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
-
-class _Scope(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    hosts: tuple[str, ...] = ()
-    max_link_hops: _Count = 20
-    max_embed_hops: _Count = 5
-    max_redirect_hops: _Count = 10
-
-
-class _Politeness(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    delay_factor: float = 5.0
-    min_delay_seconds: _Seconds = 3.0
-    max_delay_seconds: _Seconds = 30.0
-    max_crawl_delay_seconds: _Seconds = 300.0
-    overload_delay_seconds: _Seconds = 30.0
-    max_overload_delay_seconds: _Seconds = 3600.0
-
-
-class _Robots(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    unreachable: Literal["forbid", "allow"] = "forbid"
-    max_attempts: _Count = 5
-    retry_delay_seconds: _Seconds = 30.0
-    validity_seconds: _Seconds = 86_400.0
-
-
-class _Retry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    max_attempts: _Count = 30
-    delay_seconds: _Seconds = 900.0
-    growth: float = 1.0
-    max_delay_seconds: _Seconds = 14_400.0
-
-
-class _Fetch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    timeout_seconds: _Seconds = 1200.0
-    max_bytes: _LargeCount = 100 * 1024 * 1024
-    product_token: Annotated[str, msgspec.Meta(min_length=1)] = "toehold"
-
-
-class _Limits(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    max_documents: _LargeCount = 0
-
-
-class _Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """CrawlSpec with its defaults, which are the contract's."""
-
-    contact: str = ""
-    allowed_addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("public",)
-    scope: _Scope = _Scope()
-    politeness: _Politeness = _Politeness()
-    robots: _Robots = _Robots()
-    retry: _Retry = _Retry()
-    fetch: _Fetch = _Fetch()
-    limits: _Limits = _Limits()
-
-
-class _Seeding(msgspec.Struct, frozen=True):
+class _Beside(msgspec.Struct, frozen=True):
     """What a spec file says beside the spec."""
 
     name: str = ""
     seeds: tuple[str, ...] = ()
     seeds_file: str = ""
+    surt_prefixes_file: str = ""
 
 
-_SEEDING_KEYS = frozenset(_Seeding.__struct_fields__)
+_BESIDE_KEYS = frozenset(_Beside.__struct_fields__)
 
 
 def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
@@ -245,6 +237,9 @@ def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) ->
             continue
         if isinstance(value, msgspec.Struct):
             _fill(getattr(message, field.name), value, default)
+        elif field.name in LISTS:
+            for each in value:
+                _fill(getattr(message, field.name).add(), each, LISTS[field.name])
         elif field.message_type is not None:
             getattr(message, field.name).FromNanoseconds(round(value * 1e9))
         elif field.is_repeated:
@@ -284,7 +279,9 @@ def _explained(error: str) -> tuple[str, str]:
     return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
 
 
-def _known_fields(table: str) -> list[str]:
-    if table:
-        return list(getattr(_Spec(), table).__struct_fields__)
-    return [*_Seeding.__struct_fields__, *_Spec.__struct_fields__]
+def _known_fields(place: str) -> list[str]:
+    table: Any = Spec()
+    for name in re.sub(r"\[\d+\]", "", place).split(".") if place else ():
+        table = LISTS.get(name) or getattr(table, name)
+    own: list[str] = list(table.__struct_fields__)
+    return own if place else [*_Beside.__struct_fields__, *own]

@@ -46,7 +46,12 @@ def test_enums_are_their_short_names_and_unknown_ones_their_numbers() -> None:
 
 def test_of_a_oneof_only_what_is_set_is_there() -> None:
     plain = to_plain(Event(sequence=3, limit_reached=LimitReached(limit="max_documents", value=5)))
-    assert plain["limit_reached"] == {"limit": "max_documents", "value": 5}
+    assert plain["limit_reached"] == {
+        "limit": "max_documents",
+        "value": 5,
+        "reached": 0,
+        "leased_count": 0,
+    }
     assert "status_changed" not in plain
     assert "seeds_concluded" not in plain
 

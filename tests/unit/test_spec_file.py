@@ -6,25 +6,38 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 
 from frontier_server import wire
 from toehold.frontier.v1.crawl_pb2 import (
+    AddressGroupSpec,
     CrawlSpec,
     FetchSpec,
+    HostGroup,
+    IdentitySpec,
     LimitSpec,
     PolitenessSpec,
+    QueueSpec,
+    QuotaSpec,
+    ReseedSpec,
+    RevisitSpec,
+    RewriteRule,
     RobotsSpec,
     RobotsUnreachable,
     ScopeSpec,
 )
+from toehold_client import spec_file
 from toehold_client.errors import InvalidSpec
+from toehold_client.plain import key_of
 from toehold_client.spec_file import (
     MAX_FILE_BYTES,
     differences,
     load,
+    located,
     normalise_seed,
     parse,
     plain,
@@ -34,6 +47,7 @@ from toehold_client.spec_file import (
 
 HERE = Path("some/crawl.toml")
 COMMENTED_OUT = re.compile(r"^# (?=\w+ = )", re.MULTILINE)
+EXAMPLE = re.compile(r"^#   (.*)$", re.MULTILINE)
 
 
 def spec_of(text: str) -> CrawlSpec:
@@ -47,10 +61,25 @@ def test_the_template_means_the_default_spec() -> None:
 def test_the_template_shows_every_field_with_its_default() -> None:
     """Uncommented, it says what the frontier itself fills in."""
     said = tomllib.loads(COMMENTED_OUT.sub("", template()))
-    beside = {key: said.pop(key) for key in ("name", "seeds", "seeds_file")}
-    assert beside == {"name": "my-crawl", "seeds": [], "seeds_file": ""}
+    beside = {key: said.pop(key) for key in ("name", "seeds", "seeds_file", "surt_prefixes_file")}
+    assert beside == {"name": "my-crawl", "seeds": [], "seeds_file": "", "surt_prefixes_file": ""}
     filled = wire.spec(wire.settings_of(CrawlSpec()))
-    assert json.dumps(said) == json.dumps(plain(filled))  # in the contract's order, too
+    assert json.dumps(said) == json.dumps(tables_last(plain(filled)))  # in the contract's order, too
+
+
+def tables_last(said: dict[str, Any]) -> dict[str, Any]:
+    """What a spec says in the order that TOML wants it in."""
+    tables = {key: tables_last(value) for key, value in said.items() if isinstance(value, dict)}
+    return {key: value for key, value in said.items() if key not in tables} | tables
+
+
+def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() -> None:
+    said = plain(spec_of("\n".join(EXAMPLE.findall(template()))))
+    (group,), (rewrite,) = said["groups"], said["identity"]["rewrites"]
+    assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"]
+    shown = {line.split(" = ")[0] for line in EXAMPLE.findall(template())}
+    assert shown == {"[[groups]]", "[[identity.rewrites]]", *group, *rewrite}
+    assert (group["max_parallel"], group["min_gap_seconds"]) == (1, 0.0), "the defaults"
 
 
 def test_the_clients_defaults_are_the_frontiers() -> None:
@@ -58,17 +87,18 @@ def test_the_clients_defaults_are_the_frontiers() -> None:
 
 
 def test_a_spec_file_can_say_every_field_of_a_spec() -> None:
-    def names(prefix: str, message: type) -> set[str]:
-        fields = message.DESCRIPTOR.fields  # type: ignore[attr-defined]
-        return {f"{prefix}{field.name}" for field in fields}
+    def same(said: dict[str, Any], message: Descriptor | None) -> None:
+        assert message is not None
+        fields = {key_of(field): field for field in message.fields}
+        assert set(said) == set(fields), message.name
+        for key, field in fields.items():
+            if isinstance(said[key], dict):
+                same(said[key], field.message_type)
+            elif field.message_type is not None and field.is_repeated:
+                same(said[key][0], field.message_type)
 
-    tables = {field.name: field.message_type for field in CrawlSpec.DESCRIPTOR.fields if field.message_type}
-    said = plain(CrawlSpec())
-    assert set(said) == names("", CrawlSpec)
-    for table, descriptor in tables.items():
-        assert {key.removesuffix("_seconds") for key in said[table]} == {
-            field.name for field in descriptor.fields
-        }
+    lists = "[[identity.rewrites]]\n[[groups]]\n"
+    same(plain(spec_of(lists)), CrawlSpec.DESCRIPTOR)
 
 
 def test_everything_said_arrives_in_the_spec() -> None:
@@ -89,6 +119,37 @@ def test_everything_said_arrives_in_the_spec() -> None:
         product_token = "mine"
         [limits]
         max_documents = 7
+        max_elapsed_seconds = 3600
+        [limits.host_quota]
+        max_successes = 5
+        [identity]
+        rules = ["strip-www", "lower-case"]
+        [[identity.rewrites]]
+        pattern = '[?]s=\\d+'
+        replacement = ''
+        [queues]
+        partition = "registered-domain"
+        queue_key = "mine"
+        retire = true
+        success_thresholds = [10]
+        session_budget = -1
+        total_budget = 0
+        [revisit]
+        policy = "adaptive"
+        interval_seconds = 60
+        shrink = 0.25
+        [reseed]
+        max_rounds = -1
+        [[groups]]
+        name = "shop"
+        hosts = ["a.example", "b.example"]
+        [[groups]]
+        name = "press"
+        hosts = ["c.example"]
+        max_parallel = 3
+        min_gap_seconds = 1.5
+        [address_group]
+        max_parallel = 2
         """
     )
     assert spec == CrawlSpec(
@@ -98,7 +159,32 @@ def test_everything_said_arrives_in_the_spec() -> None:
         politeness=PolitenessSpec(delay_factor=2.0, min_delay=Duration(nanos=50_000_000)),
         robots=RobotsSpec(unreachable=RobotsUnreachable.ROBOTS_UNREACHABLE_ALLOW),
         fetch=FetchSpec(max_bytes=5_000_000_000, product_token="mine"),
-        limits=LimitSpec(max_documents=7),
+        limits=LimitSpec(
+            max_documents=7, max_elapsed=Duration(seconds=3600), host_quota=QuotaSpec(max_successes=5)
+        ),
+        identity=IdentitySpec(
+            rules=["strip-www", "lower-case"], rewrites=[RewriteRule(pattern=r"[?]s=\d+", replacement="")]
+        ),
+        queues=QueueSpec(
+            partition="registered-domain",
+            queue_key="mine",
+            retire=True,
+            success_thresholds=[10],
+            session_budget=-1,
+            total_budget=0,
+        ),
+        revisit=RevisitSpec(policy="adaptive", interval=Duration(seconds=60), shrink=0.25),
+        reseed=ReseedSpec(max_rounds=-1),
+        groups=[
+            HostGroup(name="shop", hosts=["a.example", "b.example"]),
+            HostGroup(
+                name="press",
+                hosts=["c.example"],
+                max_parallel=3,
+                min_gap=Duration(seconds=1, nanos=500_000_000),
+            ),
+        ],
+        address_group=AddressGroupSpec(max_parallel=2),
     )
 
 
@@ -126,6 +212,17 @@ def test_what_is_said_the_default_way_is_left_to_the_frontier() -> None:
         ("[scope]\nhosts = 'www.example.com'", "scope.hosts", "expected `array`, got `str`"),
         ("[scope]\nhosts = ['a', 7]", "scope.hosts[1]", "expected `str`, got `int`"),
         ("scope = 1", "scope", "expected `object`, got `int`"),
+        ("[limits.host_quota]\nmax_sucesses = 1", "limits.host_quota.max_sucesses", "mean max_successes?"),
+        ("[limits.host_quota]\nmax_bytes = -1", "limits.host_quota.max_bytes", "did you mean "),
+        ("[limits.source_quota]\nmax_responses = -1", "limits.source_quota.max_responses", "`int` >= 0"),
+        ("[[groups]]\nhost = ['a']", "groups[0].host", "no such field; did you mean hosts?"),
+        ("[[groups]]\nhosts = 'a'", "groups[0].hosts", "expected `array`, got `str`"),
+        ("[groups]\nname = 'a'", "groups", "expected `array`, got `object`"),
+        ("[[identity.rewrites]]\nwith = ''", "identity.rewrites[0].with", "there are pattern, replacement"),
+        ("[queues]\npartition = ''", "queues.partition", "expected `str` of length >= 1"),
+        ("[queues]\nsuccess_thresholds = []", "queues.success_thresholds", "of length >= 1"),
+        ("[politeness]\nacross_crawls = 'no'", "politeness.across_crawls", "expected `bool`, got `str`"),
+        ("weight = 1e3", "weight", "expected `int`, got `float`"),
         ("seeds = 'http://www.example.com/'", "seeds", "expected `array`, got `str`"),
         ("[robots]\nunreachable = 'maybe'", "robots.unreachable", "invalid enum value 'maybe'"),
         ("allowed_addresses = []", "allowed_addresses", "expected `array` of length >= 1"),
@@ -197,6 +294,75 @@ def test_a_seeds_file_that_is_no_text_is_told(tmp_path: Path) -> None:
         list(read_seeds(tmp_path / "seeds.txt"))
 
 
+# SURT prefixes.
+
+
+def with_prefixes(folder: Path, prefixes: str | bytes, listed: str = "[]") -> Path:
+    """A spec file with a file of prefixes beside it."""
+    content = prefixes.encode() if isinstance(prefixes, str) else prefixes
+    (folder / "surts.txt").write_bytes(content)
+    file = folder / "crawl.toml"
+    file.write_text(f'surt_prefixes_file = "surts.txt"\n[scope]\nsurt_prefixes = {listed}\n')
+    return file
+
+
+def test_surt_prefixes_are_those_listed_then_those_of_the_file_beside_the_spec(tmp_path: Path) -> None:
+    lines = (
+        "\ufeff# ours\n+http://(com,example,\n\n  -http://(com,example,www,)/a  \nexample.org\n#-not.this\n"
+    )
+    found = load(with_prefixes(tmp_path, lines, '["-first.example"]'))
+    assert list(found.spec.scope.surt_prefixes) == [
+        "-first.example",
+        "+http://(com,example,",
+        "-http://(com,example,www,)/a",
+        "example.org",
+    ]
+    surts = tmp_path / "surts.txt"
+    assert found.places == {
+        "scope.surt_prefixes[1]": f"{surts}, line 2",
+        "scope.surt_prefixes[2]": f"{surts}, line 4",
+        "scope.surt_prefixes[3]": f"{surts}, line 5",
+    }
+
+
+@pytest.mark.parametrize("line", ["+", "-", "+http://(com, example", "a b"])
+def test_a_line_that_is_no_surt_prefix_is_told_with_its_number(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InvalidSpec, match=rf"surts\.txt, line 3: '{re.escape(line)}' is not `\+PREFIX`"):
+        load(with_prefixes(tmp_path, f"# two\n+lines.example\n{line}\n"))
+
+
+def test_a_file_of_surt_prefixes_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match=r"the SURT prefixes file .*surts\.txt is not UTF-8 text"):
+        load(with_prefixes(tmp_path, b"+a.example\n\xff\n"))
+    (tmp_path / "surts.txt").unlink()
+    with pytest.raises(
+        InvalidSpec, match=r"the SURT prefixes file .*surts\.txt cannot be read: No such file"
+    ):
+        load(tmp_path / "crawl.toml")
+
+
+def test_no_more_surt_prefixes_are_read_than_a_frontier_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spec_file, "MAX_SURT_PREFIXES", 3)
+    assert len(load(with_prefixes(tmp_path, "b\nc\n", '["a"]')).places) == 2
+    with pytest.raises(InvalidSpec, match=r"surts\.txt, line 3: more than 3 SURT prefixes"):
+        load(with_prefixes(tmp_path, "b\nc\nd\n", '["a"]'))
+
+
+def test_a_refusal_names_the_line_of_another_file_and_keeps_the_other_places() -> None:
+    refusal = InvalidSpec(
+        "all", reason="INVALID_SPEC", metadata={"contact": "c", "scope.surt_prefixes[1]": "s"}
+    )
+    told = located(refusal, {"scope.surt_prefixes[1]": "surts.txt, line 7"})
+    assert told.problems == {"contact": "c", "surts.txt, line 7": "s"}
+    assert (str(told), told.reason) == ("contact: c; surts.txt, line 7: s", "INVALID_SPEC")
+    assert str(located(InvalidSpec("untold"), {})) == "untold"
+
+
+# Seeds.
+
+
 @pytest.mark.parametrize(
     ("typed", "seed"),
     [
@@ -220,9 +386,21 @@ def test_a_seed_without_a_scheme_gets_https(typed: str, seed: str) -> None:
     assert normalise_seed(typed) == seed
 
 
-def test_a_spec_equals_itself_as_the_frontier_tells_it() -> None:
-    robots, retry = '[robots]\nunreachable = "allow"', "[retry]\ngrowth = 1.5\ndelay_seconds = 0.25"
-    spec = spec_of(f'contact = "a@b.example"\n{robots}\n{retry}')
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[robots]\nunreachable = "allow"\n[retry]\ngrowth = 1.5\ndelay_seconds = 0.25',
+        "[politeness]\nmin_delay_seconds = 60\noverload_delay_seconds = 7200",
+        "[retry]\ndelay_seconds = 20000",
+        "[revisit]\ninterval_seconds = 60",
+        "[revisit]\ninterval_seconds = 5000000",
+        "[politeness]\nmin_delay_seconds = 60\nmax_delay_seconds = 90",
+        '[limits.host_quota]\nmax_successes = 3\n[[groups]]\nname = "a"\nhosts = ["a.example"]',
+        "[queues]\nsession_budget = 0\ntotal_budget = 5\nsuccess_thresholds = [3]",
+    ],
+)
+def test_a_spec_equals_itself_as_the_frontier_tells_it(text: str) -> None:
+    spec = spec_of(f'contact = "a@b.example"\n{text}')
     filled = wire.spec(wire.settings_of(spec))
     assert filled != spec
     assert differences(filled, spec) == []

@@ -181,6 +181,7 @@ def crawl(
                 toes=toes,
                 resolve=resolve,
                 ca_file=ca_file,
+                places=file.places if file else {},
             )
             for line in seeds.left_out:
                 display.say(f"Left out: {line}.")

@@ -47,6 +47,16 @@ def _words(event: Event) -> str:
             seeds = event.seeds_concluded
             return f"seeds announced: {seeds.seed_count}, of which queued: {seeds.queued_count}"
         case "limit_reached":
-            return f"limit reached: {event.limit_reached.limit} = {event.limit_reached.value}"
+            limit = event.limit_reached
+            out = f"{limit.leased_count} URIs out"
+            return f"limit reached: {limit.limit} = {limit.value}, with {limit.reached} and {out}"
+        case "round_begun":
+            return f"round {event.round_begun.round}: the seeds are announced again"
+        case "uris_left":
+            left = event.uris_left
+            return f"URIs left: {left.retired_count} retired, {left.ineligible_count} ineligible"
+        case "job_ended":
+            job = event.job_ended
+            return f"job {job.job} ({job.kind}): {job.outcome}"
         case None:
             return "of a kind that this version does not know"

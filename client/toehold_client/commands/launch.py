@@ -38,7 +38,10 @@ def launch(client: FrontierClient, spec: Path, name: str | None, as_json: bool) 
     if first is None:  # found before anything is created
         raise InvalidSpec(f"{spec} names no seeds; list some in `seeds`, or in a `seeds_file`")
     crawl = CrawlController(client, name)
-    seeds = crawl.create(asked.spec, chain((first,), listed))
+    try:
+        seeds = crawl.create(asked.spec, chain((first,), listed))
+    except InvalidSpec as refusal:
+        raise spec_file.located(refusal, asked.places) from None
     _tell_rejected(seeds)
     status = crawl.launch()
     if as_json:

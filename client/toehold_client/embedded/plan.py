@@ -7,8 +7,8 @@ is started.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -66,6 +66,8 @@ class Plan:
     resolve: tuple[str, ...] = ()
     """HOST:PORT:ADDR, as the node takes it."""
     ca_file: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    """See SpecFile.places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from toehold_client.errors import (
     UnknownCrawl,
 )
 from toehold_client.plain import enum_word
+from toehold_client.spec_file import located
 
 from .children import Child, Program
 from .directory import CrawlDirectory, write_json
@@ -142,7 +143,8 @@ class EmbeddedCrawl:
         try:
             return client.create_crawl(self._plan.crawl, self._plan.spec)
         except InvalidSpec as problem:
-            told = "".join(f"\n  {path}: {what}" for path, what in problem.problems.items())
+            problems = located(problem, self._plan.places).problems
+            told = "".join(f"\n  {place}: {what}" for place, what in problems.items())
             raise BadPlan(f"The spec is refused:{told or f' {problem}'}") from problem
         except InvalidArgument as problem:
             raise BadPlan(str(problem)) from problem

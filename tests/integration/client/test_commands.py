@@ -34,11 +34,14 @@ from toehold.frontier.v1.crawl_pb2 import (
     CrawlStatus,
     Event,
     ExitStatus,
+    JobEnded,
     LimitReached,
     QueueState,
+    RoundBegun,
     SeedsConcluded,
     Statistics,
     TargetState,
+    UrisLeft,
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
@@ -299,6 +302,26 @@ def test_a_spec_that_the_frontier_refuses_is_told_with_all_its_problems(
     ]
 
 
+def test_a_surt_prefix_that_the_frontier_refuses_is_told_with_its_line(
+    frontier: FakeFrontier, toehold_at: Toehold, tmp_path: Path
+) -> None:
+    (tmp_path / "surts.txt").write_text("# ours\n+http://(com,example,\n\n-a!b\n")
+    text = 'name = "c"\nseeds = ["www.example.com"]\nsurt_prefixes_file = "surts.txt"'
+    scope = '\n[scope]\nsurt_prefixes = ["example.org"]'
+    problems = {"scope.surt_prefixes[0]": "is wrong", "scope.surt_prefixes[2]": "is no host"}
+    refusal = Refusal(grpc.StatusCode.INVALID_ARGUMENT, "both", "INVALID_SPEC", problems)
+    frontier.will("CreateCrawl", refusal)
+    code, _, errors = toehold_at("launch", spec_at(tmp_path, text + scope))
+    assert code == 2
+    assert errors.splitlines() == [
+        "Error: the spec is refused:",
+        f"  {tmp_path / 'surts.txt'}, line 4: is no host",
+        "  scope.surt_prefixes[0]: is wrong",
+    ]
+    (asked,) = frontier.asked["CreateCrawl"]
+    assert list(asked.spec.scope.surt_prefixes) == ["example.org", "+http://(com,example,", "-a!b"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -426,22 +449,38 @@ EVENTS = [
         sequence=1, cursor="e1", event_time=TIME, seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)
     ),
     Event(
-        sequence=2, cursor="e2", event_time=TIME, limit_reached=LimitReached(limit="max_documents", value=9)
+        sequence=2,
+        cursor="e2",
+        event_time=TIME,
+        limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4),
     ),
-    Event(sequence=3, cursor="e3", event_time=TIME, status_changed=FINISHED),
+    Event(sequence=3, cursor="e3", event_time=TIME, round_begun=RoundBegun(round=2)),
+    Event(sequence=4, cursor="e4", event_time=TIME, uris_left=UrisLeft(retired_count=5, ineligible_count=6)),
+    Event(
+        sequence=5, cursor="e5", event_time=TIME, job_ended=JobEnded(job=7, kind="deletion", outcome="done")
+    ),
+    Event(sequence=6, cursor="e6", event_time=TIME, status_changed=FINISHED),
 ]
 
 
 def test_events_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("StateEvents", [present(FINISHED, "e3")], [present(FINISHED, "e0"), *map(message, EVENTS)])
+    frontier.will("StateEvents", [present(FINISHED, "e6")], [present(FINISHED, "e0"), *map(message, EVENTS)])
     code, output, _ = toehold_at("events", "--crawl", "c")
     assert code == 0
     assert output.splitlines() == [
         "2027-01-15 08:00:00 UTC  e1  seeds announced: 3, of which queued: 2",
-        "2027-01-15 08:00:00 UTC  e2  limit reached: max_documents = 9",
-        "2027-01-15 08:00:00 UTC  e3  FINISHED (ABORTED)",
+        "2027-01-15 08:00:00 UTC  e2  limit reached: max_bytes = 9, with 12 and 4 URIs out",
+        "2027-01-15 08:00:00 UTC  e3  round 2: the seeds are announced again",
+        "2027-01-15 08:00:00 UTC  e4  URIs left: 5 retired, 6 ineligible",
+        "2027-01-15 08:00:00 UTC  e5  job 7 (deletion): done",
+        "2027-01-15 08:00:00 UTC  e6  FINISHED (ABORTED)",
     ]
     assert frontier.asked["StateEvents"][1].cursor == "start"
+
+
+def test_every_kind_of_event_has_words_for_people() -> None:
+    kinds = {field.name for field in Event.DESCRIPTOR.oneofs_by_name["kind"].fields}
+    assert {event.WhichOneof("kind") for event in EVENTS} == kinds
 
 
 def test_events_for_programs_are_followed_through_a_restart(
@@ -454,8 +493,8 @@ def test_events_for_programs_are_followed_through_a_restart(
     code, output, _ = toehold_at("events", "--crawl", "c", "--follow", "--from", "e0", "--json")
     assert code == 0
     told = said(output)
-    assert [event["cursor"] for event in told] == ["e1", "e2", "e3"]
-    assert told[2]["status_changed"]["exit_status"] == "ABORTED"
+    assert [event["cursor"] for event in told] == ["e1", "e2", "e3", "e4", "e5", "e6"]
+    assert told[5]["status_changed"]["exit_status"] == "ABORTED"
     assert [request.cursor for request in frontier.asked["StateEvents"]] == ["e0", "e1"]
 
 

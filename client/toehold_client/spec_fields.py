@@ -1,0 +1,203 @@
+"""What a spec file may say: CrawlSpec's fields, in the contract's order, with the contract's defaults.
+
+A length of time is a number of seconds, and its name says so (`plain.key_of`). Bounds here are those of
+protobuf's types; what makes sense is for the frontier to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+_DAY_S = 86_400.0
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=315_576_000_000)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_LargeCount = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Integer = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_LargeInteger = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Name = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A table of a spec file."""
+
+
+class Scope(Table, frozen=True):
+    """ScopeSpec."""
+
+    hosts: tuple[str, ...] = ()
+    max_link_hops: _Count = 20
+    max_embed_hops: _Count = 5
+    max_redirect_hops: _Count = 10
+    surt_prefixes: tuple[str, ...] = ()
+    accept_patterns: tuple[str, ...] = ()
+    reject_patterns: tuple[str, ...] = ()
+    schemes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("http", "https")
+    max_path_repetitions: _Count = 2
+    max_path_segments: _Count = 20
+
+
+class Politeness(Table, frozen=True):
+    """PolitenessSpec."""
+
+    delay_factor: float = 5.0
+    min_delay_seconds: _Seconds = 3.0
+    max_delay_seconds: _Seconds = 30.0
+    max_crawl_delay_seconds: _Seconds = 300.0
+    overload_delay_seconds: _Seconds = 30.0
+    max_overload_delay_seconds: _Seconds = 3600.0
+    max_parallel: _Count = 1
+    across_crawls: bool = True
+
+
+class Robots(Table, frozen=True):
+    """RobotsSpec."""
+
+    unreachable: Literal["forbid", "allow"] = "forbid"
+    max_attempts: _Count = 5
+    retry_delay_seconds: _Seconds = 30.0
+    validity_seconds: _Seconds = _DAY_S
+
+
+class Retry(Table, frozen=True):
+    """RetrySpec."""
+
+    max_attempts: _Count = 30
+    delay_seconds: _Seconds = 900.0
+    growth: float = 1.0
+    max_delay_seconds: _Seconds = 14_400.0
+
+
+class Fetch(Table, frozen=True):
+    """FetchSpec."""
+
+    timeout_seconds: _Seconds = 1200.0
+    max_bytes: _LargeCount = 100 * 1024 * 1024
+    product_token: _Name = "toehold"
+
+
+class Quota(Table, frozen=True):
+    """QuotaSpec."""
+
+    max_successes: _LargeCount = 0
+    max_success_bytes: _LargeCount = 0
+    max_responses: _LargeCount = 0
+    max_response_bytes: _LargeCount = 0
+
+
+class Limits(Table, frozen=True):
+    """LimitSpec."""
+
+    max_documents: _LargeCount = 0
+    max_bytes: _LargeCount = 0
+    max_elapsed_seconds: _Seconds = 0.0
+    host_quota: Quota = Quota()
+    source_quota: Quota = Quota()
+    fail_over_quota: bool = False
+
+
+class Rewrite(Table, frozen=True):
+    """RewriteRule."""
+
+    pattern: str = ""
+    replacement: str = ""
+
+
+class Identity(Table, frozen=True):
+    """IdentitySpec."""
+
+    rules: tuple[str, ...] = ()
+    rewrites: tuple[Rewrite, ...] = ()
+
+
+class Queues(Table, frozen=True):
+    """QueueSpec."""
+
+    partition: _Name = "host"
+    assignment: _Name = "surt-authority"
+    buckets: _Count = 100
+    parallel_queues: _Count = 1
+    queue_key: str = ""
+    retire: bool = False
+    cost: _Name = "unit"
+    uri_precedence: _Name = "cost"
+    queue_precedence: _Name = "base"
+    base_precedence: _Count = 3
+    success_thresholds: Annotated[tuple[_Count, ...], msgspec.Meta(min_length=1)] = (100, 1000)
+    precedence_floor: _Count = 255
+    session_budget: _Integer = 3000
+    total_budget: _LargeInteger = -1
+    error_penalty: _Count = 100
+
+
+class Revisit(Table, frozen=True):
+    """RevisitSpec."""
+
+    policy: _Name = "none"
+    interval_seconds: _Seconds = 7 * _DAY_S
+    min_interval_seconds: _Seconds = _DAY_S
+    max_interval_seconds: _Seconds = 30 * _DAY_S
+    growth: float = 1.5
+    shrink: float = 0.5
+
+
+class Reseed(Table, frozen=True):
+    """ReseedSpec."""
+
+    max_rounds: _Integer = 0
+    min_interval_seconds: _Seconds = 0.0
+
+
+class Group(Table, frozen=True):
+    """HostGroup."""
+
+    name: str = ""
+    hosts: tuple[str, ...] = ()
+    max_parallel: _Count = 1
+    min_gap_seconds: _Seconds = 0.0
+
+
+class AddressGroup(Table, frozen=True):
+    """AddressGroupSpec."""
+
+    max_parallel: _Count = 0
+    min_gap_seconds: _Seconds = 0.0
+
+
+class Spec(Table, frozen=True):
+    """CrawlSpec."""
+
+    contact: str = ""
+    allowed_addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("public",)
+    scope: Scope = Scope()
+    politeness: Politeness = Politeness()
+    robots: Robots = Robots()
+    retry: Retry = Retry()
+    fetch: Fetch = Fetch()
+    limits: Limits = Limits()
+    identity: Identity = Identity()
+    queues: Queues = Queues()
+    revisit: Revisit = Revisit()
+    reseed: Reseed = Reseed()
+    groups: tuple[Group, ...] = ()
+    address_group: AddressGroup = AddressGroup()
+    run_while_empty: bool = False
+    pause_with_uris_left: bool = False
+    weight: _Count = 1
+    outcomes_kept: _LargeCount = 100_000
+
+
+LISTS: dict[str, Table] = {"rewrites": Rewrite(), "groups": Group()}
+"""The fields that are lists of tables: name → such a table with its defaults."""
+
+GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (
+    ("politeness", "max_delay_seconds", "min_delay_seconds", max),
+    ("politeness", "max_overload_delay_seconds", "overload_delay_seconds", max),
+    ("retry", "max_delay_seconds", "delay_seconds", max),
+    ("revisit", "min_interval_seconds", "interval_seconds", min),
+    ("revisit", "max_interval_seconds", "interval_seconds", max),
+)
+"""Bounds whose default gives way to a value that is set: table, bound, value, which of the two counts."""
