@@ -1,0 +1,162 @@
+"""Patterns in RE2's syntax: a match takes time in proportion to the text, whatever the pattern.
+
+RE2 has no look-around, back-references and possessive quantifiers; what it lacks is
+refused with its place.
+Syntax: https://github.com/google/re2/wiki/Syntax
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Protocol
+
+import re2  # type: ignore[import-untyped]
+
+MAX_PATTERN_CHARACTERS = 4096
+MAX_REPLACEMENT_CHARACTERS = 1000
+MAX_REPLACED = 100
+"""Places of a text that a rewrite replaces; each may cost as much as the whole text."""
+MAX_PATTERN_MEMORY = 256 * 1024
+"""Bytes that RE2 may use for a pattern: enough for 4096 characters of plain alternatives,
+and few enough that a thousand patterns fit."""
+MAX_TRIES = 8  # to find the place of a problem
+
+_REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
+_GROUPS = frozenset("123456789")
+
+
+class BadPattern(ValueError):
+    """RE2 does not take it; the message says why and where."""
+
+
+class BadReplacement(ValueError):
+    """A rewrite's replacement refers to what there is not."""
+
+
+class Match(Protocol):
+    """What matched (what is used of re2's, which has no types)."""
+
+    def start(self) -> int:
+        """Where it begins."""
+
+    def end(self) -> int:
+        """Where it ends."""
+
+    def group(self, number: int, /) -> str | None:
+        """The text of a group; None if it took no part."""
+
+
+class Pattern(Protocol):
+    """A compiled pattern (likewise)."""
+
+    @property
+    def groups(self) -> int:
+        """How many groups it captures."""
+
+    def fullmatch(self, text: str, /) -> Match | None:
+        """Match a whole text."""
+
+    def finditer(self, text: str, /) -> Iterator[Match]:
+        """All places that match, from left to right, without overlap."""
+
+
+def compile_pattern(text: str, captures: bool = False) -> Pattern:
+    """Compile a pattern. Raises BadPattern.
+
+    Without `captures` groups only group, which is what makes matching cheap.
+    """
+    if not text:
+        raise BadPattern("it is empty")
+    if len(text) > MAX_PATTERN_CHARACTERS:
+        raise BadPattern(f"{len(text)} characters; at most {MAX_PATTERN_CHARACTERS} are taken")
+    compiled, problem = _compiled(text, captures)
+    if compiled is None:
+        raise BadPattern(_explained(text, problem))
+    return compiled
+
+
+def full_match(pattern: Pattern, text: str) -> bool:
+    """Whether a pattern matches a whole text."""
+    return pattern.fullmatch(text) is not None
+
+
+def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str], str]:
+    r"""Replaces what matches a pattern, wherever in a text, up to MAX_REPLACED times.
+
+    In the replacement `\1` to `\9` are the groups, `\\` is a backslash. A text that would
+    become longer than `most` characters stays as it is.
+    Raises BadPattern or BadReplacement.
+    """
+    compiled = compile_pattern(pattern, captures=True)
+    pieces = _pieces(replacement, compiled.groups)
+
+    def rewritten(text: str) -> str:
+        parts: list[str] = []
+        length = end = 0
+        for match in islice(compiled.finditer(text), MAX_REPLACED):
+            parts.append(text[end : match.start()])
+            parts += [piece if isinstance(piece, str) else match.group(piece) or "" for piece in pieces]
+            length += sum(map(len, parts[-len(pieces) - 1 :]))
+            if length > most:
+                return text
+            end = match.end()
+        parts.append(text[end:])
+        return "".join(parts) if length + len(parts[-1]) <= most else text
+
+    return rewritten
+
+
+def _compiled(text: str, captures: bool = False) -> tuple[Pattern | None, str]:
+    """The compiled pattern, or None and what RE2 says."""
+    options = re2.Options()
+    options.max_mem = MAX_PATTERN_MEMORY
+    options.log_errors = False
+    options.never_capture = not captures
+    try:
+        compiled: Pattern = re2.compile(text, options)
+    except UnicodeEncodeError:
+        return None, "half a surrogate pair, which is no character"
+    except re2.error as problem:
+        said = problem.args[0]
+        return None, said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return compiled, ""
+
+
+def _explained(text: str, problem: str) -> str:
+    """RE2's reason with its place: RE2 tells the fragment, but not where it stands."""
+    reason, _, fragment = problem.partition(": ")
+    if reason == "missing )":
+        return f"missing ) at the end, after {len(text)} characters"
+    if reason == "unexpected )":
+        fragment = ")"
+    start = text.find(fragment) if fragment else -1
+    for _ in range(MAX_TRIES):
+        if start < 0:
+            break
+        # Not where it is escaped, or in a class: there RE2 has nothing against it.
+        if _compiled(text[: start + len(fragment)])[1].startswith(reason):
+            return f"{reason} at character {start + 1}: {fragment[:80]}"
+        start = text.find(fragment, start + 1)
+    return problem[:200]
+
+
+def _pieces(replacement: str, groups: int) -> list[str | int]:
+    """A replacement as text and numbers of groups."""
+    if len(replacement) > MAX_REPLACEMENT_CHARACTERS:
+        raise BadReplacement(f"{len(replacement)} characters; at most {MAX_REPLACEMENT_CHARACTERS} are taken")
+    pieces: list[str | int] = []
+    end = 0
+    for reference in _REFERENCE.finditer(replacement):
+        pieces.append(replacement[end : reference.start()])
+        end = reference.end()
+        named = reference[1]
+        if named == "\\":
+            pieces.append(named)
+        elif named not in _GROUPS:
+            raise BadReplacement(rf"\{named} is none of \1 to \9 and \\")
+        elif int(named) > groups:
+            raise BadReplacement(rf"\{named} is a group that the pattern does not have; it has {groups}")
+        else:
+            pieces.append(int(named))
+    pieces.append(replacement[end:])
+    return pieces

@@ -1,0 +1,156 @@
+"""SURT: a URI with its host turned around, so that what belongs together begins alike.
+
+`https://www.example.com:8080/a` → `http://(com,example,www,:8080)/a`. As in Heritrix
+(SURT, SurtPrefixSet; 2.23 and the scope's rules): https is written http, all is lower
+case, so that neither tells two sites apart; addresses are not turned around.
+"""
+
+import re
+from bisect import insort
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+from .canonical import (
+    MAX_URI_BYTES,
+    CanonicalUri,
+    Malformed,
+    TooLong,
+    UnsupportedScheme,
+    canonical,
+    longer_than,
+)
+
+MAX_SHOWN = 80
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SURT = re.compile(r"https?://\(")
+_LABEL = r"[a-z0-9_~!$&'*+;=%-]+"
+_HOST = rf"(?:(?:{_LABEL},)+|[0-9.]+|\[[0-9a-f:]+\])"
+_SURT_PREFIX = re.compile(
+    rf"https?://\((?:{_HOST}(?::[0-9]+)?\)(?:/[!-~]*)?"  # closed: this host, and a path
+    rf"|(?:{_LABEL},)*(?:{_LABEL})?|[0-9.]+|\[[0-9a-f:]*\]?|{_HOST}:[0-9]*)"  # open: all that begins so
+)
+# Characters of hosts that mean something in a SURT, which a host could use to pass for another.
+_ESCAPES = str.maketrans({",": "%2c", "(": "%28", ")": "%29"})
+
+T = TypeVar("T")
+
+
+def surt_of(uri: CanonicalUri) -> str:
+    """The SURT of a URI."""
+    host = uri.host
+    return f"http://({turned(host)}{uri.authority[len(host) :]}){uri.target}".lower()
+
+
+def surt_prefix(text: str) -> str:
+    """What the SURTs begin with that a text stands for. Raises Malformed, which names the text.
+
+    - a host, also as `http://host`: the host and its subdomains, on every port:
+      `example.com` → `http://(com,example,`
+    - a host with a port, or an address: exactly that: `example.com:81` → `http://(com,example,:81)`
+    - a URL: its folder; the last component of the path and the query are cut off:
+      `http://example.com/a/b` → `http://(com,example,)/a/`; `http://example.com/` is that host
+      alone, without subdomains
+    - a SURT prefix: itself, as http and in lower case
+
+    Heritrix leaves the parenthesis open for ports and addresses, too, so that its
+    127.0.0.1 is also 127.0.0.10.
+    """
+    wrong = (
+        f"{text[:MAX_SHOWN]!r} is not a host, an http(s) URL or a SURT prefix such as "
+        "http://(com,example, or http://(com,example,www,)/folder/"
+    )
+    plain = text.strip()
+    if longer_than(plain, MAX_URI_BYTES) or any(mark in plain for mark in "\t\r\n"):
+        raise Malformed(wrong)
+    form = plain.lower()
+    if _SURT.match(form):
+        if not _SURT_PREFIX.fullmatch(form):
+            raise Malformed(wrong)
+        return "http" + form[form.index(":") :]
+    if not _SCHEME.match(plain):
+        plain = f"http://{plain}"
+    beyond = plain[plain.index("://") + 3 :]
+    authority = re.split(r"[/\\?#]", beyond, maxsplit=1)[0]
+    if "@" in authority or " " in authority:
+        raise Malformed(wrong)
+    try:
+        uri = canonical(plain)
+    except (Malformed, UnsupportedScheme, TooLong) as problem:
+        raise Malformed(wrong) from problem
+    host = turned(uri.host)
+    port = uri.authority[len(uri.host) :]
+    if authority != beyond:
+        path = uri.target.partition("?")[0]
+        return f"http://({host}{port}){path[: path.rindex('/') + 1]}".lower()
+    return f"http://({host}{port})" if port or is_address(uri.host) else f"http://({host}"
+
+
+@lru_cache(maxsize=65536)
+def turned(host: str) -> str:
+    """`www.example.com` → `com,example,www,`; an address is itself."""
+    if is_address(host):
+        return host
+    return ",".join(reversed(host.translate(_ESCAPES).split("."))) + ","
+
+
+def is_address(host: str) -> bool:
+    """Whether the host of a canonical URI is an IP address."""
+    return host[0] == "[" or host.replace(".", "").isdigit()
+
+
+class SurtPrefixes(Generic[T]):
+    """A value for each of many SURT prefixes.
+
+    A look-up costs one step for each distinct length of the prefixes, however many
+    prefixes there are.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, T] = {}
+        self._of_length: dict[int, int] = {}  # how many prefixes
+        self._lengths: list[int] = []  # ascending
+
+    def put(self, prefix: str, value: T) -> None:
+        """Set the value of a prefix, which is one that `surt_prefix` gives."""
+        if prefix not in self._values:
+            length = len(prefix)
+            count = self._of_length.get(length, 0)
+            if count == 0:
+                insort(self._lengths, length)
+            self._of_length[length] = count + 1
+        self._values[prefix] = value
+
+    def discard(self, prefix: str) -> None:
+        """Forget a prefix, if it is there."""
+        if prefix not in self._values:
+            return
+        del self._values[prefix]
+        length = len(prefix)
+        self._of_length[length] -= 1
+        if self._of_length[length] == 0:
+            del self._of_length[length]
+            self._lengths.remove(length)
+
+    def longest(self, surt: str) -> tuple[str, T] | None:
+        """The longest prefix of a SURT, and its value."""
+        for length in reversed(self._lengths):
+            if length <= len(surt) and (prefix := surt[:length]) in self._values:
+                return prefix, self._values[prefix]
+        return None
+
+    def matching(self, surt: str) -> list[T]:
+        """The values of all prefixes of a SURT, the shortest first."""
+        return [
+            self._values[prefix]
+            for length in self._lengths
+            if length <= len(surt) and (prefix := surt[:length]) in self._values
+        ]
+
+    def items(self) -> Iterable[tuple[str, T]]:
+        """The prefixes and their values, in no particular order."""
+        return self._values.items()
+
+    def __len__(self) -> int:
+        return len(self._values)
