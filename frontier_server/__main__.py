@@ -137,7 +137,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; the reason if the store failed, else empty."""
     codec = wire.ContractCodec()
-    frontier = Frontier(store, codec, wire.settings, version(), config.lease_ms, clock.now_ms())
+    frontier = Frontier(store, codec, wire.settings_with, version(), config.lease_ms, clock.now_ms())
     runner = Runner(frontier, store, clock, config.data, config.disk_reserve_bytes, config.sync)
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()

@@ -13,8 +13,8 @@ from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, crawl_pb2, frontier_p
 from . import status, wire
 from .config import Config
 from .core.canonical import MAX_URI_BYTES, Malformed, TooLong, UnsupportedScheme, canonical
-from .core.errors import BatchTooLarge, FrontierError, InvalidRequest
-from .core.frontier import Frontier, check_batch, invalid_spec
+from .core.errors import BatchTooLarge, FrontierError, InvalidRequest, invalid_spec
+from .core.frontier import Frontier, check_batch
 from .core.model import MAX_BATCH, EmptyReason, Verdict
 from .core.spec_problems import problems
 from .core.store import Changes
@@ -119,7 +119,8 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         for grant in answer.grants:
             if grant.fetch_policy_id not in known:
                 known.add(grant.fetch_policy_id)
-                response.fetch_policies.append(wire.fetch_policy(runner.frontier.policy(grant.crawl)))
+                policy = runner.frontier.policy(grant.crawl, grant.fetch_policy_id)
+                response.fetch_policies.append(wire.fetch_policy(policy))
         return response
 
     async def _retry_ms(self, reason: EmptyReason, waited_s: float) -> int:
@@ -323,7 +324,7 @@ class FrontierAdminService(admin_pb2_grpc.FrontierAdminServiceServicer):
         except ValueError as problem:
             raise InvalidRequest("page_token is not one of ListQueues", field="page_token") from problem
         views, following = await self._runner.read(
-            lambda frontier, _: frontier.queues(request.crawl, state, size, cursor)
+            lambda frontier, _: frontier.administration.queues(request.crawl, state, size, cursor)
         )
         return admin_pb2.ListQueuesResponse(
             queues=[wire.queue(view) for view in views], next_page_token=following.hex()

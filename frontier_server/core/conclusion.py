@@ -1,17 +1,28 @@
-"""The end of a URI's way: its final disposition in counts, seen-set and crawl log, once."""
+"""The end of a URI's way: its final disposition in counts, budgets, seen-set and crawl log, once.
+
+Or the end of one of its visits: with a time to be visited again it waits for that.
+"""
 
 from dataclasses import dataclass
 
-from . import keys
-from .crawl import Crawl, Operation
+from . import figures, future, keys
+from .canonical import CanonicalUri
+from .crawl import Crawl
 from .disposition import Disposition
+from .enqueue import UNCHANGING, take_out
 from .model import Candidate, Report
+from .operation import Operation
 from .queue import WorkQueue
-from .records import OutcomeRow, PendingUri, SeenRow, encode
+from .records import OutcomeRow, PendingUri, SeenRow, decode, encode
+from .revisit import interval_ms
+from .settings import CrawlSettings
 from .store import Family
 
 MAX_INTEGER = (1 << 63) - 1  # of a row
 LAST_MS = 253_402_300_799_999  # the year 9999: later is no date
+NOT_MODIFIED = 304
+MAX_MEDIA_TYPES = 200  # that are told apart
+OTHER_MEDIA_TYPES = "other"
 _NO_REPORT = Report(b"")
 
 
@@ -21,45 +32,142 @@ class Final:
 
     fetch_status: int
     disposition: Disposition
-    uri: str
+    uri: CanonicalUri
     candidate: Candidate
     report: Report = _NO_REPORT
     node: str = ""
     token_serial: int = 0
     annotations: tuple[str, ...] = ()
 
+    @property
+    def source(self) -> str:
+        """The seed that the URI descends from."""
+        return self.candidate.source or (self.uri.uri if self.candidate.seed else "")
+
 
 def conclude(
-    op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, pending: PendingUri, final: Final
+    op: Operation,
+    crawl: Crawl,
+    queue: WorkQueue,
+    suffix: bytes,
+    pending: PendingUri,
+    final: Final,
+    settings: CrawlSettings,
 ) -> None:
-    """Take a URI out of its queue for good."""
+    """Take a URI out of its queue for good, or until its next visit."""
+    take_out(op, crawl, queue, suffix, pending)
     row = op.touch(queue)
-    row.count -= 1
-    if suffix in (row.head, queue.first) or row.count == 0:
-        row.head = keys.suffix_after(suffix)
-        queue.first = None
-    if final.disposition is Disposition.FAILED:
-        row.failed += 1
-    op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
-    op.counters(crawl).queued -= 1
-    record(op, crawl, keys.seen_key(crawl.number, queue.partition, pending.subject), final)
+    match final.disposition:
+        case Disposition.FAILED:
+            row.failed += 1
+            row.expenditure += pending.cost + settings.queues.error_penalty  # S1.13
+        case Disposition.SUCCEEDED:
+            row.successes += 1
+            row.expenditure += pending.cost
+        case _:
+            pass  # disregarded: free (S1.12)
+    if settings.queues.queue_precedence != UNCHANGING:
+        op.appraise(crawl, queue, settings.queues)
+    record(op, crawl, queue.partition, pending, final, settings)
 
 
-def record(op: Operation, crawl: Crawl, seen_key: bytes, final: Final) -> None:
-    """Count a final disposition, note it in the seen-set, and let the crawl log have it."""
-    seen = SeenRow(b"", final.fetch_status, final.disposition.value, final.token_serial, op.now_ms)
-    op.tx.put(Family.SEEN, seen_key, encode(seen))
-    counters = op.counters(crawl)
+def record(
+    op: Operation,
+    crawl: Crawl,
+    partition: bytes,
+    pending: PendingUri,
+    final: Final,
+    settings: CrawlSettings,
+) -> None:
+    """Note a final disposition of a URI that is in no queue (any more)."""
+    key = keys.seen_key(crawl.number, partition, pending.subject)
+    before = _before(op, key) if pending.visited else SeenRow(b"")
+    changed = _changed(final, before)
+    seen = _seen_after(final, before, op.now_ms)
+    due_ms = _revisit_ms(op, final, before, seen, changed, settings)
+    if due_ms:
+        seen.future_ms = due_ms
+        again = PendingUri(
+            0, 0, pending.cost, pending.precedence, bool(seen.visits), pending.subject, pending.candidate
+        )
+        future.keep(op, crawl, due_ms, partition, again)
+    op.tx.put(Family.SEEN, key, encode(seen))
+    _count(op, crawl, final, changed)
+    log(op, crawl, final)
+
+
+def _before(op: Operation, key: bytes) -> SeenRow:
+    value = op.tx.get(Family.SEEN, key)
+    return SeenRow(b"") if value is None else decode(SeenRow, value)
+
+
+def _changed(final: Final, before: SeenRow) -> bool:
+    """Whether a success brought content that the last visit did not."""
+    if final.disposition is not Disposition.SUCCEEDED or final.fetch_status == NOT_MODIFIED:
+        return False
+    return not (before.digest and before.digest == final.report.digest)
+
+
+def _seen_after(final: Final, before: SeenRow, now_ms: int) -> SeenRow:
+    """What the seen-set keeps: what a success said of its content, or still what the last one said."""
+    seen = SeenRow(b"", final.fetch_status, final.disposition.value, final.token_serial, now_ms)
+    seen.interval_ms = before.interval_ms
+    seen.etag, seen.last_modified, seen.digest = before.etag, before.last_modified, before.digest
+    seen.visits = before.visits
+    if final.disposition is Disposition.SUCCEEDED:
+        seen.visits += 1
+        if final.fetch_status != NOT_MODIFIED:
+            report = final.report
+            seen.etag, seen.last_modified = report.etag, report.last_modified
+            seen.digest = report.digest
+    return seen
+
+
+def _revisit_ms(
+    op: Operation,
+    final: Final,
+    before: SeenRow,
+    seen: SeenRow,
+    changed: bool,
+    settings: CrawlSettings,
+) -> int:
+    """When the URI is to be visited again; 0 if it is not. What a report asks for goes first."""
+    if final.disposition is Disposition.DISREGARDED:
+        return 0
+    if final.report.revisit_ms > 0:
+        return min(final.report.revisit_ms, LAST_MS)
+    interval = interval_ms(before, changed, settings.revisit)
+    if not interval:
+        return 0
+    if final.disposition is Disposition.SUCCEEDED:
+        seen.interval_ms = interval
+    return op.now_ms + interval
+
+
+def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
+    counters, report = op.counters(crawl), final.report
     counters.fetch_statuses[final.fetch_status] = counters.fetch_statuses.get(final.fetch_status, 0) + 1
     match final.disposition:
         case Disposition.SUCCEEDED:
             counters.succeeded += 1
-            counters.bytes = min(counters.bytes + final.report.body_bytes, MAX_INTEGER)
+            counters.bytes = min(counters.bytes + report.body_bytes, MAX_INTEGER)
+            if changed:
+                counters.novel += 1
+                counters.novel_bytes = min(counters.novel_bytes + report.body_bytes, MAX_INTEGER)
+            _count_media_type(counters.media_types, report.media_type)
         case Disposition.DISREGARDED:
             counters.disregarded += 1
         case _:
             counters.failed += 1
-    log(op, crawl, final)
+    happened = figures.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)
+    figures.note(op, crawl, final.uri.host, final.source, happened)
+
+
+def _count_media_type(counts: dict[str, int], media_type: str) -> None:
+    name = media_type.lower() or "unknown"
+    if name not in counts and len(counts) >= MAX_MEDIA_TYPES:
+        name = OTHER_MEDIA_TYPES
+    counts[name] = counts.get(name, 0) + 1
 
 
 def log(op: Operation, crawl: Crawl, final: Final) -> None:
@@ -68,7 +176,7 @@ def log(op: Operation, crawl: Crawl, final: Final) -> None:
     truncated = (report.truncated,) if report.truncated else ()
     row = OutcomeRow(
         op.now_ms,
-        final.uri,
+        final.uri.uri,
         final.fetch_status,
         final.disposition.value,
         report.body_bytes,
@@ -81,5 +189,6 @@ def log(op: Operation, crawl: Crawl, final: Final) -> None:
         report.duration_ms,
         report.digest,
         (*final.annotations, *truncated, *report.annotations),
+        final.source,
     )
     op.outcome(crawl, row)

@@ -1,32 +1,26 @@
-"""One crawl in memory, and the operation that changes it.
-
-`Operation` collects what one call changes: rows that are written once however often
-they were touched (queues, counters), and events and outcomes in order.
-"""
+"""One crawl in memory: the rows that memory holds, and its active queues."""
 
 from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
-from . import keys
-from .errors import StoreCorrupt
+from . import assign
+from .canonical import CanonicalUri
 from .lifecycle import CrawlState, ExitStatus
-from .queue import ACTIVE, QueueEvent, QueueState, WorkQueue, after
-from .records import (
-    CountersRow,
-    EventRow,
-    OutcomeRow,
-    QueueRow,
-    SpecRow,
-    StateRow,
-    decode,
-    encode,
-)
-from .settings import CrawlSettings, FetchPolicy
-from .store import Family, Store, Transaction
+from .overrides import Overrides
+from .pace import Pace
+from .queue import QueueState, WorkQueue
+from .records import CountersRow, SpecRow, StateRow
+from .scope import ScopeRules
+from .settings import CrawlSettings, FetchPolicy, fetch_policy
+from .surt import surt_of
 from .target import Target
 
-EVENTS_KEPT = 10_000
 MAX_KNOWN_TEXTS = 100_000
+LARGEST_QUEUES = 20  # Heritrix 2.2
+
+SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
+"""Reads a stored spec, with stored overrides on top, in order."""
 
 
 class Crawl:
@@ -36,28 +30,42 @@ class Crawl:
         self,
         number: int,
         spec: SpecRow,
-        settings: CrawlSettings,
-        policy: FetchPolicy,
+        settings_of: SettingsOf,
+        version: str,
         state: StateRow,
         counters: CountersRow,
     ) -> None:
         self.number = number
         self.spec = spec
-        self.settings = settings
-        self.policy = policy
+        self.settings = settings_of(spec.spec, ())
+        self.overrides = Overrides(lambda parts: settings_of(spec.spec, parts))
+        self.scope_rules = ScopeRules(self.settings.scope)
+        self.group_of_host = assign.groups_of(self.settings)
+        self.groups = {group.name: group for group in self.settings.groups}
         self.state_row = state
         self.counters = counters
         self.jobs: list[int] = []
         self.ready: deque[WorkQueue] = deque()
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
         self.queues: dict[bytes, WorkQueue] = {}  # active ones
-        # READY, BUSY and SNOOZED ones; the counts of other states are stored.
+        # READY, BUSY and SNOOZED ones in memory; the counts of others are stored.
         self.active_counts: Counter[QueueState] = Counter()
         self.leases_out = 0
         self.pages_out = 0  # leases out but for robots.txt
         self.known_texts: set[str] = set()  # candidates' texts that have been seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
         self.inactive_head = b""  # no inactive queue's key sorts before it
+        self.far_head = b""  # no far snooze's
+        self.future_head = b""  # no future URI's
+        self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none
+        self.first_future_ms: int | None = 0
+        self.pace = Pace()
+        self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
+        self.asked_ms = 0  # when a node last asked for leases
+        self.passed = 0.0  # leases given when any crawl was asked for, by its weight
+        self._version = version
+        self._policies: dict[str, FetchPolicy] = {}
+        self.policy = self.policy_for(self.settings)
         self._ties = 0
 
     @property
@@ -87,8 +95,34 @@ class Crawl:
 
     @property
     def left(self) -> bool:
-        """Whether anything is left to do: URIs, leases or jobs."""
-        return bool(self.counters.queued or self.leases_out or self.jobs)
+        """Whether anything is left to do: URIs that can be leased some time, leases or jobs.
+
+        URIs in retired queues, and in those at the precedence floor, are not (D20).
+        """
+        counters = self.counters
+        return bool(counters.queued > counters.barred_uris or counters.future or self.leases_out or self.jobs)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """How long it has run, pauses left out."""
+        row = self.state_row
+        return row.elapsed_ms + (now_ms - row.running_since_ms if row.running_since_ms else 0)
+
+    # What holds for a URI.
+
+    def settings_for(self, uri: CanonicalUri) -> CrawlSettings:
+        """The settings of a URI: the crawl's, with the overrides of its SURT prefixes."""
+        if not len(self.overrides):
+            return self.settings
+        return self.overrides.settings_for(surt_of(uri)) or self.settings
+
+    def policy_for(self, settings: CrawlSettings) -> FetchPolicy:
+        """How a URI with these settings is fetched."""
+        policy = fetch_policy(settings, self._version)
+        return self._policies.setdefault(policy.policy_id, policy)
+
+    def policy_named(self, policy_id: str) -> FetchPolicy:
+        """A policy of a lease that is out."""
+        return self._policies[policy_id]
 
     def remember_text(self, text: str) -> None:
         """Note that a URI, written like this, has been seen."""
@@ -105,7 +139,7 @@ class Crawl:
         heappush(self.snoozed, (wake_ms, self._ties, queue.snooze_serial, queue))
 
     def next_wake(self) -> WorkQueue | None:
-        """The snoozed queue that wakes first."""
+        """The queue snoozed in memory that wakes first."""
         while self.snoozed:
             _, _, serial, queue = self.snoozed[0]
             if serial == queue.snooze_serial and queue.state is QueueState.SNOOZED:
@@ -113,130 +147,52 @@ class Crawl:
             heappop(self.snoozed)
         return None
 
+    def note_size(self, queue: WorkQueue) -> None:
+        """Keep the list of the largest queues."""
+        largest, count = self.largest, queue.row.count
+        if queue.queue in largest or len(largest) < LARGEST_QUEUES:
+            largest[queue.queue] = count
+        else:
+            smallest = min(largest, key=largest.__getitem__)
+            if count > largest[smallest]:
+                del largest[smallest]
+                largest[queue.queue] = count
 
-class Operation:
-    """One call's changes, under the time at which it was made."""
-
-    def __init__(self, store: Store, now_ms: int) -> None:
-        self.tx = Transaction(store)
-        self.now_ms = now_ms
-        self.events = 0  # appended
-        self._crawls: dict[int, Crawl] = {}
-        self._queues: dict[tuple[int, bytes], WorkQueue] = {}
-
-    def counters(self, crawl: Crawl) -> CountersRow:
-        """A crawl's counters, to be changed."""
-        self._crawls[crawl.number] = crawl
-        return crawl.counters
+    def next_due_ms(self) -> int | None:
+        """When something falls due while it runs: a queue wakes, a future URI's time comes, a limit."""
+        queue = self.next_wake()
+        due = [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
+        row, limit_ms = self.state_row, self.settings.limits.max_elapsed_ms
+        if limit_ms and row.running_since_ms:
+            due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
+        if self.awaits_round:
+            due.append(self.next_round_ms)
+        return min((moment for moment in due if moment is not None), default=None)
 
     @property
-    def touched(self) -> list[Crawl]:
-        """The crawls that the operation changed."""
-        return list(self._crawls.values())
+    def rounds_left(self) -> bool:
+        """Whether the seeds may be announced anew."""
+        most = self.settings.reseed.max_rounds
+        return most < 0 or self.state_row.round < most
 
-    def touch(self, queue: WorkQueue) -> QueueRow:
-        """A queue's row, to be changed."""
-        self._queues[queue.crawl, queue.queue] = queue
-        return queue.row
+    @property
+    def awaits_round(self) -> bool:
+        """Whether it is exhausted, and only the time of its next round has not come."""
+        return self.rounds_left and not self.left
 
-    def queue(self, crawl: Crawl, queue: bytes) -> WorkQueue | None:
-        """A queue of any state, if it was ever filled."""
-        known = crawl.queues.get(queue) or self._queues.get((crawl.number, queue))
-        if known is not None:
-            return known
-        value = self.tx.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue))
-        return None if value is None else WorkQueue(crawl.number, queue, decode(QueueRow, value))
+    @property
+    def next_round_ms(self) -> int:
+        """When its seeds may be announced anew."""
+        row = self.state_row
+        return max(row.round_ms, row.launch_ms) + self.settings.reseed.min_interval_ms
 
-    def move(
-        self, crawl: Crawl, queue: WorkQueue, event: QueueEvent, wake_ms: int = 0, reason: str = ""
-    ) -> None:
-        """Take a queue to its next state, with all lists, indexes and counts that follow."""
-        before, state = queue.state, after(queue.state, event)
-        queue.state = state
-        crawl.active_counts[before] -= 1
-        crawl.active_counts[state] += 1
-        if state is QueueState.SNOOZED:
-            queue.wake_ms, queue.rest_reason = wake_ms, reason
-            crawl.push_snoozed(queue, wake_ms)
-        elif state is QueueState.READY and before is not QueueState.READY:
-            queue.wake_ms, queue.rest_reason = 0, ""
-            crawl.ready.append(queue)
-        was_active, is_active = before in ACTIVE, state in ACTIVE
-        if was_active == is_active and before is not QueueState.EXHAUSTED:
-            return
-        counters = self.counters(crawl)
-        row = self.touch(queue)
-        if before is QueueState.EXHAUSTED:
-            counters.exhausted_queues -= 1
-        if before is QueueState.INACTIVE:
-            counters.inactive_queues -= 1
-            self.tx.delete(Family.INDEX, self._inactive_key(queue))
-        if state is QueueState.INACTIVE:
-            row.inactive_serial = counters.next_inactive
-            counters.next_inactive += 1
-            counters.inactive_queues += 1
-            key = self._inactive_key(queue)
-            crawl.inactive_head = min(crawl.inactive_head, key)
-            self.tx.put(Family.INDEX, key, b"\x01")
-        if state is QueueState.EXHAUSTED:
-            counters.exhausted_queues += 1
-        if is_active:
-            counters.active_queues += 1
-            crawl.queues[queue.queue] = queue
-            self.tx.put(Family.INDEX, keys.active_key(crawl.number, queue.queue), b"\x01")
-        elif was_active:
-            counters.active_queues -= 1
-            del crawl.queues[queue.queue]
-            self.tx.delete(Family.INDEX, keys.active_key(crawl.number, queue.queue))
+    # Who goes first.
 
-    @staticmethod
-    def _inactive_key(queue: WorkQueue) -> bytes:
-        return keys.inactive_key(queue.crawl, queue.row.precedence, queue.row.inactive_serial, queue.queue)
+    def waiting_precedence(self) -> int | None:
+        """The lowest precedence of an inactive queue (S2.17)."""
+        return min(self.counters.inactive, default=None)
 
-    def activate(self, crawl: Crawl) -> bool:
-        """Make the first inactive queue of the lowest precedence ready (T3)."""
-        if not crawl.counters.inactive_queues:
-            return False
-        prefix = keys.inactive_prefix(crawl.number)
-        # Popped rows leave deleted keys behind: start past them.
-        for key, _ in self.tx.scan(Family.INDEX, max(prefix, crawl.inactive_head), prefix):
-            queue = self.queue(crawl, key[-16:])
-            if queue is None:
-                raise StoreCorrupt(f"crawl {crawl.name}: inactive queue {key.hex()} has no row")
-            crawl.inactive_head = key
-            self.move(crawl, queue, QueueEvent.ACTIVATED)
-            return True
-        raise StoreCorrupt(
-            f"crawl {crawl.name}: {crawl.counters.inactive_queues} inactive queues counted, none found"
-        )
-
-    def event(self, crawl: Crawl, kind: str, **fields: str | int) -> None:
-        """Append an event; the oldest beyond those that are kept goes."""
-        counters = self.counters(crawl)
-        number = counters.next_event
-        counters.next_event += 1
-        self.events += 1
-        row = EventRow(self.now_ms, kind, fields)
-        self.tx.put(Family.EVENTS, keys.serial_key(crawl.number, number), encode(row))
-        if number > EVENTS_KEPT:
-            self.tx.delete(Family.EVENTS, keys.serial_key(crawl.number, number - EVENTS_KEPT))
-
-    def outcome(self, crawl: Crawl, row: OutcomeRow) -> None:
-        """Append a final disposition, for the crawl log."""
-        counters = self.counters(crawl)
-        self.tx.put(Family.OUTCOMES, keys.serial_key(crawl.number, counters.next_outcome), encode(row))
-        counters.next_outcome += 1
-
-    def put_state(self, crawl: Crawl) -> None:
-        """Store a crawl's life."""
-        self.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.STATE), encode(crawl.state_row))
-
-    def close(self) -> None:
-        """Write the rows that were touched, once each."""
-        for queue in self._queues.values():
-            queue.row.state = queue.state.value
-            self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
-        for crawl in self._crawls.values():
-            self.tx.put(
-                Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.COUNTERS), encode(crawl.counters)
-            )
+    @property
+    def inactive_queues(self) -> int:
+        """How many queues wait for activation."""
+        return sum(self.counters.inactive.values())

@@ -1,24 +1,35 @@
 """Next: from ready queues to leases.
 
-A ready queue gets a lease when its host is free and rested and robots.txt allows
-its head. Where nothing is ready, an inactive queue is made active (T3). What one
-operation may clear away (forbidden or failed heads) is bounded; a queue with more
-goes back in line.
+A ready queue gets a lease when its host and groups are free and rested, its budgets and
+quotas are not spent, and robots.txt allows its head. Where nothing is ready, an inactive
+queue is made active (T3). What one operation may clear away (heads that are forbidden,
+failed or moved) is bounded; a queue with more goes back in line.
 """
 
-from . import assign, keys
+from typing import NamedTuple
+
+from . import assign, figures, future, keys
 from .authority import Gate, gate
 from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude
-from .crawl import Crawl, Operation
-from .disposition import ROBOTS_PRECLUDED, ROBOTS_PREREQUISITE_FAILURE, Disposition
+from .crawl import Crawl
+from .disposition import (
+    BLOCKED_BY_QUOTA,
+    ROBOTS_PRECLUDED,
+    ROBOTS_PREREQUISITE_FAILURE,
+    Disposition,
+)
+from .enqueue import place_of, put_in, queue_at, take_out
 from .errors import StoreCorrupt
-from .host import MAX_IN_FLIGHT, Host, Hosts, rest_until
+from .host import Group, Host, Hosts, full, rest_until
+from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .model import Candidate, CandidateCodec, EmptyReason, Grant
-from .queue import QueueEvent, WorkQueue
-from .records import LeaseRow, PendingUri, decode_pending, encode
+from .operation import Operation, is_barred
+from .queue import QueueEvent, QueueState, WorkQueue
+from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, decode_pending, encode
 from .robots_table import RobotsTable, key_of
+from .settings import CrawlSettings, QueueSettings
 from .store import Family
 
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
@@ -26,6 +37,17 @@ WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # an answer has no more
 TURNS_PER_CALL = 500  # queues that may be looked at beyond the leases wanted
 WAKES_PER_CALL = 1000
+FAR_WAKES_PER_CALL = 200
+
+
+class Head(NamedTuple):
+    """The first URI of a queue."""
+
+    suffix: bytes
+    pending: PendingUri
+    candidate: Candidate
+    uri: CanonicalUri
+    settings: CrawlSettings
 
 
 class Dispatcher:
@@ -41,12 +63,12 @@ class Dispatcher:
         self, op: Operation, crawl: Crawl, node: str, session: str, most: int
     ) -> tuple[list[Grant], bool]:
         """Up to `most` leases of a crawl that runs, and whether to ask again at once."""
-        wake_due(op, crawl)
+        self.wake_due(op, crawl)
         most = min(most, LEASES_PER_CALL)
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
         while len(grants) < most and share.left() and not document_limit_reached(crawl):
-            if not crawl.ready and not op.activate(crawl):
+            if not crawl.ready and op.activate(crawl) is None:
                 return grants, False
             share.turns -= 1
             grant = self._turn(op, crawl, crawl.ready.popleft(), node, session, share)
@@ -54,93 +76,140 @@ class Dispatcher:
                 grants.append(grant)
         return grants, len(grants) < most and not document_limit_reached(crawl)
 
+    def wake_due(self, op: Operation, crawl: Crawl) -> None:
+        """Make the queues ready whose time has come (T13), and queue URIs whose time has come."""
+        for _ in range(WAKES_PER_CALL):
+            queue = crawl.next_wake()
+            if queue is None or queue.wake_ms > op.now_ms:
+                break
+            wake(op, crawl, queue)
+        _wake_far(op, crawl)
+        future.release_due(op, crawl, self.codec)
+
     def _turn(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, node: str, session: str, share: "_Share"
     ) -> Grant | None:
         """A ready queue's turn: a lease, or None once it has gone where it belongs."""
         row = queue.row
+        if queue.state is not QueueState.READY:
+            return None  # it has been taken elsewhere since (T5)
         if row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
-        host = self.hosts.get(op.tx, row.host)
-        if host.in_flight >= MAX_IN_FLIGHT:
-            host.waiting.append(queue)
+        host = self.hosts.of(op.tx, crawl, row.host)
+        groups = self.hosts.groups(op.tx, crawl, row.host, host)
+        busy = full(host, crawl.settings.politeness.max_parallel, groups)
+        if busy is not None:
+            busy.waiting.append(queue)
             return None
-        until_ms, reason = rest_until(queue, host)
+        until_ms, reason = rest_until(queue, host, groups)
         if until_ms > op.now_ms:
             op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
             return None
         while row.count and share.clearings > 0:
-            suffix, pending = head(op, crawl, queue)
-            candidate = self.codec.decode(pending.candidate)
-            uri = canonical(candidate.uri)
-            key = key_of(uri.scheme, uri.host, uri.authority, crawl.settings)
+            head = self.head(op, crawl, queue)
+            spent = over_quota(op, crawl, head)
+            if spent and head.settings.limits.fail_over_quota:
+                share.clearings -= 1
+                _clear(op, crawl, queue, head, BLOCKED_BY_QUOTA, f"quota:{spent}")
+                continue
+            if self._sent_away(op, crawl, queue, head, spent):
+                return None
+            if self._moved(op, crawl, queue, head):
+                share.clearings -= 1
+                continue
+            key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
             robots = self.robots.row(op.tx, key)
-            match gate(robots, op.now_ms, crawl.settings.robots):
+            match gate(robots, op.now_ms, head.settings.robots):
                 case Gate.FETCH:
-                    attempt = robots.attempts + 1 if robots else 1
-                    lease = LeaseRow(
-                        node,
-                        session,
-                        queue.queue,
-                        suffix,
-                        assign.hash64_bytes(key),
-                        attempt,
-                        op.now_ms,
-                        uri.scheme,
-                        uri.authority,
-                    )
-                    address = f"{uri.scheme}://{uri.authority}/robots.txt"
-                    return self._grant(op, crawl, queue, host, lease, candidate, address)
+                    lease = self._robots_lease(op, queue, head, robots, key, node, session)
+                    address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"
+                    return self._grant(op, crawl, queue, host, groups, lease, head, address)
                 case Gate.WAIT:
                     assert robots is not None
-                    op.move(
-                        crawl,
-                        queue,
-                        QueueEvent.RESTED,
-                        robots.next_try_ms,
-                        f"its robots.txt ({robots.fetch_status})",
-                    )
+                    reason = f"its robots.txt ({robots.fetch_status})"
+                    op.move(crawl, queue, QueueEvent.RESTED, robots.next_try_ms, reason)
                     return None
                 case Gate.FAIL:
-                    status = robots.fetch_status if robots else 0
+                    why = f"robots:{robots.fetch_status if robots else 0}"
                     share.clearings -= 1
-                    self._clear(
-                        op, crawl, queue, uri, candidate, ROBOTS_PREREQUISITE_FAILURE, (f"robots:{status}",)
-                    )
+                    _clear(op, crawl, queue, head, ROBOTS_PREREQUISITE_FAILURE, why)
                 case Gate.OPEN:
                     rules = self.robots.rules(op.tx, key)
-                    if rules.allows(uri.target):
-                        lease = LeaseRow(
-                            node,
-                            session,
-                            queue.queue,
-                            suffix,
-                            pending.subject,
-                            pending.attempts + 1,
-                            op.now_ms,
-                        )
-                        return self._grant(op, crawl, queue, host, lease, candidate, uri.uri)
+                    if rules.allows(head.uri.target):
+                        lease = _page_lease(op, queue, head, node, session)
+                        return self._grant(op, crawl, queue, host, groups, lease, head, head.uri.uri)
                     share.clearings -= 1 + rules.weight // WEIGHT_PER_CLEARING
-                    self._clear(op, crawl, queue, uri, candidate, ROBOTS_PRECLUDED)
+                    _clear(op, crawl, queue, head, ROBOTS_PRECLUDED)
         crawl.ready.append(queue)
         return None
 
-    def _clear(
+    def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
+        """The first URI of a queue that has one."""
+        suffix, pending = first_uri(op, crawl, queue)
+        candidate = self.codec.decode(pending.candidate)
+        uri = canonical(candidate.uri)
+        return Head(suffix, pending, candidate, uri, crawl.settings_for(uri))
+
+    def settings_of(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> CrawlSettings:
+        """The settings of a queue as a whole: those of its head."""
+        if not len(crawl.overrides) or not queue.row.count:
+            return crawl.settings
+        return self.head(op, crawl, queue).settings
+
+    def _sent_away(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: str) -> bool:
+        """Whether a queue's precedence, budgets or quota end its turn; it has gone where it belongs."""
+        settings, row = head.settings.queues, queue.row
+        if is_barred(queue, settings):
+            op.move(crawl, queue, QueueEvent.BARRED)
+            return True
+        reason = retire_reason(row, settings) or (f"quota {spent}" if spent else "")
+        if reason:
+            op.touch(queue).retire_reason = reason
+            op.move(crawl, queue, QueueEvent.RETIRED)
+            return True
+        if session_spent(row, settings):
+            op.move(crawl, queue, QueueEvent.YIELDED)  # T7
+            return True
+        return False
+
+    def _moved(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> bool:
+        """Whether the head belonged to another queue by now, and was moved there (S3.12, T9)."""
+        place, _ = place_of(crawl, head.uri, head.settings)
+        if place.queue == queue.queue:
+            return False
+        take_out(op, crawl, queue, head.suffix, head.pending)
+        other = queue_at(op, crawl, place, head.uri.host)
+        suffix = put_in(op, crawl, other, head.pending, head.candidate.directive, head.settings)
+        key = keys.seen_key(crawl.number, queue.partition, head.pending.subject)
+        value = op.tx.get(Family.SEEN, key)
+        seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
+        seen.suffix, seen.queue = suffix, other.queue[8:]
+        op.tx.put(Family.SEEN, key, encode(seen))
+        op.counters(crawl).relocated += 1
+        return True
+
+    def _robots_lease(
         self,
         op: Operation,
-        crawl: Crawl,
         queue: WorkQueue,
-        uri: CanonicalUri,
-        candidate: Candidate,
-        status: int,
-        annotations: tuple[str, ...] = (),
-    ) -> None:
-        """Give a queue's head its final disposition without fetching it."""
-        suffix, pending = head(op, crawl, queue)
-        disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
-        final = Final(status, disposition, uri.uri, candidate, annotations=annotations)
-        conclude(op, crawl, queue, suffix, pending, final)
+        head: Head,
+        robots: RobotsRow | None,
+        key: bytes,
+        node: str,
+        session: str,
+    ) -> LeaseRow:
+        return LeaseRow(
+            node,
+            session,
+            queue.queue,
+            head.suffix,
+            assign.hash64_bytes(key),
+            robots.attempts + 1 if robots else 1,
+            op.now_ms,
+            head.uri.scheme,
+            head.uri.authority,
+        )
 
     def _grant(
         self,
@@ -148,19 +217,27 @@ class Dispatcher:
         crawl: Crawl,
         queue: WorkQueue,
         host: Host,
+        groups: list[Group],
         row: LeaseRow,
-        candidate: Candidate,
+        head: Head,
         address: str,
     ) -> Grant:
         counters = op.counters(crawl)
         serial = counters.next_lease
         counters.next_lease += 1
-        hard_ms = op.now_ms + self.leases.longest_ms(crawl.settings.fetch)
+        row.groups = tuple(group.host.name for group in groups)
+        hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
         op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))
         token = self.leases.add(lease)
-        note_out(crawl, queue, host, lease)
+        note_out(crawl, queue, (host, *(group.host for group in groups)), lease)
+        for group in groups:
+            if group.min_gap_ms:
+                group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
+                self.hosts.put(op.tx, group.host)
         op.move(crawl, queue, QueueEvent.LEASED)
+        visit = _last_visit(op, crawl, queue, head.pending) if not lease.robots else _NEVER
+        candidate = head.candidate
         return Grant(
             token,
             crawl.name,
@@ -170,7 +247,11 @@ class Dispatcher:
             row.attempt,
             queue.row.key,
             lease.deadline_ms,
-            crawl.policy.policy_id,
+            crawl.policy_for(head.settings).policy_id,
+            candidate.source or (head.uri.uri if candidate.seed else ""),
+            visit.etag,
+            visit.last_modified,
+            visit.digest,
         )
 
 
@@ -187,10 +268,57 @@ class _Share:
         return self.clearings > 0 and self.turns > 0
 
 
-def note_out(crawl: Crawl, queue: WorkQueue, host: Host, lease: Lease) -> None:
+_NEVER = SeenRow(b"")
+
+
+def _last_visit(op: Operation, crawl: Crawl, queue: WorkQueue, pending: PendingUri) -> SeenRow:
+    """What the server said at the last visit, for a conditional request."""
+    if not pending.visited:
+        return _NEVER
+    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, queue.partition, pending.subject))
+    return _NEVER if value is None else decode(SeenRow, value)
+
+
+def _page_lease(op: Operation, queue: WorkQueue, head: Head, node: str, session: str) -> LeaseRow:
+    pending = head.pending
+    return LeaseRow(node, session, queue.queue, head.suffix, pending.subject, pending.attempts + 1, op.now_ms)
+
+
+def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: int, *annotations: str) -> None:
+    """Give a queue's head its final disposition without fetching it."""
+    disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
+    final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
+    conclude(op, crawl, queue, head.suffix, head.pending, final, head.settings)
+
+
+def retire_reason(row: QueueRow, settings: QueueSettings) -> str:
+    """Why a queue is to be retired at its turn; empty if it is not (T8, T12)."""
+    if settings.retire:
+        return "its settings retire it"
+    budget = settings.total_budget if row.total_budget is None else row.total_budget
+    if budget >= 0 and row.expenditure >= budget:
+        return f"total budget {budget} spent"
+    return ""
+
+
+def session_spent(row: QueueRow, settings: QueueSettings) -> bool:
+    """Whether a queue has spent its session's budget (T7: strictly more than that)."""
+    budget = settings.session_budget if row.session_budget is None else row.session_budget
+    return budget > 0 and row.expenditure - row.session_start > budget
+
+
+def over_quota(op: Operation, crawl: Crawl, head: Head) -> str:
+    """Which quota is spent for a queue's head; empty if none is."""
+    candidate = head.candidate
+    source = candidate.source or (head.uri.uri if candidate.seed else "")
+    return figures.over_quota(op.tx, crawl, head.settings, head.uri.host, source)
+
+
+def note_out(crawl: Crawl, queue: WorkQueue, hosts: tuple[Host, ...], lease: Lease) -> None:
     """Count a lease that is out."""
     queue.leases_out += 1
-    host.in_flight += 1
+    for host in hosts:
+        host.in_flight += 1
     crawl.leases_out += 1
     if not lease.robots:
         crawl.pages_out += 1
@@ -202,17 +330,37 @@ def document_limit_reached(crawl: Crawl) -> bool:
     return bool(most) and crawl.counters.succeeded + crawl.pages_out >= most
 
 
-def wake_due(op: Operation, crawl: Crawl) -> None:
-    """Make the queues ready whose time has come (T13)."""
-    for _ in range(WAKES_PER_CALL):
-        queue = crawl.next_wake()
-        if queue is None or queue.wake_ms > op.now_ms:
-            return
+def wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
+    """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14)."""
+    waiting = crawl.waiting_precedence()
+    if waiting is not None and waiting < queue.row.precedence and queue.row.count:
+        op.move(crawl, queue, QueueEvent.YIELDED)
+    else:
         op.move(crawl, queue, QueueEvent.WOKEN)
 
 
-def head(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
-    """The first URI of a queue that has one."""
+def _wake_far(op: Operation, crawl: Crawl) -> None:
+    """Wake queues that were snoozed on disk."""
+    if crawl.first_far_ms is None or crawl.first_far_ms > op.now_ms:
+        return
+    prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
+    due: list[bytes] = []
+    crawl.first_far_ms = None
+    for key, _ in op.tx.scan(Family.INDEX, max(prefix, crawl.far_head), prefix):
+        crawl.far_head = key
+        if keys.due_of(key) > op.now_ms or len(due) == FAR_WAKES_PER_CALL:
+            crawl.first_far_ms = keys.due_of(key)
+            break
+        due.append(key)
+    for key in due:
+        queue = op.queue(crawl, key[-16:])
+        if queue is None:
+            raise StoreCorrupt(f"crawl {crawl.name}: snoozed queue {key.hex()} has no row")
+        wake(op, crawl, queue)
+
+
+def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
+    """The first URI of a queue that has one, as it is stored."""
     prefix = keys.queue_row_key(crawl.number, queue.queue)
     for key, value in op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix):
         queue.first = key[len(prefix) :]

@@ -91,5 +91,28 @@ class CursorTooOld(FrontierError):
     reason = "CURSOR_TOO_OLD"
 
 
+class UnknownJob(FrontierError):
+    """The crawl has no job of this number (any more)."""
+
+    reason = "UNKNOWN_JOB"
+
+
+class UnknownQueue(FrontierError):
+    """The crawl has no work queue of this key."""
+
+    reason = "UNKNOWN_QUEUE"
+
+
+class UnknownOverride(FrontierError):
+    """The crawl has no override for this SURT prefix."""
+
+    reason = "UNKNOWN_OVERRIDE"
+
+
 class StoreCorrupt(Exception):
     """What is stored contradicts itself: a defect, never a user's fault."""
+
+
+def invalid_spec(found: dict[str, str]) -> InvalidSpec:
+    """The refusal that tells all problems of a spec, each by its path."""
+    return InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)

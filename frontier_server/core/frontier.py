@@ -6,12 +6,14 @@ leaves. If it cannot, this object is worthless: build a new one from the store.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
-from . import errors, jobs, keys, life, opening, reports, views
-from .crawl import Crawl, Operation
-from .dispatch import Dispatcher, document_limit_reached, empty_reason, wake_due
+from . import errors, job, keys, life, opening, reports, views, work
+from .administration import Administration
+from .crawl import Crawl, SettingsOf
+from .deletion import CrawlDeletion
+from .dispatch import Dispatcher, document_limit_reached, empty_reason
 from .host import Hosts
 from .intake import schedule
 from .leases import LeaseTable
@@ -25,17 +27,17 @@ from .model import (
     HeartbeatAnswer,
     NextAnswer,
     NodeView,
-    QueueView,
     Report,
     ReportResult,
     StatisticsView,
     Verdict,
 )
-from .queue import QueueState
+from .operation import Operation
 from .records import CountersRow, EventRow, OutcomeRow, SpecRow, encode
 from .robots_table import RobotsTable
 from .scope import add_authority, parse_authority
-from .settings import CrawlSettings, FetchPolicy, fetch_policy, problems
+from .settings import CrawlSettings, FetchPolicy
+from .spec_problems import problems
 from .store import Changes, Family, Store
 
 A = TypeVar("A")
@@ -45,8 +47,10 @@ MAX_NODE_CHARACTERS = 128
 MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
 MAX_CRAWLS = 100_000
 LAPSES_PER_TICK = 200
+MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
 LAPSED_IN_ONE_CALL = 1000
 TIME_ROW_EVERY_MS = 1000
+OUTCOMES_DROPPED_PER_CALL = 2000
 # The states that make a crawl without leases worth a word to the node that asks for any.
 _MOST_TELLING = (
     EmptyReason.NOTHING_DUE,
@@ -55,14 +59,12 @@ _MOST_TELLING = (
     EmptyReason.NOT_RUNNING,
 )
 
-SettingsOf = Callable[[bytes], CrawlSettings]
-
 
 class Frontier:
     """All crawls of one shard.
 
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
-    spec; `version` goes into user agents; `period_ms` is a lease's life without a
+    spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
     heartbeat.
     """
 
@@ -78,29 +80,30 @@ class Frontier:
         row = opening.read_server_row(store)
         if row is None:
             raise errors.StoreCorrupt("the store has no server row")
-        self._store = store
+        self.store = store
         self._codec = codec
         self._version = version
+        self.settings_of = settings_of
         self._server = row
         self._now_ms = max(now_ms, row.time_ms)
         self._hosts = Hosts()
         self._robots = RobotsTable()
         self._leases = LeaseTable(row.secret, period_ms)
         self._crawls: dict[int, Crawl] = {}
-        self._deletions: list[jobs.Deletion] = []
+        self._deletions: list[CrawlDeletion] = []
         for rows in opening.crawl_rows(store, row.next_crawl):
             if rows.state.deleted:
-                self._deletions.append(jobs.Deletion(rows.number))
+                self._deletions.append(CrawlDeletion(rows.number))
                 continue
-            settings = settings_of(rows.spec.spec)
-            policy = fetch_policy(settings, version)
-            crawl = opening.open_crawl(store, rows, settings, policy, self._hosts, self._leases, self._now_ms)
+            crawl = opening.open_crawl(
+                store, rows, settings_of, version, self._hosts, self._leases, self._now_ms
+            )
             self._crawls[rows.number] = crawl
         self._names = {crawl.name: crawl for crawl in self._crawls.values()}
         self._dispatcher = Dispatcher(self._hosts, self._robots, self._leases, codec)
         self._reports = reports.Reports(self._crawls, self._hosts, self._robots, self._leases, codec)
+        self.administration = Administration(self, self._dispatcher)
         self._events = 0  # since this object was made
-        self._turn = 0  # whose turn it is when a node asks for any crawl
 
     # Operations.
 
@@ -114,78 +117,78 @@ class Frontier:
                 crawl=name[:80],
             )
         if found := problems(settings):
-            raise invalid_spec(found)
+            raise errors.invalid_spec(found)
         if name in self._names:
             raise errors.CrawlExists(f"there is a crawl {name!r} already", crawl=name)
         if len(self._crawls) >= MAX_CRAWLS:
             raise errors.InvalidRequest(f"{MAX_CRAWLS} crawls are kept; delete some first")
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         number = self._server.next_crawl
         self._server.next_crawl += 1
         opening.put_server_row(op.tx, self._server)
         row = SpecRow(name, spec, op.now_ms)
-        policy = fetch_policy(settings, self._version)
-        crawl = Crawl(number, row, settings, policy, life.new_state_row(op.now_ms), CountersRow())
+        state = life.new_state_row(op.now_ms)
+        crawl = Crawl(number, row, self.settings_of, self._version, state, CountersRow())
         op.tx.put(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.SPEC), encode(row))
         op.put_state(crawl)
         for host in settings.scope.hosts:
             add_authority(op.tx, number, *parse_authority(host))
         op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
         self._crawls[number] = self._names[name] = crawl
-        return views.crawl_view(crawl), self._end(op)
+        return views.crawl_view(crawl), self.end(op)
 
     def add_seeds(self, name: str, uris: Sequence[str], now_ms: int) -> tuple[None, Changes]:
         """Store seeds (absolute http or https URIs); announce them if the crawl was launched."""
-        crawl = self._open_crawl(name)
+        crawl = self.open_crawl(name)
         check_batch(len(uris), "seeds")
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         counters = op.counters(crawl)
         for uri in uris:
             op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
             counters.next_seed += 1
-        if crawl.state is not CrawlState.NASCENT and not crawl.jobs:
-            jobs.start(op, crawl, jobs.SEED)
-        return None, self._end(op)
+        if crawl.state is not CrawlState.NASCENT and not self._seeding(crawl):
+            job.start(op, crawl, job.Kind.SEED)
+        return None, self.end(op)
 
     def launch(self, name: str, now_ms: int) -> tuple[CrawlView, Changes]:
         """Start a crawl: its seeds are announced by a job."""
-        crawl = self._crawl(name)
+        crawl = self.crawl_named(name)
         if crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
             raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         life.hear(op, crawl, Input.LAUNCH)
-        jobs.start(op, crawl, jobs.SEED)
-        return views.crawl_view(crawl), self._end(op)
+        job.start(op, crawl, job.Kind.SEED)
+        return views.crawl_view(crawl), self.end(op)
 
     def request_state(self, name: str, target: Input, now_ms: int) -> tuple[CrawlView, Changes]:
         """Ask a crawl to run, pause or stop (Input.RESUME, PAUSE or STOP)."""
-        crawl = self._crawl(name)
-        op = self._begin(now_ms)
+        crawl = self.crawl_named(name)
+        op = self.begin(now_ms)
         life.hear(op, crawl, target)
         life.settle(op, crawl)
-        return views.crawl_view(crawl), self._end(op)
+        return views.crawl_view(crawl), self.end(op)
 
     def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
         """Forget a crawl; what is stored of it goes little by little."""
-        crawl = self._crawl(name)
+        crawl = self.crawl_named(name)
         if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
             raise errors.CrawlActive(
                 f"crawl {name!r} is {crawl.state.value}; stop it first", crawl=name, state=crawl.state.value
             )
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         crawl.state_row.deleted = True
         op.put_state(crawl)
         del self._crawls[crawl.number], self._names[name]
-        self._deletions.append(jobs.Deletion(crawl.number))
-        return None, self._end(op)
+        self._deletions.append(CrawlDeletion(crawl.number))
+        return None, self.end(op)
 
     def schedule(
         self, name: str, candidates: Sequence[Candidate], now_ms: int
     ) -> tuple[list[Verdict], Changes]:
         """Take in candidates. The caller slices batches: a call's work is for all of them."""
-        crawl = self._open_crawl(name)
-        op = self._begin(now_ms)
-        return schedule(op, crawl, candidates, self._robots), self._end(op)
+        crawl = self.open_crawl(name)
+        op = self.begin(now_ms)
+        return schedule(op, crawl, candidates, self._robots), self.end(op)
 
     def next(
         self, node: str, session: str, most: int, name: str | None, now_ms: int
@@ -196,35 +199,36 @@ class Frontier:
             raise errors.InvalidRequest(
                 f"max_leases is {most}; 1 to {MAX_BATCH} can be asked for", field="max_leases"
             )
-        crawl = self._crawl(name) if name else None
-        op = self._begin(now_ms)
+        crawl = self.crawl_named(name) if name else None
+        op = self.begin(now_ms)
         self._heard(op, node, session)
         if crawl is not None:
             if not crawl.running:
-                return NextAnswer([], empty_reason(crawl)), self._end(op)
+                return NextAnswer([], empty_reason(crawl)), self.end(op)
+            crawl.asked_ms = op.now_ms
             grants, again = self._dispatcher.lease(op, crawl, node, session, most)
             reason = None if grants else empty_reason(crawl)
-            return NextAnswer(grants, reason, again and not grants), self._end(op)
-        return self._next_of_any(op, node, session, most), self._end(op)
+            return NextAnswer(grants, reason, again and not grants), self.end(op)
+        return self._next_of_any(op, node, session, most), self.end(op)
 
     def finished(
         self, received: Sequence[Report], node: str, session: str, now_ms: int
     ) -> tuple[list[ReportResult], Changes]:
         """What reports mean. The caller slices batches."""
         self._check_node(node, session)
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         self._heard(op, node, session)
-        return [self._reports.finished(op, report) for report in received], self._end(op)
+        return [self._reports.finished(op, report) for report in received], self.end(op)
 
     def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
         """Release leases whose caller was gone before it had them."""
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         for token in tokens:
             genuine = self._leases.genuine(token)
             lease = self._leases.get(genuine) if genuine else None
             if lease is not None:
                 self._reports.release(op, lease)
-        return None, self._end(op)
+        return None, self.end(op)
 
     def heartbeat(
         self,
@@ -241,7 +245,7 @@ class Frontier:
                 f"{len(tokens)} tokens in one heartbeat; at most {MAX_TOKENS} are taken",
                 limit=str(MAX_TOKENS),
             )
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         self._heard(op, node, session)
         self._leases.note_steps(node, toe_steps)
         answer = HeartbeatAnswer([], [])
@@ -254,75 +258,76 @@ class Frontier:
             self._leases.extend(lease, op.now_ms)
             if not self._crawls[lease.crawl].running:
                 answer.release.append(token)
-        return answer, self._end(op)
+        return answer, self.end(op)
 
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what has fallen due: leases lapse, queues wake."""
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         for _ in range(LAPSES_PER_TICK):
             lease = self._leases.lapsed(op.now_ms)
             if lease is None:
                 break
             self._reports.lapse(op, lease)
         for crawl in self._crawls.values():
-            if crawl.running:
-                wake_due(op, crawl)
-        return None, self._end(op)
+            if crawl.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
+                continue
+            due_ms = crawl.next_due_ms()
+            if due_ms is not None and due_ms <= op.now_ms:
+                op.counters(crawl)  # a limit may be reached, or a round begin
+                if crawl.running:
+                    self._dispatcher.wake_due(op, crawl)
+        return None, self.end(op)
 
     def work(self, now_ms: int) -> tuple[None, Changes]:
         """One slice of a job, if `has_work`."""
-        op = self._begin(now_ms)
+        op = self.begin(now_ms)
         for crawl in self._crawls.values():
             if crawl.jobs:
-                jobs.seed_slice(op, crawl, self._codec, self._robots)
-                life.settle(op, crawl)
-                return None, self._end(op)
+                work.work_slice(op, crawl, self._dispatcher)
+                return None, self.end(op)
             if crawl.state is CrawlState.FINISHED and crawl.queues:
-                jobs.unload_slice(op, crawl)
-                return None, self._end(op)
+                work.unload_slice(op, crawl)
+                return None, self.end(op)
         if self._deletions and not self._deletions[0].slice(op):
             self._deletions.pop(0)
-        return None, self._end(op)
+        return None, self.end(op)
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
-        """Outcomes up to one are in the crawl log for good, which is that long: forget them."""
-        op = self._begin(now_ms)
+        """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
+        op = self.begin(now_ms)
         crawl = self._crawls.get(number)
         if crawl is not None:
             counters = op.counters(crawl)
-            for serial in range(counters.logged_outcome + 1, outcome + 1):
-                op.tx.delete(Family.OUTCOMES, keys.serial_key(number, serial))
             counters.logged_outcome, counters.log_bytes = outcome, log_bytes
-        return None, self._end(op)
+            kept_from = min(outcome + 1, counters.next_outcome - crawl.settings.outcomes_kept)
+            last = min(kept_from, counters.oldest_outcome + OUTCOMES_DROPPED_PER_CALL)
+            for serial in range(counters.oldest_outcome, last):
+                op.tx.delete(Family.OUTCOMES, keys.serial_key(number, serial))
+            counters.oldest_outcome = max(counters.oldest_outcome, last)
+        return None, self.end(op)
 
     # Reads.
 
     def crawl(self, name: str) -> CrawlView:
         """A crawl's description."""
-        return views.crawl_view(self._crawl(name))
+        return views.crawl_view(self.crawl_named(name))
 
     def crawls_after(self, name: str, most: int) -> list[CrawlView]:
         """Crawls by name, behind one."""
         behind = sorted(known for known in self._names if known > name)[:most]
         return [views.crawl_view(self._names[known]) for known in behind]
 
-    def policy(self, name: str) -> FetchPolicy:
-        """How a crawl's URIs are fetched."""
-        return self._crawl(name).policy
+    def policy(self, name: str, policy_id: str) -> FetchPolicy:
+        """How URIs whose leases name it are fetched."""
+        return self.crawl_named(name).policy_named(policy_id)
 
     def statistics(self, name: str, now_ms: int) -> StatisticsView:
         """A crawl's figures."""
-        return views.statistics(self._crawl(name), max(now_ms, self._now_ms))
-
-    def queues(
-        self, name: str, state: QueueState | None, size: int, cursor: bytes
-    ) -> tuple[list[QueueView], bytes]:
-        """A page of queues, and the next cursor."""
-        return views.queue_page(self._store, self._crawl(name), self._hosts, state, size, cursor)
+        return views.statistics(self.crawl_named(name), max(now_ms, self._now_ms))
 
     def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
         """Some events behind a sequence number."""
-        return views.events_after(self._store, self._crawl(name), sequence)
+        return views.events_after(self.store, self.crawl_named(name), sequence)
 
     def log_positions(self) -> dict[int, tuple[str, int, int]]:
         """Of each crawl's log: its name, the last outcome that is in it for good, its length then."""
@@ -334,7 +339,7 @@ class Frontier:
     def outcomes_after(self, number: int, outcome: int, most: int) -> list[tuple[int, OutcomeRow]]:
         """Final dispositions of a crawl behind one."""
         crawl = self._crawls.get(number)
-        return views.outcomes_after(self._store, crawl, outcome, most) if crawl is not None else []
+        return views.outcomes_after(self.store, crawl, outcome, most) if crawl is not None else []
 
     def last_outcome(self, number: int) -> int:
         """The number of a crawl's last final disposition."""
@@ -361,9 +366,7 @@ class Frontier:
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
         return any(
-            crawl.running
-            and (crawl.ready or crawl.counters.inactive_queues)
-            and not document_limit_reached(crawl)
+            crawl.running and (crawl.ready or crawl.counters.inactive) and not document_limit_reached(crawl)
             for crawl in self._crawls.values()
         )
 
@@ -375,17 +378,19 @@ class Frontier:
         """When to `tick` again."""
         due = [self._leases.next_deadline_ms()]
         for crawl in self._crawls.values():
-            queue = crawl.next_wake() if crawl.running else None
-            due.append(queue.wake_ms if queue is not None else None)
+            if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+                due.append(crawl.next_due_ms())
         return min((moment for moment in due if moment is not None), default=None)
 
     # Helpers.
 
-    def _begin(self, now_ms: int) -> Operation:
+    def begin(self, now_ms: int) -> Operation:
+        """The start of an operation of this object's."""
         self._now_ms = max(self._now_ms, now_ms)
-        return Operation(self._store, self._now_ms)
+        return Operation(self.store, self._now_ms)
 
-    def _end(self, op: Operation) -> Changes:
+    def end(self, op: Operation) -> Changes:
+        """What an operation changes, once the crawls that it touched have settled."""
         for crawl in op.touched:
             if crawl.number in self._crawls:
                 life.settle(op, crawl)
@@ -396,14 +401,16 @@ class Frontier:
             opening.put_server_row(op.tx, self._server)
         return op.tx.changes
 
-    def _crawl(self, name: str) -> Crawl:
+    def crawl_named(self, name: str) -> Crawl:
+        """A crawl. Raises UnknownCrawl."""
         crawl = self._names.get(name)
         if crawl is None:
             raise errors.UnknownCrawl(f"there is no crawl {name[:80]!r}", crawl=name[:80])
         return crawl
 
-    def _open_crawl(self, name: str) -> Crawl:
-        crawl = self._crawl(name)
+    def open_crawl(self, name: str) -> Crawl:
+        """A crawl that takes in things. Raises UnknownCrawl or CrawlFinished."""
+        crawl = self.crawl_named(name)
         if crawl.state is CrawlState.FINISHED:
             raise errors.CrawlFinished(
                 f"crawl {name!r} has finished ({crawl.exit_status.value}); it takes in nothing any more",
@@ -423,18 +430,34 @@ class Frontier:
             return NextAnswer([], telling)
         answer = NextAnswer([], None)
         again = False
-        for place in range(len(running)):
-            crawl = running[(self._turn + place) % len(running)]
+        for crawl in running:
+            crawl.asked_ms = op.now_ms
+        for crawl in self._fairly(running):
             grants, more = self._dispatcher.lease(op, crawl, node, session, most - len(answer.grants))
+            crawl.passed += len(grants) / crawl.settings.weight
             answer.grants.extend(grants)
             again = again or more
             if len(answer.grants) == most:
                 break
-        self._turn += 1
         if answer.grants:
             return answer
         limited = all(document_limit_reached(crawl) for crawl in running)
         return NextAnswer([], EmptyReason.LIMIT_REACHED if limited else EmptyReason.NOTHING_DUE, again)
+
+    def _fairly(self, running: list[Crawl]) -> list[Crawl]:
+        """Crawls in the order in which they are asked: who had least for its weight goes first.
+
+        A crawl that had nothing to give for a while does not make up for all of it.
+        """
+        most = max(crawl.passed for crawl in running)
+        for crawl in running:
+            crawl.passed = max(crawl.passed, most - MAX_BEHIND)
+        return sorted(running, key=lambda crawl: (crawl.passed, crawl.number))
+
+    def _seeding(self, crawl: Crawl) -> bool:
+        """Whether a job will come to seeds that are added now."""
+        rows = (job.get(self.store, crawl, number) for number in crawl.jobs)
+        return any(row.kind == job.Kind.SEED.value for row in rows)
 
     @staticmethod
     def _check_node(node: str, session: str) -> None:
@@ -453,8 +476,3 @@ def check_batch(size: int, what: str) -> None:
         raise errors.BatchTooLarge(
             f"{size} {what} in one request; at most {MAX_BATCH} are taken", limit=str(MAX_BATCH)
         )
-
-
-def invalid_spec(found: dict[str, str]) -> errors.InvalidSpec:
-    """The refusal that tells all problems of a spec, each by its path."""
-    return errors.InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)

@@ -1,21 +1,25 @@
-"""The hosts that queues wait for: one request at a time to each, and its rest.
+"""The hosts and the groups of hosts that queues wait for: so many requests at once, and their rest.
 
-A host is shared by all its queues, ports and crawls, so its row has no crawl in its
-key. How many requests are in flight is not stored: leases tell.
+A host is shared by all its queues, ports and crawls (unless a crawl wants a rest of its
+own), so its row has no crawl in its key. A group of hosts has a row of the same kind.
+How many requests are in flight is not stored: leases tell.
 """
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from .assign import partition_of
+from .crawl import Crawl
 from .keys import host_key
 from .queue import WorkQueue
 from .records import HostRow, decode, encode
 from .store import Family, Transaction
 
-MAX_IN_FLIGHT = 1
 MAX_IDLE_IN_MEMORY = 20_000
 
 
 class Host:
-    """A host in memory."""
+    """A host in memory, or a group of hosts."""
 
     __slots__ = ("in_flight", "name", "row", "waiting")
 
@@ -23,7 +27,16 @@ class Host:
         self.name = name
         self.row = row
         self.in_flight = 0
-        self.waiting: list[WorkQueue] = []  # ready, but for the request in flight
+        self.waiting: list[WorkQueue] = []  # ready, but for the requests in flight
+
+
+class Group(NamedTuple):
+    """A group of hosts, and what holds for it."""
+
+    host: Host
+    max_parallel: int
+    min_gap_ms: int
+    words: str
 
 
 class Hosts:
@@ -34,7 +47,7 @@ class Hosts:
         self._drop_at = MAX_IDLE_IN_MEMORY
 
     def get(self, tx: Transaction, name: str) -> Host:
-        """A host; unknown ones may be asked at once."""
+        """A host, or a group; unknown ones may be asked at once."""
         host = self._hosts.get(name)
         if host is None:
             if len(self._hosts) >= self._drop_at:
@@ -43,12 +56,44 @@ class Hosts:
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow())
         return host
 
+    def of(self, tx: Transaction, crawl: Crawl, name: str) -> Host:
+        """A host as a crawl treats it: with a rest of its own, if the crawl wants that."""
+        if crawl.settings.politeness.across_crawls:
+            return self.get(tx, name)
+        return self.get(tx, f"{crawl.number}\0{name}")
+
+    def groups(self, tx: Transaction, crawl: Crawl, name: str, host: Host) -> list[Group]:
+        """The groups that a host belongs to: a named one, and that of its address."""
+        found = []
+        named = crawl.group_of_host.get(name)
+        if named is not None:
+            group = crawl.groups[named]
+            found.append(
+                Group(
+                    self.get(tx, f"{crawl.number}\0group\0{named}"),
+                    group.max_parallel,
+                    group.min_gap_ms,
+                    f"group {named}",
+                )
+            )
+        by_address = crawl.settings.address_group
+        if (by_address.max_parallel or by_address.min_gap_ms) and host.row.address:
+            found.append(
+                Group(
+                    self.get(tx, f"{crawl.number}\0address\0{host.row.address}"),
+                    by_address.max_parallel,
+                    by_address.min_gap_ms,
+                    f"hosts at {host.row.address}",
+                )
+            )
+        return found
+
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
         tx.put(Family.HOSTS, host_key(partition_of(host.name), host.name), encode(host.row))
 
     def in_flight(self) -> dict[str, int]:
-        """Hosts with requests in flight."""
+        """Hosts and groups with requests in flight."""
         return {host.name: host.in_flight for host in self._hosts.values() if host.in_flight}
 
     def _drop_idle(self) -> None:
@@ -56,8 +101,22 @@ class Hosts:
         self._drop_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
 
 
-def rest_until(queue: WorkQueue, host: Host) -> tuple[int, str]:
-    """Until when a queue rests, for its own sake or its host's, and why."""
-    if queue.row.wake_ms > host.row.next_allowed_ms:
-        return queue.row.wake_ms, queue.row.rest_reason
-    return host.row.next_allowed_ms, host.row.rest_reason
+def rest_until(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> tuple[int, str]:
+    """Until when a queue rests, for its own sake, its host's or its groups', and why."""
+    until_ms, reason = host.row.next_allowed_ms, host.row.rest_reason
+    if queue.row.wake_ms > until_ms:
+        until_ms, reason = queue.row.wake_ms, queue.row.rest_reason
+    for group in groups:
+        if group.host.row.next_allowed_ms > until_ms:
+            until_ms, reason = group.host.row.next_allowed_ms, f"{group.words}: gap"
+    return until_ms, reason
+
+
+def full(host: Host, max_parallel: int, groups: Iterable[Group] = ()) -> Host | None:
+    """Which of a host and its groups answers as many requests as it may; None if none does."""
+    if host.in_flight >= max_parallel:
+        return host
+    for group in groups:
+        if group.max_parallel and group.host.in_flight >= group.max_parallel:
+            return group.host
+    return None

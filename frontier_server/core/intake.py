@@ -1,12 +1,14 @@
 """Schedule: candidates in, verdicts out.
 
-canonical form → scope → seen-set → robots.txt, if known → its work queue. A slice
-of a batch is one operation with one look-up of the seen-set for all.
+canonical form → scope → seen-set → robots.txt, if known → its work queue, or until its
+time comes among the future URIs. A slice of a batch is one operation with one look-up
+of the seen-set for all.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from . import assign, keys
+from . import assign, future, keys
 from .canonical import (
     MAX_URI_BYTES,
     CanonicalUri,
@@ -17,9 +19,9 @@ from .canonical import (
     longer_than,
 )
 from .conclusion import Final, record
-from .crawl import Crawl, Operation
+from .crawl import Crawl
 from .disposition import ROBOTS_PRECLUDED, Disposition
-from .errors import StoreCorrupt
+from .enqueue import place_of, price, put_in, queue_at
 from .model import (
     HOP_LETTERS,
     MAX_ANNOTATIONS_BYTES,
@@ -29,49 +31,60 @@ from .model import (
     Directive,
     Verdict,
 )
-from .queue import QueueEvent, QueueState, WorkQueue
-from .records import PendingUri, QueueRow, SeenRow, decode, encode, encode_pending
+from .operation import Operation
+from .queue import WorkQueue
+from .records import MAX_COST, PendingUri, SeenRow, decode, encode
 from .robots_table import RobotsTable
-from .scope import add_authority, authority_in_scope, hops_exceeded, seed_redirect
+from .scope import add_authority, authority_in_scope, seed_redirect
+from .settings import CrawlSettings
 from .store import Family
 
-BASE_QUEUE_PRECEDENCE = 3  # Heritrix's BaseQueuePrecedencePolicy
+HOP_RULES = frozenset(("max_link_hops", "max_embed_hops", "max_redirect_hops"))
 LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
 MAX_SCOPE_CACHE = 50_000
 MAX_REMEMBERED_TEXT = 512
 MAX_RECORD_BYTES = 24 * 1024  # fields that the contract does not have are stored, too
 
 
+class _Wanted(NamedTuple):
+    """A candidate in scope."""
+
+    number: int
+    uri: CanonicalUri
+    place: assign.Place
+    fingerprint: bytes
+    settings: CrawlSettings
+
+
 def schedule(
-    op: Operation, crawl: Crawl, candidates: Sequence[Candidate], robots: RobotsTable
+    op: Operation, crawl: Crawl, candidates: Sequence[Candidate], robots: RobotsTable, anew: bool = False
 ) -> list[Verdict]:
-    """Take in a slice of candidates; one verdict each, in order."""
+    """Take in a slice of candidates; one verdict each, in order. `anew`: though they were fetched before."""
     verdicts: list[Verdict | None] = [None] * len(candidates)
-    wanted: list[tuple[int, CanonicalUri, assign.Place, bytes]] = []
+    wanted: list[_Wanted] = []
     seen_keys: list[bytes] = []
     known = crawl.known_texts
     for number, candidate in enumerate(candidates):
-        if candidate.refetch_before_ms is None and candidate.uri in known:
+        if candidate.refetch_before_ms is None and not anew and candidate.uri in known:
             verdicts[number] = Verdict.ALREADY_SEEN
             continue
-        judged = _judge(op, crawl, candidate)
+        judged = judge(op, crawl, candidate)
         if isinstance(judged, Verdict):
             verdicts[number] = judged
             continue
-        place = assign.place(judged.scheme, judged.host, judged.authority)
-        fingerprint = assign.fingerprint(judged)
-        wanted.append((number, judged, place, fingerprint))
+        settings = crawl.settings_for(judged)
+        place, fingerprint = place_of(crawl, judged, settings)
+        wanted.append(_Wanted(number, judged, place, fingerprint, settings))
         seen_keys.append(keys.seen_key(crawl.number, place.partition, fingerprint))
     if wanted:
         rows = op.tx.get_many(Family.SEEN, seen_keys)
         taken: set[bytes] = set()  # by this slice
         queues: dict[bytes, WorkQueue] = {}
-        for (number, uri, place, fingerprint), key, value in zip(wanted, seen_keys, rows, strict=True):
-            candidate = candidates[number]
+        for item, key, value in zip(wanted, seen_keys, rows, strict=True):
+            candidate = candidates[item.number]
             if key in taken:
                 value = op.tx.get(Family.SEEN, key)
-            verdict = _admit(op, crawl, candidate, uri, place, fingerprint, key, value, robots, queues)
-            verdicts[number] = verdict
+            verdicts[item.number] = _admit(op, crawl, candidate, item, key, value, robots, queues, anew)
             taken.add(key)
             if len(candidate.uri) <= MAX_REMEMBERED_TEXT:
                 crawl.remember_text(candidate.uri)
@@ -82,10 +95,11 @@ def schedule(
     return answer
 
 
-def _judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | Verdict:
+def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | Verdict:
     """The canonical form of a candidate in scope, or why it is refused."""
     if (
         longer_than(candidate.via, MAX_URI_BYTES)
+        or longer_than(candidate.source, MAX_URI_BYTES)
         or len(candidate.annotations) > MAX_ANNOTATIONS_BYTES
         or len(candidate.path) > MAX_PATH_CHARACTERS
         or len(candidate.record) > MAX_RECORD_BYTES
@@ -93,8 +107,10 @@ def _judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | 
         return Verdict.TOO_LONG
     if (
         not HOP_LETTERS.issuperset(candidate.path)
-        or not 0 <= candidate.precedence <= MAX_PRECEDENCE
+        or not 0 <= (candidate.precedence or 0) <= MAX_PRECEDENCE
+        or not 0 <= (candidate.cost or 0) <= MAX_COST
         or not Directive.HIGHEST <= candidate.directive <= Directive.NORMAL
+        or not 0 <= candidate.not_before_ms <= future.LAST_MS
     ):
         return Verdict.MALFORMED
     try:
@@ -105,14 +121,18 @@ def _judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | 
         return Verdict.UNSUPPORTED_SCHEME
     except Malformed:
         return Verdict.MALFORMED
-    if not _in_scope(op, crawl, uri, candidate):
-        return Verdict.OUT_OF_SCOPE
-    if hops_exceeded(candidate.path, crawl.settings.scope):
-        return Verdict.TOO_MANY_HOPS
+    rule = refusing_rule(op, crawl, uri, candidate.path, candidate.seed)
+    if rule:
+        return Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE
     return uri
 
 
-def _in_scope(op: Operation, crawl: Crawl, uri: CanonicalUri, candidate: Candidate) -> bool:
+def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool) -> str:
+    """The rule of the scope that refuses a URI; empty if none does.
+
+    The host of a seed, or of what a seed redirects to, is in scope from then on, if
+    nothing else refuses the URI.
+    """
     cache = crawl.scope_cache
     known = cache.get(uri.authority)
     if known is None:
@@ -120,76 +140,60 @@ def _in_scope(op: Operation, crawl: Crawl, uri: CanonicalUri, candidate: Candida
         if len(cache) >= MAX_SCOPE_CACHE:
             cache.clear()
         cache[uri.authority] = known
-    if not known and (candidate.seed or seed_redirect(candidate.path)):
+    extends = not known and (seed or seed_redirect(path))
+    rule = crawl.scope_rules.judge(uri, path, seed, known or extends)
+    if extends and not rule:
         add_authority(op.tx, crawl.number, uri.host, uri.authority)
-        cache[uri.authority] = known = True
-    return known
+        cache[uri.authority] = True
+    return rule
 
 
 def _admit(
     op: Operation,
     crawl: Crawl,
     candidate: Candidate,
-    uri: CanonicalUri,
-    place: assign.Place,
-    fingerprint: bytes,
+    wanted: _Wanted,
     key: bytes,
     value: bytes | None,
     robots: RobotsTable,
     queues: dict[bytes, WorkQueue],
+    anew: bool,
 ) -> Verdict:
     """Take in a URI in scope unless it has been seen."""
+    _, uri, place, fingerprint, settings = wanted
     seen = decode(SeenRow, value) if value is not None else None
     if seen is not None:
         before = candidate.refetch_before_ms
-        if before is None:
+        if before is None and not anew:
             return Verdict.ALREADY_SEEN
         if seen.suffix:
             return Verdict.ALREADY_QUEUED
         # A time ahead of our clock would let a repeated request fetch twice.
-        if seen.finish_ms >= min(before, op.now_ms):
+        if before is not None and seen.finish_ms >= min(before, op.now_ms):
             return Verdict.ALREADY_SEEN
-    counters = op.counters(crawl)
-    if robots.forbids(op.tx, uri, crawl.settings, op.now_ms, LIGHT_RULES):
-        if seen is None:
-            counters.discovered += 1
-        record(op, crawl, key, Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, uri.uri, candidate))
-        return Verdict.ROBOTS_FORBIDDEN
-    queue = queues.get(place.queue)
-    if queue is None:
-        queue = queues[place.queue] = _queue(op, crawl, place, uri.host)
-    row = op.touch(queue)
-    suffix = keys.pending_suffix(candidate.directive, candidate.precedence, row.next_ordinal)
-    row.next_ordinal += 1
-    row.head = suffix if row.count == 0 else min(row.head, suffix)
-    if queue.first is not None and suffix < queue.first:
-        queue.first = suffix
-    row.count += 1
-    row.enqueued += 1
-    if queue.state is QueueState.EXHAUSTED:
-        op.move(crawl, queue, QueueEvent.FILLED)
-    op.tx.put(
-        Family.PENDING,
-        keys.pending_key(crawl.number, place.queue, suffix),
-        encode_pending(PendingUri(0, 0, fingerprint, candidate.record)),
-    )
+        if seen.future_ms:
+            if not seen.finish_ms:
+                return Verdict.ALREADY_QUEUED  # it waits for the first time
+            future.drop(op, crawl, seen.future_ms, place.partition, fingerprint)
+            seen.future_ms = 0
+    cost, precedence = price(candidate, uri, settings)
+    visited = seen is not None and seen.visits > 0
+    pending = PendingUri(0, 0, cost, precedence, visited, fingerprint, candidate.record)
     if seen is None:
-        counters.discovered += 1
-        seen = SeenRow(suffix)
+        op.counters(crawl).discovered += 1
+        seen = SeenRow(b"")
+    if robots.forbids(op.tx, uri, settings, op.now_ms, LIGHT_RULES):
+        final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, uri, candidate)
+        record(op, crawl, place.partition, pending, final, settings)
+        return Verdict.ROBOTS_FORBIDDEN
+    if candidate.not_before_ms > op.now_ms:
+        future.keep(op, crawl, candidate.not_before_ms, place.partition, pending)
+        seen.future_ms = candidate.not_before_ms
     else:
-        seen.suffix = suffix
+        queue = queues.get(place.queue)
+        if queue is None:
+            queue = queues[place.queue] = queue_at(op, crawl, place, uri.host)
+        seen.suffix = put_in(op, crawl, queue, pending, candidate.directive, settings)
+        seen.queue = place.queue[8:]
     op.tx.put(Family.SEEN, key, encode(seen))
-    counters.queued += 1
     return Verdict.QUEUED
-
-
-def _queue(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> WorkQueue:
-    """The queue of a place, created when it is new."""
-    queue = op.queue(crawl, place.queue)
-    if queue is None:
-        row = QueueRow(place.queue_key, host, QueueState.EXHAUSTED.value, BASE_QUEUE_PRECEDENCE)
-        queue = WorkQueue(crawl.number, place.queue, row)
-        op.counters(crawl).exhausted_queues += 1
-    elif queue.row.key != place.queue_key:
-        raise StoreCorrupt(f"queue {place.queue.hex()} is {queue.row.key!r}, not {place.queue_key!r}")
-    return queue

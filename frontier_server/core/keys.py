@@ -23,12 +23,24 @@ class CrawlRow(IntEnum):
     SERVER = 3  # of crawl 0
 
 
+class FiguresOf(IntEnum):
+    """Whose figures a row of the family `figures` holds."""
+
+    HOST = 0
+    SOURCE = 1
+
+
 class IndexSet(IntEnum):
     """The sets in the family `index`."""
 
     ACTIVE = 0
     INACTIVE = 1
     SCOPE = 2
+    RETIRED = 3
+    INELIGIBLE = 4
+    FAR = 5
+    FUTURE = 6
+    NAME = 7
 
 
 def crawl_prefix(crawl: int) -> bytes:
@@ -82,16 +94,6 @@ def seen_key(crawl: int, partition: bytes, fingerprint: bytes) -> bytes:
     return crawl_prefix(crawl) + partition + fingerprint
 
 
-def active_key(crawl: int, queue: bytes) -> bytes:
-    """Family `index`: a queue that memory holds."""
-    return crawl_prefix(crawl) + bytes((IndexSet.ACTIVE,)) + queue
-
-
-def active_prefix(crawl: int) -> bytes:
-    """All active queues of a crawl."""
-    return crawl_prefix(crawl) + bytes((IndexSet.ACTIVE,))
-
-
 def inactive_key(crawl: int, precedence: int, serial: int, queue: bytes) -> bytes:
     """Family `index`: a queue that waits for activation, first come first."""
     return inactive_prefix(crawl) + bytes((precedence,)) + serial.to_bytes(8, "big") + queue
@@ -100,6 +102,59 @@ def inactive_key(crawl: int, precedence: int, serial: int, queue: bytes) -> byte
 def inactive_prefix(crawl: int) -> bytes:
     """All inactive queues of a crawl, in the order of activation."""
     return crawl_prefix(crawl) + bytes((IndexSet.INACTIVE,))
+
+
+def set_prefix(crawl: int, index: IndexSet) -> bytes:
+    """All members of a set of a crawl."""
+    return crawl_prefix(crawl) + bytes((index,))
+
+
+def member_key(crawl: int, index: IndexSet, queue: bytes) -> bytes:
+    """Family `index`: a queue in a set without order."""
+    return set_prefix(crawl, index) + queue
+
+
+def timed_key(crawl: int, index: IndexSet, due_ms: int, member: bytes) -> bytes:
+    """Family `index`: a snoozed queue or a future URI, by the time when it is due.
+
+    A queue is told by its 16 bytes, a URI by its partition and its fingerprint.
+    """
+    return set_prefix(crawl, index) + due_ms.to_bytes(8, "big") + member
+
+
+def due_of(key: bytes) -> int:
+    """The time in such a key."""
+    return int.from_bytes(key[5:13], "big")
+
+
+def name_prefix(crawl: int, key_hash: bytes) -> bytes:
+    """Family `index`: all queues whose key has this hash; partitions follow."""
+    return set_prefix(crawl, IndexSet.NAME) + key_hash
+
+
+def figures_key(crawl: int, kind: int, partition: bytes, name: str) -> bytes:
+    """Family `figures`: what happened to the URIs of a host or of a source (see `FiguresOf`)."""
+    return figures_prefix(crawl, kind) + partition + name.encode()
+
+
+def figures_prefix(crawl: int, kind: int) -> bytes:
+    """All hosts, or all sources, of a crawl."""
+    return crawl_prefix(crawl) + bytes((kind,))
+
+
+def override_key(crawl: int, surt_prefix: str) -> bytes:
+    """Family `overrides`."""
+    return crawl_prefix(crawl) + surt_prefix.encode()
+
+
+def import_key(crawl: int, job: int, place: int) -> bytes:
+    """Family `imports`: what a job of import has yet to take in."""
+    return import_prefix(crawl, job) + place.to_bytes(8, "big")
+
+
+def import_prefix(crawl: int, job: int) -> bytes:
+    """All that a job of import has yet to take in."""
+    return crawl_prefix(crawl) + job.to_bytes(8, "big")
 
 
 def scope_key(crawl: int, partition: bytes, authority_hash: bytes) -> bytes:

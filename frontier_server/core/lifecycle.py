@@ -34,6 +34,8 @@ class ExitStatus(Enum):
     FINISHED = "FINISHED"
     ABORTED = "ABORTED"
     FINISHED_DOCUMENT_LIMIT = "FINISHED_DOCUMENT_LIMIT"
+    FINISHED_DATA_LIMIT = "FINISHED_DATA_LIMIT"
+    FINISHED_TIME_LIMIT = "FINISHED_TIME_LIMIT"
 
 
 class Input(Enum):
@@ -45,6 +47,8 @@ class Input(Enum):
     STOP = "stop"
     SEEDED = "all seeds announced"
     DOCUMENT_LIMIT = "document limit reached"
+    DATA_LIMIT = "byte limit reached"
+    TIME_LIMIT = "time limit reached"
     NOTHING_LEFT = "nothing left, and nobody wants to wait"
     REACHED_RUN = "frontier runs"
     REACHED_EMPTY = "frontier is empty"
@@ -67,7 +71,9 @@ _PAUSE = Move(_S.PAUSING, _X.WAITING_FOR_PAUSE, Target.PAUSE)
 _STOP = Move(_S.STOPPING, _X.ABORTED, Target.FINISH)
 _RUN = Move(_S.RUNNING, _X.RUNNING)
 _RESUME = Move(target=Target.RUN)  # RUNNING only when the frontier says so (D13)
-_LIMIT = Move(_S.STOPPING, _X.FINISHED_DOCUMENT_LIMIT, Target.FINISH)
+_DOCUMENTS = Move(_S.STOPPING, _X.FINISHED_DOCUMENT_LIMIT, Target.FINISH)
+_DATA = Move(_S.STOPPING, _X.FINISHED_DATA_LIMIT, Target.FINISH)
+_TIME = Move(_S.STOPPING, _X.FINISHED_TIME_LIMIT, Target.FINISH)
 
 # What is not here is illegal. _STAY: already so, or under way.
 TABLE: dict[tuple[CrawlState, Input], Move] = {
@@ -80,11 +86,14 @@ TABLE: dict[tuple[CrawlState, Input], Move] = {
     (_S.RUNNING, _I.PAUSE): _PAUSE,
     (_S.RUNNING, _I.STOP): _STOP,
     (_S.RUNNING, _I.REACHED_EMPTY): Move(_S.EMPTY),  # published before STOPPING (D1)
-    (_S.RUNNING, _I.DOCUMENT_LIMIT): _LIMIT,
+    (_S.RUNNING, _I.DOCUMENT_LIMIT): _DOCUMENTS,
+    (_S.RUNNING, _I.DATA_LIMIT): _DATA,
+    (_S.RUNNING, _I.TIME_LIMIT): _TIME,
     (_S.EMPTY, _I.RESUME): _STAY,
     (_S.EMPTY, _I.PAUSE): _PAUSE,
     (_S.EMPTY, _I.STOP): _STOP,
     (_S.EMPTY, _I.REACHED_RUN): _RUN,
+    (_S.EMPTY, _I.TIME_LIMIT): _TIME,
     (_S.EMPTY, _I.NOTHING_LEFT): Move(_S.STOPPING, _X.FINISHED, Target.FINISH),
     (_S.PAUSING, _I.PAUSE): _STAY,
     (_S.PAUSING, _I.RESUME): _RESUME,

@@ -1,13 +1,14 @@
 """The values that cross the core's edge, and the seam to the caller's own encoding."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
 
 from .disposition import Disposition
 from .lifecycle import CrawlState, ExitStatus
 from .queue import QueueState
+from .records import FiguresRow
 
 MAX_BATCH = 1000
 MAX_ANNOTATIONS_BYTES = 1024
@@ -182,6 +183,12 @@ class StatisticsView:
     elapsed_ms: int
     next_due_ms: int | None
     waiting_for: str
+    media_types: Mapping[str, int] = field(default_factory=dict)
+    current_per_second: float = 0.0  # successes, of late
+    current_bytes_per_second: float = 0.0
+    deepest_queue: int = 0  # URIs in the largest queue that was touched since the server started
+    congestion: float = 0.0
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +205,137 @@ class QueueView:
     wake_ms: int
     reason: str
     precedence: int
+    successes: int = 0
+    expenditure: int = 0
+    session_spent: int = 0
+    session_budget: int = 0
+    total_budget: int = 0
+    last_cost: int = 0
+    average_cost: float = 0.0
+    paused: bool = False
+    precedence_fixed: bool = False
+    queue_ms: int = 0
+    lease_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UriView:
+    """A URI that waits."""
+
+    candidate: Candidate
+    queue_key: str
+    cost: int
+    precedence: int
+    attempts: int
+    due_ms: int = 0  # of a future URI
+
+
+class UriState(Enum):
+    """Where a URI is; the contract's names."""
+
+    NEVER_SEEN = "NEVER_SEEN"
+    QUEUED = "QUEUED"
+    LEASED = "LEASED"
+    FUTURE = "FUTURE"
+    DONE = "DONE"
+
+
+@dataclass(frozen=True, slots=True)
+class UriStory:
+    """All that a crawl knows of a URI."""
+
+    uri: str  # canonical
+    identity: str  # what makes it the same as others
+    state: UriState
+    queue_key: str
+    refused_by: str  # the rule of the scope that would refuse it; empty if none
+    fetch_status: int = 0  # of the last visit that ended
+    disposition: str = ""
+    finish_ms: int = 0
+    visits: int = 0
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""
+    due_ms: int = 0
+    waiting: UriView | None = None
+    node: str = ""  # that holds its lease
+    lease_ms: int = 0
+    expire_ms: int = 0
+
+
+class Why(Enum):
+    """Why something is not fetched now; the contract's names."""
+
+    NOT_LAUNCHED = "NOT_LAUNCHED"
+    PREPARING = "PREPARING"
+    PAUSED = "PAUSED"
+    FINISHED = "FINISHED"
+    EMPTY = "EMPTY"
+    LIMIT_REACHED = "LIMIT_REACHED"
+    AWAITS_ROUND = "AWAITS_ROUND"
+    JOB_RUNS = "JOB_RUNS"
+    URIS_LEFT = "URIS_LEFT"
+    QUEUE_EXHAUSTED = "QUEUE_EXHAUSTED"
+    QUEUE_INACTIVE = "QUEUE_INACTIVE"
+    QUEUE_SNOOZED = "QUEUE_SNOOZED"
+    QUEUE_RETIRED = "QUEUE_RETIRED"
+    QUEUE_PAUSED = "QUEUE_PAUSED"
+    OVER_BUDGET = "OVER_BUDGET"
+    BELOW_FLOOR = "BELOW_FLOOR"
+    HOST_BUSY = "HOST_BUSY"
+    GROUP_BUSY = "GROUP_BUSY"
+    ROBOTS_PENDING = "ROBOTS_PENDING"
+    ROBOTS_FORBIDDEN = "ROBOTS_FORBIDDEN"
+    LEASED = "LEASED"
+    FUTURE = "FUTURE"
+    SEEN_ALREADY = "SEEN_ALREADY"
+    OUT_OF_SCOPE = "OUT_OF_SCOPE"
+    NEVER_OFFERED = "NEVER_OFFERED"
+    BEHIND_OTHERS = "BEHIND_OTHERS"
+    NO_NODE_ASKS = "NO_NODE_ASKS"
+    DUE = "DUE"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason, in words for people, and until when it holds (0: nobody knows)."""
+
+    why: Why
+    words: str
+    until_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job's description."""
+
+    number: int
+    kind: str
+    state: str
+    parameters: Mapping[str, str]
+    create_ms: int
+    finish_ms: int
+    done: int
+    changed: int
+    total: int
+    findings: tuple[str, ...]
+    figures: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresView:
+    """What happened to the URIs of a host, or of a source."""
+
+    name: str
+    row: FiguresRow
+
+
+@dataclass(frozen=True, slots=True)
+class SeedView:
+    """A seed, and what became of it."""
+
+    uri: str
+    story: UriStory | None  # None: it was never announced
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,13 @@ one fresh period; rests of hosts and queues go on where they stood (D9).
 
 from dataclasses import dataclass
 
-from . import keys
-from .crawl import Crawl
+from . import job, keys
+from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
 from .errors import StoreCorrupt
 from .host import Hosts, rest_until
+from .job import JobState
+from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .queue import QueueState, WorkQueue
 from .records import (
@@ -24,7 +26,6 @@ from .records import (
     decode,
     encode,
 )
-from .settings import CrawlSettings, FetchPolicy
 from .store import Changes, Family, Store, Transaction
 
 _SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
@@ -79,23 +80,23 @@ def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
 def open_crawl(
     store: Store,
     rows: CrawlRows,
-    settings: CrawlSettings,
-    policy: FetchPolicy,
+    settings_of: SettingsOf,
+    version: str,
     hosts: Hosts,
     leases: LeaseTable,
     now_ms: int,
 ) -> Crawl:
-    """A crawl as it was: active queues, leases, jobs."""
-    crawl = Crawl(rows.number, rows.spec, settings, policy, rows.state, rows.counters)
+    """A crawl as it was: overrides, active queues, leases, jobs."""
+    crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
     tx = Transaction(store)
-    prefix = keys.active_prefix(crawl.number)
-    for key, _ in store.scan(Family.INDEX, prefix, prefix):
-        queue_id = key[len(prefix) :]
-        value = store.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue_id))
-        if value is None:
-            raise StoreCorrupt(f"crawl {crawl.name}: active queue {queue_id.hex()} has no row")
-        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
     prefix = keys.crawl_prefix(crawl.number)
+    for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
+        crawl.overrides.put(key[4:].decode(), value)
+    active = keys.set_prefix(crawl.number, IndexSet.ACTIVE)
+    for key, _ in store.scan(Family.INDEX, active, active):
+        queue_id = key[len(active) :]
+        value = _row_of(store, crawl, queue_id)
+        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
     for key, value in store.scan(Family.LEASES, prefix, prefix):
         row = decode(LeaseRow, value)
         queue = crawl.queues.get(row.queue)
@@ -103,19 +104,30 @@ def open_crawl(
             raise StoreCorrupt(
                 f"crawl {crawl.name}: a lease is out of queue {row.queue.hex()}, which is not active"
             )
-        hard_ms = now_ms + leases.longest_ms(settings.fetch)
+        hard_ms = now_ms + leases.longest_ms(crawl.settings.fetch)
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
-        note_out(crawl, queue, hosts.get(tx, queue.row.host), lease)
+        host = hosts.of(tx, crawl, queue.row.host)
+        note_out(crawl, queue, (host, *(hosts.get(tx, name) for name in row.groups)), lease)
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
-    crawl.jobs = [keys.serial_of(key) for key, _ in store.scan(Family.JOBS, prefix, prefix)]
+    for number, job_row in job.rows(store, crawl):
+        if job_row.state in (JobState.RUNNING.value, JobState.CANCELLING.value):
+            crawl.jobs.append(number)
     return crawl
 
 
+def _row_of(store: Store, crawl: Crawl, queue_id: bytes) -> bytes:
+    value = store.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue_id))
+    if value is None:
+        raise StoreCorrupt(f"crawl {crawl.name}: active queue {queue_id.hex()} has no row")
+    return value
+
+
 def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_ms: int) -> None:
-    """The state of an active queue, from its lease, its rest and its host's."""
-    until_ms, reason = rest_until(queue, hosts.get(tx, queue.row.host))
+    """The state of an active queue, from its lease, its rest, its host's and its groups'."""
+    host = hosts.of(tx, crawl, queue.row.host)
+    until_ms, reason = rest_until(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
     if queue.leases_out:
         queue.state = QueueState.BUSY
     elif until_ms > now_ms:

@@ -2,6 +2,7 @@
 
 State is one explicit field (D11). READY, BUSY and SNOOZED queues are *active*: in
 memory, and derived when a store is opened from active rows, queue rows and leases.
+(Beyond a number of them, snoozed queues wait on disk: `WorkQueue.far`.)
 """
 
 from enum import Enum
@@ -17,6 +18,8 @@ class QueueState(Enum):
     READY = "READY"
     BUSY = "BUSY"
     SNOOZED = "SNOOZED"
+    RETIRED = "RETIRED"
+    INELIGIBLE = "INELIGIBLE"
 
 
 class QueueEvent(Enum):
@@ -28,31 +31,53 @@ class QueueEvent(Enum):
     RESTED = "it must wait until a time"
     FREED = "its lease ended, and it need not wait"
     WOKEN = "its time has come"
-    DRAINED = "its turn came, and it was empty"
-    DEACTIVATED = "it leaves memory with URIs left"
+    DRAINED = "it has no URI left"
+    YIELDED = "others go first, or its session has spent its budget"
+    RETIRED = "its whole budget or a quota is spent, or somebody retires it"
+    UNRETIRED = "it is given another chance"
+    BARRED = "its precedence is at the floor, or somebody pauses it"
+    ADMITTED = "neither any more"
 
 
 _S, _E = QueueState, QueueEvent
 
-# Heritrix's transitions; what is not here is a defect.
+# Heritrix's transitions (T1 to T15); what is not here is a defect.
 TABLE: dict[tuple[QueueState, QueueEvent], QueueState] = {
     (_S.EXHAUSTED, _E.FILLED): _S.INACTIVE,  # T1: never straight to ready
-    (_S.INACTIVE, _E.FILLED): _S.INACTIVE,
-    (_S.READY, _E.FILLED): _S.READY,
-    (_S.BUSY, _E.FILLED): _S.BUSY,
-    (_S.SNOOZED, _E.FILLED): _S.SNOOZED,
+    (_S.EXHAUSTED, _E.RETIRED): _S.RETIRED,
+    (_S.INACTIVE, _E.FILLED): _S.INACTIVE,  # T2: of a better precedence, perhaps; one entry all the same
     (_S.INACTIVE, _E.ACTIVATED): _S.READY,  # T3
-    (_S.READY, _E.LEASED): _S.BUSY,  # T6
+    (_S.INACTIVE, _E.DRAINED): _S.EXHAUSTED,  # its URIs were deleted, or moved
+    (_S.INACTIVE, _E.RETIRED): _S.RETIRED,
+    (_S.INACTIVE, _E.BARRED): _S.INELIGIBLE,
+    (_S.READY, _E.FILLED): _S.READY,
     (_S.READY, _E.DRAINED): _S.EXHAUSTED,  # T4
+    (_S.READY, _E.LEASED): _S.BUSY,  # T6
+    (_S.READY, _E.YIELDED): _S.INACTIVE,  # T7
+    (_S.READY, _E.RETIRED): _S.RETIRED,  # T8
     (_S.READY, _E.RESTED): _S.SNOOZED,  # its host rests, or its robots.txt does
+    (_S.READY, _E.BARRED): _S.INELIGIBLE,
+    (_S.BUSY, _E.FILLED): _S.BUSY,
     (_S.BUSY, _E.RESTED): _S.SNOOZED,  # T10: also when it is empty now
     (_S.BUSY, _E.FREED): _S.READY,  # T11
-    (_S.SNOOZED, _E.WOKEN): _S.READY,  # T13
-    # A crawl that has finished lets go of its queues.
-    (_S.READY, _E.DEACTIVATED): _S.INACTIVE,
-    (_S.SNOOZED, _E.DEACTIVATED): _S.INACTIVE,
-    (_S.SNOOZED, _E.DRAINED): _S.EXHAUSTED,
+    (_S.BUSY, _E.YIELDED): _S.INACTIVE,  # T11
+    (_S.BUSY, _E.RETIRED): _S.RETIRED,  # T12
+    (_S.BUSY, _E.BARRED): _S.INELIGIBLE,
+    (_S.SNOOZED, _E.FILLED): _S.SNOOZED,
+    (_S.SNOOZED, _E.WOKEN): _S.READY,  # T13, T14
+    (_S.SNOOZED, _E.DRAINED): _S.EXHAUSTED,  # its crawl has ended
+    (_S.SNOOZED, _E.YIELDED): _S.INACTIVE,  # T13; or its crawl has ended
+    (_S.SNOOZED, _E.RETIRED): _S.RETIRED,
+    (_S.SNOOZED, _E.BARRED): _S.INELIGIBLE,
+    (_S.RETIRED, _E.FILLED): _S.RETIRED,
+    (_S.RETIRED, _E.UNRETIRED): _S.INACTIVE,  # T15
+    (_S.INELIGIBLE, _E.FILLED): _S.INELIGIBLE,
+    (_S.INELIGIBLE, _E.ADMITTED): _S.INACTIVE,
+    (_S.INELIGIBLE, _E.DRAINED): _S.EXHAUSTED,
+    (_S.INELIGIBLE, _E.RETIRED): _S.RETIRED,
 }
+# T5 and T9 are no transitions here: a queue is in one place only, and a URI that belongs
+# elsewhere is moved before its queue's turn goes on.
 
 ACTIVE = frozenset((_S.READY, _S.BUSY, _S.SNOOZED))
 
@@ -99,3 +124,13 @@ class WorkQueue:
     def partition(self) -> bytes:
         """The partition that it belongs to."""
         return self.queue[:8]
+
+    @property
+    def far(self) -> bool:
+        """Whether it is snoozed on disk, not in memory."""
+        return self.row.far_ms > 0
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether it is active and memory holds it."""
+        return self.state in ACTIVE and not self.row.far_ms

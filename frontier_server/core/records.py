@@ -13,7 +13,7 @@ import msgspec
 
 from .errors import StoreCorrupt
 
-FORMAT = 1
+FORMAT = 2
 _VERSION = b"\x01"
 
 
@@ -53,6 +53,8 @@ class StateRow(Record):
     running_since_ms: int = 0  # 0 while the clock of the crawl stands
     elapsed_ms: int = 0  # until then, pauses left out
     deleted: bool = False
+    round: int = 0  # how often the seeds have been announced anew
+    round_ms: int = 0  # when the last round began
 
 
 class CountersRow(Record):
@@ -64,6 +66,7 @@ class CountersRow(Record):
     next_job: int = 1
     next_inactive: int = 1
     next_outcome: int = 1
+    oldest_outcome: int = 1
     logged_outcome: int = 0  # outcomes up to this one are in the crawl log
     log_bytes: int = 0  # which is this long with them
     discovered: int = 0
@@ -75,12 +78,19 @@ class CountersRow(Record):
     lapsed: int = 0
     robots_fetches: int = 0
     bytes: int = 0
+    novel: int = 0  # successes whose content was not what it was at the last visit
+    novel_bytes: int = 0
+    relocated: int = 0
+    retired_uris: int = 0  # in retired queues: not among the queued
+    barred_uris: int = 0  # in queues at the precedence floor: among the queued
+    future: int = 0  # URIs that wait for their time
     active_queues: int = 0
-    inactive_queues: int = 0
-    exhausted_queues: int = 0
+    inactive: dict[int, int] = {}  # precedence → queues
+    queues: dict[str, int] = {}  # of the other states that are on disk
     announced_seeds: int = 0
     fetch_statuses: dict[int, int] = {}
     verdicts: dict[str, int] = {}
+    media_types: dict[str, int] = {}
 
 
 class QueueRow(Record):
@@ -98,6 +108,21 @@ class QueueRow(Record):
     wake_ms: int = 0
     rest_reason: str = ""
     inactive_serial: int = 0
+    far_ms: int = 0  # until when it is snoozed on disk; 0 if it is not
+    expenditure: int = 0
+    session_start: int = 0  # expenditure when it was activated
+    session_budget: int | None = None  # its own, if somebody gave it one
+    total_budget: int | None = None
+    fixed_precedence: int | None = None
+    paused: bool = False
+    retiring: bool = False  # once its lease has ended
+    retire_reason: str = ""
+    successes: int = 0
+    last_cost: int = 0
+    total_cost: int = 0  # of all that was taken in
+    uri_precedences: dict[int, int] = {}  # of its URIs, if the policy asks
+    queue_ms: int = 0  # when a URI was last put into it
+    lease_ms: int = 0  # when the last of its leases that have ended was given
 
 
 class SeenRow(Record):
@@ -108,6 +133,13 @@ class SeenRow(Record):
     disposition: str = ""  # of the last report that counted
     token_serial: int = 0  # of the lease of that report
     finish_ms: int = 0
+    future_ms: int = 0  # when it will be put into its queue; 0 if it waits for no time
+    interval_ms: int = 0  # until then from the last visit, by the adaptive policy
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""
+    visits: int = 0  # that succeeded
+    queue: bytes = b""  # where it is pending: behind its partition, the other half of the queue's id
 
 
 class LeaseRow(Record):
@@ -122,6 +154,7 @@ class LeaseRow(Record):
     lease_ms: int
     scheme: str = ""  # robots.txt: whose
     authority: str = ""
+    groups: tuple[str, ...] = ()  # of hosts, that it counts for
 
 
 class HostRow(Record):
@@ -130,6 +163,7 @@ class HostRow(Record):
     next_allowed_ms: int = 0
     overloads: int = 0  # 429s and 503s in a row
     rest_reason: str = ""
+    address: str = ""  # that answered last
 
 
 class RobotsRow(Record):
@@ -151,9 +185,41 @@ class JobRow(Record):
     """Work in slices."""
 
     kind: str
+    create_ms: int
+    parameters: dict[str, str] = {}
+    state: str = "RUNNING"
+    finish_ms: int = 0
     cursor: bytes = b""
-    done: int = 0
-    queued: int = 0
+    done: int = 0  # looked at
+    changed: int = 0
+    total: int = 0  # to look at; 0 if that is not known
+    findings: list[str] = []  # the first of them
+    figures: dict[str, int] = {}
+
+
+class ImportRow(Record):
+    """What is to be taken in by a job."""
+
+    record: bytes  # a candidate
+    seen: bool = False  # it is only noted, not scheduled
+    fetch_status: int = 0
+    disposition: str = ""
+
+
+class FiguresRow(Record):
+    """What happened to the URIs of a host, or of a source (Heritrix's FetchStats)."""
+
+    successes: int = 0
+    failures: int = 0
+    disregards: int = 0
+    responses: int = 0
+    robots_denials: int = 0
+    success_bytes: int = 0
+    response_bytes: int = 0
+    non_responses: int = 0
+    novel: int = 0
+    novel_bytes: int = 0
+    last_success_ms: int = 0
 
 
 class EventRow(Record):
@@ -181,6 +247,7 @@ class OutcomeRow(Record):
     duration_ms: int = 0
     digest: str = ""
     annotations: tuple[str, ...] = ()
+    source: str = ""
 
 
 R = TypeVar("R", bound=Record)
@@ -213,23 +280,29 @@ class PendingUri(NamedTuple):
 
     attempts: int  # that were reported or lapsed
     lapses: int
+    cost: int
+    precedence: int
+    visited: bool  # before: the seen-set has what its server said then
     subject: bytes  # fingerprint
     candidate: bytes
 
 
-_PENDING = struct.Struct(">BHB8s")
+MAX_COST = 255
+_PENDING = struct.Struct(">BHBBB?8s")
 
 
 def encode_pending(uri: PendingUri) -> bytes:
     """A pending URI as it is stored: a fixed head, then the candidate."""
-    return _PENDING.pack(1, uri.attempts, uri.lapses, uri.subject) + uri.candidate
+    return _PENDING.pack(1, *uri[:6]) + uri.candidate
 
 
 def decode_pending(value: bytes) -> PendingUri:
     """A stored pending URI."""
     if len(value) < _PENDING.size:
         raise StoreCorrupt(f"a pending URI of {len(value)} bytes; the head alone has {_PENDING.size}")
-    version, attempts, lapses, subject = _PENDING.unpack_from(value)
+    version, *head = _PENDING.unpack_from(value)
     if version != 1:
         raise StoreCorrupt(f"a pending URI has version {version}; this server knows 1")
-    return PendingUri(attempts, lapses, subject, value[_PENDING.size :])
+    attempts, lapses, cost, precedence, visited, subject = head
+    candidate = value[_PENDING.size :]
+    return PendingUri(attempts, lapses, cost, precedence, visited, subject, candidate)

@@ -5,13 +5,14 @@ deferral), it is released unstarted, it lapses, or it concerned robots.txt.
 """
 
 from copy import copy
+from typing import NamedTuple
 
 from . import keys
 from .assign import hash64_bytes
 from .authority import Outcome, RobotsReport, after_fetch
 from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude, log
-from .crawl import Crawl, Operation
+from .crawl import Crawl
 from .disposition import (
     DEFERRED,
     OVERLOADED,
@@ -22,9 +23,11 @@ from .disposition import (
     known_status,
 )
 from .errors import StoreCorrupt
-from .host import Host, Hosts, rest_until
+from .figures import Happened, note
+from .host import Group, Host, Hosts, rest_until
 from .leases import Lease, LeaseTable
 from .model import Candidate, CandidateCodec, Report, ReportResult
+from .operation import Operation, is_barred
 from .politeness import overload_rest_ms, overloads_after, rest_ms
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import (
@@ -38,7 +41,7 @@ from .records import (
 )
 from .robots import MAX_BODY_BYTES
 from .robots_table import RobotsTable, key_of
-from .settings import DAY_MS
+from .settings import DAY_MS, CrawlSettings
 from .store import Family
 
 MAX_LAPSES = 3
@@ -103,82 +106,96 @@ class Reports:
         return STALE
 
     def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        queue, host = self._end(op, crawl, lease)
-        row = lease.row
+        ended = self._end(op, crawl, lease)
+        row, queue = lease.row, ended.queue
         pending = self._pending(op, crawl, lease)
         status = report.fetch_status
-        decision = decide(status, row.attempt, crawl.settings.retry)
         candidate = self.codec.decode(pending.candidate)
         uri = canonical(candidate.uri)
-        self._rest_host(op, crawl, host, report, self._crawl_delay_ms(op, crawl, uri))
+        settings = crawl.settings_for(uri)
+        decision = decide(status, row.attempt, settings.retry)
+        if report.peer_address:
+            ended.host.row.address = report.peer_address
+        self._rest_host(op, ended, report, self._crawl_delay_ms(op, uri, settings), settings)
+        final = Final(
+            status,
+            decision.disposition,
+            uri,
+            candidate,
+            report,
+            row.node,
+            lease.serial,
+            (f"{row.attempt}t",) if row.attempt > 1 else (),
+        )
         if decision.disposition is Disposition.DEFERRED:
             op.counters(crawl).deferred += 1
             if decision.counts:
                 pending = pending._replace(attempts=pending.attempts + 1)
+                op.touch(queue).expenditure += pending.cost  # S1.6
+            if status > 0:
+                happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
+                note(op, crawl, uri.host, final.source, happened)
             self._keep(op, crawl, lease, pending, lease.serial)
             if decision.rest_ms:
                 self._rest_queue(
                     op, queue, op.now_ms + decision.rest_ms, f"retry after fetch status {status}"
                 )
         else:
-            annotations = (f"{row.attempt}t",) if row.attempt > 1 else ()
-            final = Final(
-                status, decision.disposition, uri.uri, candidate, report, row.node, lease.serial, annotations
-            )
-            conclude(op, crawl, queue, row.suffix, pending, final)
-        self._settle(op, crawl, queue, host)
+            conclude(op, crawl, queue, row.suffix, pending, final, settings)
+        if report.retire_queue:
+            op.touch(queue).retiring = True
+            queue.row.retire_reason = f"a report of {row.node} retires it"
+        self._settle(op, crawl, ended, settings)
         return ReportResult(decision.disposition)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        queue, host = self._end(op, crawl, lease)
+        ended = self._end(op, crawl, lease)
         row, status = lease.row, report.fetch_status
-        if status == DEFERRED:
-            return self._robots_put_off(op, crawl, lease, report, queue, host)
-        op.counters(crawl).robots_fetches += 1
-        disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
-        address = f"{row.scheme}://{row.authority}/robots.txt"
         pending = self._pending(op, crawl, lease)
         candidate = self.codec.decode(pending.candidate)
+        uri = canonical(candidate.uri)
+        settings = crawl.settings_for(uri)
+        if report.peer_address:
+            ended.host.row.address = report.peer_address
+        if status == DEFERRED:
+            # Nothing is learned and nothing counts, but the host was asked.
+            disposition = Disposition.DEFERRED
+            op.counters(crawl).deferred += 1
+        else:
+            disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
+            op.counters(crawl).robots_fetches += 1
         if status == UNFETCHABLE_URI:
             # Not fetchable from here says nothing about the host's wishes, which are
             # shared by all crawls: only the URI that waited has its answer.
-            uri = canonical(candidate.uri).uri
             final = Final(
                 status, Disposition.FAILED, uri, candidate, node=row.node, annotations=("robots:-7",)
             )
-            conclude(op, crawl, queue, row.suffix, pending, final)
-        crawl_delay_ms = self._learn(
-            op, crawl, lease, host, RobotsReport(status, report.robots_body), disposition
-        )
-        of_robots = Candidate(address, b"", via=candidate.uri, path=candidate.path + "P")
-        log(op, crawl, Final(status, disposition, address, of_robots, report, row.node))
-        self._rest_host(op, crawl, host, report, crawl_delay_ms)
-        self._settle(op, crawl, queue, host)
+            conclude(op, crawl, ended.queue, row.suffix, pending, final, settings)
+        told = RobotsReport(status, report.robots_body)
+        crawl_delay_ms = self._learn(op, crawl, lease, settings, told, disposition)
+        if status != DEFERRED:
+            address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
+            source = candidate.source or (uri.uri if candidate.seed else "")
+            of_robots = Candidate(
+                address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=source
+            )
+            log(op, crawl, Final(status, disposition, address, of_robots, report, row.node))
+        self._rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settle(op, crawl, ended, settings)
         return ReportResult(disposition)
-
-    def _robots_put_off(
-        self, op: Operation, crawl: Crawl, lease: Lease, report: Report, queue: WorkQueue, host: Host
-    ) -> ReportResult:
-        """Nothing is learned and nothing counts, but the host was asked."""
-        op.counters(crawl).deferred += 1
-        robots = RobotsReport(DEFERRED, b"")
-        crawl_delay_ms = self._learn(op, crawl, lease, host, robots, Disposition.DEFERRED)
-        self._rest_host(op, crawl, host, report, crawl_delay_ms)
-        self._settle(op, crawl, queue, host)
-        return ReportResult(Disposition.DEFERRED)
 
     def _learn(
         self,
         op: Operation,
         crawl: Crawl,
         lease: Lease,
-        host: Host,
+        settings: CrawlSettings,
         report: RobotsReport,
         disposition: Disposition | None = None,
     ) -> int:
         """Keep what a robots.txt said, and which report said it; its Crawl-delay."""
-        settings = crawl.settings
-        key = key_of(lease.row.scheme, host.name, lease.row.authority, settings)
+        queue_host = crawl.queues[lease.row.queue].row.host
+        key = key_of(lease.row.scheme, queue_host, lease.row.authority, settings)
         before = self.robots.row(op.tx, key)
         if report.status in (UNFETCHABLE_URI, DEFERRED):
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
@@ -193,8 +210,8 @@ class Reports:
     def release(self, op: Operation, lease: Lease) -> None:
         """Take a lease back as if it had never been given."""
         crawl = self.crawls[lease.crawl]
-        queue, host = self._end(op, crawl, lease)
-        self._settle(op, crawl, queue, host, first=True)
+        ended = self._end(op, crawl, lease)
+        self._settle(op, crawl, ended, crawl.settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease) -> None:
         """End a lease that nobody reported: an attempt, and a rest for the host.
@@ -203,47 +220,53 @@ class Reports:
         that a page that kills nodes is not fetched for ever.
         """
         crawl = self.crawls[lease.crawl]
-        queue, host = self._end(op, crawl, lease)
+        ended = self._end(op, crawl, lease)
         op.counters(crawl).lapsed += 1
         pending = self._pending(op, crawl, lease)
+        candidate = self.codec.decode(pending.candidate)
+        uri = canonical(candidate.uri)
+        settings = crawl.settings_for(uri)
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
         )
         if lease.robots:
-            crawl_delay_ms = self._learn(op, crawl, lease, host, RobotsReport(PROCESSING_THREAD_KILLED, b""))
+            told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
+            crawl_delay_ms = self._learn(op, crawl, lease, settings, told)
         else:
-            candidate = self.codec.decode(pending.candidate)
-            uri = canonical(candidate.uri)
-            crawl_delay_ms = self._crawl_delay_ms(op, crawl, uri)
+            crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
             pending = pending._replace(attempts=pending.attempts + 1, lapses=pending.lapses + 1)
-            if pending.lapses >= MAX_LAPSES or pending.attempts >= crawl.settings.retry.max_attempts:
+            if pending.lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts:
                 final = Final(
                     PROCESSING_THREAD_KILLED,
                     Disposition.FAILED,
-                    uri.uri,
+                    uri,
                     candidate,
                     node=lease.row.node,
                     annotations=(f"lapsed:{pending.lapses}",),
                 )
-                conclude(op, crawl, queue, lease.row.suffix, pending, final)
+                conclude(op, crawl, ended.queue, lease.row.suffix, pending, final, settings)
             else:
+                op.touch(ended.queue).expenditure += pending.cost
                 self._keep(op, crawl, lease, pending, 0)
-        self._rest_host(op, crawl, host, report, crawl_delay_ms)
-        self._settle(op, crawl, queue, host)
+        self._rest_host(op, ended, report, crawl_delay_ms, settings)
+        self._settle(op, crawl, ended, settings)
 
-    def _end(self, op: Operation, crawl: Crawl, lease: Lease) -> tuple[WorkQueue, Host]:
+    def _end(self, op: Operation, crawl: Crawl, lease: Lease) -> "_Ended":
         """Take a lease off the books."""
         self.leases.remove(lease)
         op.tx.delete(Family.LEASES, keys.lease_key(lease.crawl, lease.row.queue[:8], lease.serial))
         op.counters(crawl)
         queue = crawl.queues[lease.row.queue]
-        host = self.hosts.get(op.tx, queue.row.host)
+        host = self.hosts.of(op.tx, crawl, queue.row.host)
+        shared = [self.hosts.get(op.tx, name) for name in lease.row.groups]
+        op.touch(queue).lease_ms = lease.row.lease_ms
         queue.leases_out -= 1
-        host.in_flight -= 1
+        for one in (host, *shared):
+            one.in_flight -= 1
         crawl.leases_out -= 1
         if not lease.robots:
             crawl.pages_out -= 1
-        return queue, host
+        return _Ended(queue, host, shared)
 
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
         value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.suffix))
@@ -261,19 +284,28 @@ class Reports:
         )
         if token_serial:
             key = keys.seen_key(crawl.number, row.queue[:8], row.subject)
-            seen = SeenRow(row.suffix, 0, Disposition.DEFERRED.value, token_serial)
+            value = op.tx.get(Family.SEEN, key) if pending.visited else None
+            seen = SeenRow(b"") if value is None else decode(SeenRow, value)
+            seen.suffix, seen.queue = row.suffix, row.queue[8:]
+            seen.disposition, seen.token_serial = Disposition.DEFERRED.value, token_serial
             op.tx.put(Family.SEEN, key, encode(seen))
 
-    def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> int:
-        key = key_of(uri.scheme, uri.host, uri.authority, crawl.settings)
+    def _crawl_delay_ms(self, op: Operation, uri: CanonicalUri, settings: CrawlSettings) -> int:
+        key = key_of(uri.scheme, uri.host, uri.authority, settings)
         return self.robots.rules(op.tx, key).crawl_delay_ms
 
     def _rest_host(
-        self, op: Operation, crawl: Crawl, host: Host, report: Report, crawl_delay_ms: int
+        self, op: Operation, ended: "_Ended", report: Report, crawl_delay_ms: int, settings: CrawlSettings
     ) -> None:
-        """Let a host rest after a fetch, however it ended."""
-        politeness, status = crawl.settings.politeness, report.fetch_status
+        """Let a host rest after a fetch, however it ended.
+
+        Where a host answers several requests at once, each of its queues rests by itself.
+        """
+        politeness, status, host = settings.politeness, report.fetch_status, ended.host
         rest, reason = rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
+        if politeness.max_parallel > 1:
+            self._rest_queue(op, ended.queue, op.now_ms + rest, reason)
+            rest = 0
         host.row.overloads = overloads_after(status, host.row.overloads)
         if status in OVERLOADED:
             overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)
@@ -287,25 +319,60 @@ class Reports:
         row = op.touch(queue)
         row.wake_ms, row.rest_reason = wake_ms, reason
 
-    def _settle(self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, first: bool = False) -> None:
-        """Let a queue whose lease ended go on, behind those that waited for its host meanwhile."""
-        waiting, host.waiting = host.waiting, []
-        for other in waiting:
-            its = self.crawls.get(other.crawl)
-            if its is not None and other.state is QueueState.READY:  # else its crawl has ended meanwhile
-                self._go_on(op, its, other, host)
-        self._go_on(op, crawl, queue, host)
+    def _settle(
+        self, op: Operation, crawl: Crawl, ended: "_Ended", settings: CrawlSettings, first: bool = False
+    ) -> None:
+        """Let a queue whose lease ended go on, behind those that waited for its host or groups meanwhile."""
+        queue = ended.queue
+        for one in (ended.host, *ended.shared):
+            waiting, one.waiting = one.waiting, []
+            for other in waiting:
+                its = self.crawls.get(other.crawl)
+                if its is not None and other.state is QueueState.READY:  # else it went elsewhere meanwhile
+                    self._wait_no_more(op, its, other)
+        op.appraise(crawl, queue, settings.queues)  # at each finish (D16)
+        self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:
             crawl.ready.rotate(1)  # from the end to the front: its turn was not used
 
-    def _go_on(self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host) -> None:
-        until_ms, reason = rest_until(queue, host)
+    def _wait_no_more(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
+        """Let a ready queue line up for its turn, or rest as long as its host does."""
+        host = self.hosts.of(op.tx, crawl, queue.row.host)
+        groups = self.hosts.groups(op.tx, crawl, queue.row.host, host)
+        until_ms, reason = rest_until(queue, host, groups)
         if until_ms > op.now_ms:
             op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
-        elif queue.state is QueueState.READY:
+        else:
             crawl.ready.append(queue)
+
+    def _go_on(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
+    ) -> None:
+        """From BUSY to where the queue belongs (T10 to T12)."""
+        groups: list[Group] = self.hosts.groups(op.tx, crawl, queue.row.host, host)
+        until_ms, reason = rest_until(queue, host, groups)
+        waiting = crawl.waiting_precedence()
+        if queue.row.retiring:
+            op.touch(queue).retiring = False
+            op.move(crawl, queue, QueueEvent.RETIRED)
+        elif until_ms > op.now_ms:
+            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
+        elif not queue.row.count:
+            op.move(crawl, queue, QueueEvent.FREED)  # its turn will tell that it is empty (T4)
+        elif is_barred(queue, settings.queues):
+            op.move(crawl, queue, QueueEvent.BARRED)
+        elif waiting is not None and waiting < queue.row.precedence:
+            op.move(crawl, queue, QueueEvent.YIELDED)
         else:
             op.move(crawl, queue, QueueEvent.FREED)
+
+
+class _Ended(NamedTuple):
+    """What a lease that has ended leaves to go on."""
+
+    queue: WorkQueue
+    host: Host
+    shared: list[Host]  # groups of hosts
 
 
 def problem_of(report: Report, robots: bool) -> str:

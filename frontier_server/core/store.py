@@ -25,6 +25,9 @@ class Family(Enum):
     EVENTS = "events"
     OUTCOMES = "outcomes"
     JOBS = "jobs"
+    IMPORTS = "imports"
+    FIGURES = "figures"
+    OVERRIDES = "overrides"
 
     # Half of every changed row's dictionary key: by identity, not by the name's hash.
     __hash__ = object.__hash__

@@ -1,19 +1,18 @@
-"""What operators see of a crawl: its description, figures, queues and events."""
+"""What operators see of a crawl: its description, figures, events and outcomes, and what it waits for."""
 
 from collections.abc import Iterator
 
 from . import keys
-from .crawl import EVENTS_KEPT, Crawl
+from .crawl import Crawl
 from .dispatch import empty_reason
 from .errors import CursorTooOld, InvalidRequest
-from .host import MAX_IN_FLIGHT, Hosts
-from .model import CrawlView, EmptyReason, QueueView, StatisticsView
-from .queue import QueueState, WorkQueue
-from .records import EventRow, OutcomeRow, QueueRow, decode
-from .store import Family, Store, Transaction
+from .model import CrawlView, EmptyReason, StatisticsView
+from .operation import EVENTS_KEPT
+from .queue import QueueState
+from .records import EventRow, OutcomeRow, decode
+from .store import Family, Store
 
 EVENTS_PER_READ = 200
-QUEUES_PER_READ = 1000
 
 
 def crawl_view(crawl: Crawl) -> CrawlView:
@@ -37,10 +36,10 @@ def crawl_view(crawl: Crawl) -> CrawlView:
 
 
 def statistics(crawl: Crawl, now_ms: int) -> StatisticsView:
-    """A crawl's figures."""
-    counters, row = crawl.counters, crawl.state_row
-    running_ms = now_ms - row.running_since_ms if row.running_since_ms else 0
+    """A crawl's figures (Heritrix 2.16)."""
+    counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
+    per_second, bytes_per_second = crawl.pace.rates(now_ms)
     return StatisticsView(
         now_ms,
         {
@@ -54,20 +53,42 @@ def statistics(crawl: Crawl, now_ms: int) -> StatisticsView:
             "lapsed_count": counters.lapsed,
             "robots_fetch_count": counters.robots_fetches,
             "bytes_count": counters.bytes,
+            "novel_count": counters.novel,
+            "novel_bytes_count": counters.novel_bytes,
+            "relocated_count": counters.relocated,
+            "future_count": counters.future,
+            "retired_uri_count": counters.retired_uris,
+            "ineligible_uri_count": counters.barred_uris,
         },
         dict(counters.fetch_statuses),
         dict(counters.verdicts),
-        {
-            QueueState.EXHAUSTED: counters.exhausted_queues,
-            QueueState.INACTIVE: counters.inactive_queues,
-            QueueState.READY: crawl.active_counts[QueueState.READY],
-            QueueState.BUSY: crawl.active_counts[QueueState.BUSY],
-            QueueState.SNOOZED: crawl.active_counts[QueueState.SNOOZED],
-        },
-        row.elapsed_ms + running_ms,
+        queue_counts(crawl),
+        crawl.elapsed_ms(now_ms),
         next_due_ms,
         waiting_for,
+        dict(counters.media_types),
+        per_second,
+        bytes_per_second,
+        max(crawl.largest.values(), default=0),
+        _congestion(crawl),
+        crawl.state_row.round,
     )
+
+
+def queue_counts(crawl: Crawl) -> dict[QueueState, int]:
+    """Work queues by state."""
+    stored = crawl.counters.queues
+    counts = {state: stored.get(state.value, 0) + crawl.active_counts[state] for state in QueueState}
+    counts[QueueState.INACTIVE] += crawl.inactive_queues
+    return counts
+
+
+def _congestion(crawl: Crawl) -> float:
+    """How many times as fast a crawler without politeness could go (congestionRatio)."""
+    counts = queue_counts(crawl)
+    held = counts[QueueState.BUSY] + counts[QueueState.SNOOZED]
+    could = held + counts[QueueState.READY] + counts[QueueState.INACTIVE]
+    return could / held if held else 0.0
 
 
 def awaited(crawl: Crawl) -> tuple[str, int | None]:
@@ -81,58 +102,23 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
             EmptyReason.LIMIT_REACHED: f"the last {crawl.pages_out} documents of the limit",
         }
         return words[reason], None
-    if crawl.counters.inactive_queues or crawl.ready:
+    if crawl.counters.inactive or crawl.ready:
         return "", None
     out = crawl.leases_out
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"
     queue = crawl.next_wake()
-    if queue is None:
-        return (under_way if out else ""), None
-    resting = crawl.active_counts[QueueState.SNOOZED]
-    noun = "queue at rest" if resting == 1 else "queues at rest"
-    others = f"; {under_way}" if out else ""
-    return f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason}){others}", queue.wake_ms
-
-
-def queue_page(
-    store: Store, crawl: Crawl, hosts: Hosts, state: QueueState | None, size: int, cursor: bytes
-) -> tuple[list[QueueView], bytes]:
-    """Queues of a state (or all) in key order behind `cursor`, and the next cursor (empty at the end)."""
-    prefix = keys.crawl_prefix(crawl.number)
-    if cursor and len(cursor) != 16:
-        raise InvalidRequest("page_token is not one of ListQueues", field="page_token")
-    start = keys.queue_row_key(crawl.number, cursor) + b"\0" if cursor else prefix
-    tx = Transaction(store)
-    page: list[QueueView] = []
-    for read, (key, value) in enumerate(store.scan(Family.QUEUES, start, prefix), 1):
-        queue_id = key[len(prefix) :]
-        queue = crawl.queues.get(queue_id)
-        if queue is None:
-            queue = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
-        if state is None or queue.state is state:
-            page.append(_queue_view(tx, queue, hosts))
-        if len(page) == size or read == QUEUES_PER_READ:
-            return page, queue_id
-    return page, b""
-
-
-def _queue_view(tx: Transaction, queue: WorkQueue, hosts: Hosts) -> QueueView:
-    row = queue.row
-    reason = queue.rest_reason
-    if queue.state is QueueState.READY and hosts.get(tx, row.host).in_flight >= MAX_IN_FLIGHT:
-        reason = "its host answers another queue"
-    return QueueView(
-        row.key,
-        row.host,
-        queue.state,
-        row.count,
-        row.enqueued,
-        queue.leases_out,
-        row.failed,
-        queue.wake_ms,
-        reason,
-        row.precedence,
-    )
+    if queue is not None:
+        resting = queue_counts(crawl)[QueueState.SNOOZED]
+        noun = "queue at rest" if resting == 1 else "queues at rest"
+        others = f"; {under_way}" if out else ""
+        return f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason}){others}", queue.wake_ms
+    if out:
+        return under_way, None
+    if crawl.awaits_round:
+        return f"round {crawl.state_row.round + 1} of the seeds", crawl.next_round_ms
+    if crawl.counters.future:
+        return f"{crawl.counters.future} URIs to be fetched later", crawl.first_future_ms
+    return "", None
 
 
 def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:
@@ -153,7 +139,14 @@ def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, E
 
 
 def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[tuple[int, OutcomeRow]]:
-    """Final dispositions behind a number, in order."""
+    """Final dispositions behind a number, in order. Raises CursorTooOld if one is no longer kept."""
+    oldest, last = crawl.counters.oldest_outcome, crawl.counters.next_outcome - 1
+    if number > last:
+        raise InvalidRequest(f"cursor {number} is ahead of the last outcome, {last}", field="cursor")
+    if number < oldest - 1:
+        raise CursorTooOld(
+            f"outcomes behind {number} are not kept any more; the oldest kept is {oldest}", oldest=str(oldest)
+        )
     rows = _serial_rows(store, Family.OUTCOMES, crawl, number)
     return [(serial, decode(OutcomeRow, value)) for serial, value in _first(rows, most)]
 

@@ -89,7 +89,7 @@ class Audit:
         counters = crawl.counters
         rows = self.rows(Family.OUTCOMES, keys.crawl_prefix(crawl.number))
         numbers = [int.from_bytes(key, "big") for key, _ in rows]
-        assert numbers == list(range(counters.logged_outcome + 1, counters.next_outcome))
+        assert numbers == list(range(counters.oldest_outcome, counters.next_outcome))
         final = counters.succeeded + counters.failed + counters.disregarded
         assert counters.next_outcome - 1 == final + counters.robots_fetches
         assert sum(counters.fetch_statuses.values()) == final >= len(done)
@@ -102,10 +102,11 @@ class Audit:
     def recount_queues(self, crawl: Crawl, queues: dict[bytes, QueueRow]) -> None:
         """Index rows, queue rows and counts say the same."""
         counters = crawl.counters
-        active = {key for key, _ in self.rows(Family.INDEX, keys.active_prefix(crawl.number))}
+        in_memory = keys.set_prefix(crawl.number, keys.IndexSet.ACTIVE)
+        active = {key for key, _ in self.rows(Family.INDEX, in_memory)}
         waiting = [key for key, _ in self.rows(Family.INDEX, keys.inactive_prefix(crawl.number))]
         inactive = {key[-16:] for key in waiting}
-        assert len(inactive) == len(waiting) == counters.inactive_queues
+        assert len(inactive) == len(waiting) == crawl.inactive_queues
         assert len(active) == counters.active_queues
         assert active.isdisjoint(inactive)
         for queue, row in queues.items():
@@ -120,7 +121,7 @@ class Audit:
             if state is Q.EXHAUSTED:
                 assert row.count == 0
         exhausted = [row for row in queues.values() if row.state == Q.EXHAUSTED.value]
-        assert counters.exhausted_queues == len(exhausted)
+        assert counters.queues.get(Q.EXHAUSTED.value, 0) == len(exhausted)
         assert active | inactive <= set(queues) and set(crawl.queues) == active
 
     # Memory against itself.
@@ -227,7 +228,7 @@ class Audit:
         assert known <= expected.scope
         statistics = self.live.statistics(crawl.name, self.shell.now_ms)
         figures = expected.figures
-        assert statistics.counts == {
+        expected_counts = {
             "discovered_count": len(expected.uris),
             "queued_count": len(expected.waiting()),
             "leased_count": self.model.leases_of(expected),
@@ -239,6 +240,7 @@ class Audit:
             "robots_fetch_count": figures["robots_fetches"],
             "bytes_count": figures["bytes"],
         }
+        assert {name: statistics.counts[name] for name in expected_counts} == expected_counts
         assert statistics.fetch_statuses == expected.statuses
         assert statistics.verdicts == expected.verdicts
         most = crawl.settings.limits.max_documents

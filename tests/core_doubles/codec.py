@@ -1,8 +1,12 @@
 """Candidates and specs as the core's tests store them; the server stores the contract's messages instead."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import msgspec
 
-from frontier_server.core.model import DEFAULT_PRECEDENCE, Candidate, Directive
+from frontier_server.core.model import Candidate, Directive
 from frontier_server.core.settings import CrawlSettings
 
 
@@ -11,8 +15,22 @@ class PlainCodec:
 
     def decode(self, record: bytes) -> Candidate:
         """A candidate that was stored."""
-        uri, via, path, directive, precedence, seed, annotations = msgspec.msgpack.decode(record)
-        return Candidate(uri, record, via, path, directive, precedence, seed, None, annotations)
+        uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
+        cost, not_before_ms, source = rest
+        return Candidate(
+            uri,
+            record,
+            via,
+            path,
+            directive,
+            precedence,
+            seed,
+            None,
+            annotations,
+            cost=cost,
+            not_before_ms=not_before_ms,
+            source=source,
+        )
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed."""
@@ -25,15 +43,19 @@ def candidate(
     via: str = "",
     path: str = "",
     directive: int = Directive.NORMAL,
-    precedence: int = DEFAULT_PRECEDENCE,
+    precedence: int | None = None,
     seed: bool = False,
     refetch_before_ms: int | None = None,
     annotations: bytes = b"",
+    cost: int | None = None,
+    not_before_ms: int = 0,
+    source: str = "",
 ) -> Candidate:
     """A candidate with its record. (When to fetch again matters only while it is judged.)"""
-    fields = (uri, via, path, int(directive), precedence, seed, annotations)
-    record = msgspec.msgpack.encode(fields)
-    return Candidate(uri, record, via, path, int(directive), precedence, seed, refetch_before_ms, annotations)
+    fields = (uri, via, path, int(directive), precedence, seed, annotations, cost, not_before_ms, source)
+    offered = PlainCodec().decode(msgspec.msgpack.encode(fields))
+    offered.refetch_before_ms = refetch_before_ms
+    return offered
 
 
 def spec_of(settings: CrawlSettings) -> bytes:
@@ -41,6 +63,15 @@ def spec_of(settings: CrawlSettings) -> bytes:
     return msgspec.json.encode(settings)
 
 
-def settings_of(spec: bytes) -> CrawlSettings:
-    """The settings of a stored spec."""
-    return msgspec.json.decode(spec, type=CrawlSettings)
+def settings_of(spec: bytes, overrides: Sequence[bytes] = ()) -> CrawlSettings:
+    """The settings of a stored spec, with overrides on top in their order."""
+    settings = msgspec.json.decode(spec, type=CrawlSettings)
+    for override in overrides:
+        for part, fields in msgspec.json.decode(override, type=dict[str, dict[str, Any]]).items():
+            settings = replace(settings, **{part: replace(getattr(settings, part), **fields)})
+    return settings
+
+
+def override_of(**parts: dict[str, Any]) -> bytes:
+    """An override as it is stored: parts of the settings, and their fields that it sets."""
+    return msgspec.json.encode(parts)

@@ -37,7 +37,7 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
         store.flush()
     clock = Clock(row.time_ms if row is not None else 0)
     codec = wire.ContractCodec()
-    return Frontier(store, codec, wire.settings, "1.2.3", settings.lease_ms, clock.now_ms()), clock
+    return Frontier(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, clock.now_ms()), clock
 
 
 @contextlib.asynccontextmanager

@@ -83,7 +83,6 @@ crawl_settings = st.builds(
     ),
     fetch=st.builds(
         FetchSettings,
-    LimitSettings,
         timeout_ms=st.sampled_from([1_200_000, 10_000, 45_000]),
         product_token=st.sampled_from(["toehold", "otherbot"]),
     ),

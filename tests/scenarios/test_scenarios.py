@@ -114,7 +114,7 @@ class Player:
         snoozed = [
             queue
             for crawl in self.shell.frontier.crawls_after("", 10)
-            for queue in self.shell.frontier.queues(crawl.name, QueueState.SNOOZED, 100, b"")[0]
+            for queue in self.shell.frontier.administration.queues(crawl.name, QueueState.SNOOZED, 100, b"")[0]
             if queue.host == host
         ]
         if not snoozed:
@@ -261,7 +261,7 @@ class Player:
 
     def do_queues(self, rest: str, node: str) -> str:
         """The work queues by key."""
-        queues, _ = self.shell.frontier.queues(self.crawl, None, 100, b"")
+        queues, _ = self.shell.frontier.administration.queues(self.crawl, None, 100, b"")
         return ", ".join(
             f"{queue.key} {queue.state.value} {queue.queued}" for queue in sorted(queues, key=lambda q: q.key)
         )

@@ -245,7 +245,7 @@ def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: b
         lambda: shell.next(name),
         lambda: shell.schedule(name, "http://alpha.example/"),
         lambda: shell.frontier.events_after("crawl", abs(number) + 100),
-        lambda: shell.frontier.queues("crawl", None, 10, token or b"x"),
+        lambda: shell.frontier.administration.queues("crawl", None, 10, token or b"x"),
     ):
         if name in ("", "crawl"):
             continue

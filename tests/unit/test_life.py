@@ -3,7 +3,7 @@
 import pytest
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core.crawl import EVENTS_KEPT
+from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
 from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report

@@ -4,7 +4,7 @@ import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import page
 
-from crawler_node.outcome import Truncation
+from crawler_node.outcome import Status, Truncation
 from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, put_off, released
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
@@ -56,6 +56,54 @@ def test_retry_after_is_reckoned_from_the_end_of_the_fetch(header: bytes, rest_m
 def test_a_retry_after_that_makes_no_sense_is_left_out() -> None:
     report = fetched(lease("a"), page("a", 503, headers=[(b"Retry-After", b"soon")]), 1)
     assert not report.HasField("retry_after_duration")
+
+
+VALIDATORS = [(b"ETag", b'W/"7"'), (b"Last-Modified", b"Tue, 14 Nov 2023 22:13:50 GMT")]
+
+
+def test_the_validators_of_an_answer_are_told_as_they_were_sent() -> None:
+    report = fetched(lease("a", etag="old", last_modified="old"), page("a", headers=VALIDATORS), 1)
+    assert (report.etag, report.last_modified) == ('W/"7"', "Tue, 14 Nov 2023 22:13:50 GMT")
+    report = fetched(lease("a", etag="old", last_modified="old"), page("a"), 1)
+    assert (report.etag, report.last_modified) == ("", ""), "the page that was there is gone"
+
+
+def test_a_page_that_has_not_changed_is_told_as_what_it_was() -> None:
+    before = lease("a", etag='"6"', last_modified="yesterday", last_digest="sha1:OLD")
+    report = fetched(before, page("a", 304, conditional=True, headers=[(b"etag", b'"7"')]), 1)
+    assert (report.etag, report.last_modified, report.digest) == ('"7"', "yesterday", "sha1:OLD")
+    report = fetched(before, page("a", 304), 1)
+    assert (report.etag, report.digest) == ("", "sha1:ABC"), "nobody asked whether it had"
+
+
+@pytest.mark.parametrize(
+    ("truncation", "etag"),
+    [(Truncation.LENGTH, 'W/"7"'), (Truncation.TIME, ""), (Truncation.DISCONNECT, "")],
+)
+def test_a_body_that_was_cut_by_chance_is_fetched_whole_the_next_time(
+    truncation: Truncation, etag: str
+) -> None:
+    assert fetched(lease("a"), page("a", headers=VALIDATORS, truncation=truncation), 1).etag == etag
+
+
+def test_a_validator_that_is_too_long_is_left_out() -> None:
+    def etag_of(value: bytes) -> str:
+        return fetched(lease("a"), page("a", headers=[(b"ETag", value)]), 1).etag
+
+    assert etag_of(b"e" * 1024) == "e" * 1024
+    assert etag_of(b"e" * 1025) == ""
+    assert etag_of(b"\xe9" * 513) == "", "1026 bytes of UTF-8"
+
+
+def test_the_address_that_was_connected_to_is_told() -> None:
+    assert fetched(lease("a"), page("a", peer_address="192.0.2.1"), 1).peer_address == "192.0.2.1"
+    assert fetched(lease("a"), page("a", Status.CONNECT_FAILED), 1).peer_address == ""
+
+
+def test_of_a_robots_txt_that_lies_elsewhere_the_address_of_its_own_host_is_told() -> None:
+    hop = page("http://a/robots.txt", 301, peer_address="192.0.2.1")
+    answer = page("http://b/robots.txt", peer_address="192.0.2.2", hops=(hop,))
+    assert fetched(lease("http://a/robots.txt"), answer, 1).peer_address == "192.0.2.1"
 
 
 def test_remarks_of_the_fetch_come_before_those_of_the_node() -> None:

@@ -75,7 +75,7 @@ def crawling(*seeds: str, min_delay_ms: int = 1_000) -> Shell:
 
 def states(shell: Shell) -> dict[str, QueueState]:
     """Queues by key."""
-    queues, _ = shell.frontier.queues("crawl", None, 100, b"")
+    queues, _ = shell.frontier.administration.queues("crawl", None, 100, b"")
     return {queue.key: queue.state for queue in queues}
 
 

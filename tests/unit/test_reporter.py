@@ -50,10 +50,18 @@ class Rig:
         self.book.resize(100)
         self.reporter = Reporter(self.client.as_frontier(), self.book, self.archive)
 
-    def page(self, uri: str, *links: str, crawl: str = "crawl", path: str = "", status: int = 200) -> Page:
+    def page(
+        self,
+        uri: str,
+        *links: str,
+        crawl: str = "crawl",
+        path: str = "",
+        status: int = 200,
+        source: str = "",
+    ) -> Page:
         """A page that was fetched and stored. A link `R:…` is a redirect."""
         fetch = page(uri, status)
-        (one,) = held(self.book, lease(uri, crawl=crawl, path=path))
+        (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source))
         stored_in = self.archive.append(fetch)
         self.book.done(one)
         outlinks = [
@@ -128,6 +136,17 @@ def test_a_candidate_says_where_it_was_found(rig: Rig) -> None:
     rig.put("a", "1", "R:2", path="LE")
     rig.report()
     assert [(c.uri, c.via, c.path) for c in rig.client.candidates] == [("2", "a", "LER"), ("1", "a", "LEL")]
+
+
+def test_a_link_has_the_source_of_the_page_that_it_was_found_on(rig: Rig) -> None:
+    rig.put("a", "1", "R:2", source="http://seed.example/")
+    rig.put("b", "3", source="http://other.example/")
+    rig.report()
+    assert {c.uri: c.source for c in rig.client.candidates} == {
+        "1": "http://seed.example/",
+        "2": "http://seed.example/",
+        "3": "http://other.example/",
+    }
 
 
 def test_a_link_is_offered_once_a_lot_by_the_path_with_the_fewest_hops(rig: Rig) -> None:

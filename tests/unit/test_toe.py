@@ -7,7 +7,7 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.book import LeaseBook
-from crawler_node.fetch import Fetch
+from crawler_node.fetch import Fetch, Validators
 from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.page import Page
@@ -98,6 +98,18 @@ def test_error_pages_are_stored_but_not_searched(work: Work, status: int) -> Non
     work.answer = lambda uri: page(uri, status, b"http://h/1")
     done = work.on(lease("http://h/"))
     assert uris(done) == [] and done.report.fetch_status == status and len(work.stored) == 1
+
+
+def test_a_page_is_asked_for_with_the_validators_of_its_last_visit(work: Work) -> None:
+    work.on(lease("http://h/", etag='"7"', last_modified="yesterday"))
+    assert work.fetcher.validators == [Validators('"7"', "yesterday")]
+
+
+def test_a_page_that_has_not_changed_is_an_answer_without_links(work: Work) -> None:
+    work.answer = lambda uri: page(uri, 304, b"http://h/1", conditional=True)
+    done = work.on(lease("http://h/", etag='"7"', last_digest="sha1:OLD"))
+    assert (done.report.fetch_status, done.report.digest, uris(done)) == (304, "sha1:OLD", [])
+    assert [fetch.unchanged for fetch in work.stored] == [True]
 
 
 def test_a_fetch_without_an_answer_is_reported_with_its_status(work: Work) -> None:

@@ -1,0 +1,94 @@
+"""Into a work queue, and out of it: the one way for every URI that waits.
+
+Whoever puts a URI in (Schedule, a future URI whose time has come, a move to the queue
+that it belongs to now) and whoever takes one out keeps place, counts, costs and the
+queue's precedence in step here.
+"""
+
+from . import assign, keys
+from .canonical import CanonicalUri
+from .cost import cost_of
+from .crawl import Crawl
+from .errors import StoreCorrupt
+from .identity import identity_of
+from .model import Candidate
+from .operation import Operation
+from .precedence import uri_precedence
+from .queue import QueueEvent, QueueState, WorkQueue
+from .records import MAX_COST, PendingUri, encode_pending
+from .settings import CrawlSettings
+from .store import Family
+
+HISTOGRAM = "highest-uri"  # the policy that must know the precedences in a queue
+UNCHANGING = "base"  # the one that what is in a queue does not change
+
+
+def place_of(crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> tuple[assign.Place, bytes]:
+    """Where a URI lives, and its fingerprint there."""
+    identity = identity_of(uri, settings.identity)
+    return assign.place_of(uri, identity, settings, crawl.group_of_host), assign.fingerprint(identity)
+
+
+def price(candidate: Candidate, uri: CanonicalUri, settings: CrawlSettings) -> tuple[int, int]:
+    """The cost and the precedence of a URI: its caller's, or the policies' (Heritrix 2.5, 2.6)."""
+    queues = settings.queues
+    cost = candidate.cost
+    if cost is None:
+        cost = cost_of(queues.cost, uri, candidate.via)
+    precedence = candidate.precedence
+    if precedence is None:
+        precedence = uri_precedence(queues.uri_precedence, cost, candidate.path)
+    return min(cost, MAX_COST), precedence
+
+
+def queue_at(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> WorkQueue:
+    """The queue of a place, created when it is new."""
+    queue = op.queue(crawl, place.queue)
+    if queue is None:
+        return op.new_queue(crawl, place.queue, place.queue_key, host, assign.hash64(place.queue_key))
+    if queue.row.key != place.queue_key:
+        raise StoreCorrupt(f"queue {place.queue.hex()} is {queue.row.key!r}, not {place.queue_key!r}")
+    return queue
+
+
+def put_in(
+    op: Operation, crawl: Crawl, queue: WorkQueue, uri: PendingUri, directive: int, settings: CrawlSettings
+) -> bytes:
+    """Put a URI into a queue, behind those as urgent as it is; its place there (S2.12 to S2.14)."""
+    row = op.touch(queue)
+    suffix = keys.pending_suffix(directive, uri.precedence, row.next_ordinal)
+    row.next_ordinal += 1
+    row.head = suffix if row.count == 0 else min(row.head, suffix)
+    if queue.first is not None and suffix < queue.first:
+        queue.first = suffix
+    op.add_uris(crawl, queue, 1)
+    row.enqueued += 1
+    row.last_cost = uri.cost
+    row.total_cost += uri.cost
+    row.queue_ms = op.now_ms
+    if settings.queues.queue_precedence == HISTOGRAM:
+        row.uri_precedences[uri.precedence] = row.uri_precedences.get(uri.precedence, 0) + 1
+    filled = queue.state is QueueState.EXHAUSTED
+    if filled:
+        op.move(crawl, queue, QueueEvent.FILLED)
+    if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
+        op.appraise(crawl, queue, settings.queues)
+    op.tx.put(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix), encode_pending(uri))
+    return suffix
+
+
+def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
+    """Take a URI out of its queue. A queue on disk that is empty then is exhausted."""
+    row = op.touch(queue)
+    op.add_uris(crawl, queue, -1)
+    if suffix in (row.head, queue.first) or row.count == 0:
+        row.head = keys.suffix_after(suffix)
+        queue.first = None
+    left = row.uri_precedences.get(uri.precedence, 0) - 1
+    if left > 0:
+        row.uri_precedences[uri.precedence] = left
+    else:
+        row.uri_precedences.pop(uri.precedence, None)
+    op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
+    if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
+        op.move(crawl, queue, QueueEvent.DRAINED)

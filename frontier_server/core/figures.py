@@ -1,0 +1,93 @@
+"""What happened to the URIs of a host and of a source (Heritrix's FetchStats, 2.16), and quotas of them."""
+
+from dataclasses import dataclass
+
+from . import keys
+from .assign import hash64
+from .crawl import Crawl
+from .disposition import ROBOTS_PRECLUDED, Disposition
+from .keys import FiguresOf
+from .operation import Operation
+from .records import FiguresRow, decode, encode
+from .settings import CrawlSettings, QuotaSettings
+from .store import Family, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What is to be counted: a fetch that was answered or not, and what it meant."""
+
+    fetch_status: int
+    disposition: Disposition
+    body_bytes: int = 0
+    novel: bool = False
+
+
+def of(tx: Transaction, crawl: Crawl, kind: FiguresOf, name: str) -> FiguresRow:
+    """The figures of a host or a source."""
+    value = tx.get(Family.FIGURES, keys.figures_key(crawl.number, kind, hash64(name), name))
+    return FiguresRow() if value is None else decode(FiguresRow, value)
+
+
+def note(op: Operation, crawl: Crawl, host: str, source: str, happened: Happened) -> None:
+    """Count something that happened to a URI, for its host and for its source."""
+    for kind, name in ((FiguresOf.HOST, host), (FiguresOf.SOURCE, source)):
+        if name:
+            row = of(op.tx, crawl, kind, name)
+            _count(row, happened, op.now_ms)
+            key = keys.figures_key(crawl.number, kind, hash64(name), name)
+            op.tx.put(Family.FIGURES, key, encode(row))
+
+
+def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:
+    if happened.fetch_status > 0:
+        row.responses += 1
+        row.response_bytes += happened.body_bytes
+    else:
+        row.non_responses += 1
+    match happened.disposition:
+        case Disposition.SUCCEEDED:
+            row.successes += 1
+            row.success_bytes += happened.body_bytes
+            row.last_success_ms = now_ms
+        case Disposition.FAILED:
+            row.failures += 1
+        case Disposition.DISREGARDED:
+            row.disregards += 1
+            row.robots_denials += happened.fetch_status == ROBOTS_PRECLUDED
+    if happened.novel:
+        row.novel += 1
+        row.novel_bytes += happened.body_bytes
+
+
+def over_quota(tx: Transaction, crawl: Crawl, settings: CrawlSettings, host: str, source: str) -> str:
+    """Which quota is spent (`host_quota.max_successes`), or an empty text (Heritrix 2.13).
+
+    A quota is looked at before each lease, so parallel leases of a host or a source may
+    exceed it by what is in flight.
+    """
+    limits = settings.limits
+    for field, quota, kind, name in (
+        ("host_quota", limits.host_quota, FiguresOf.HOST, host),
+        ("source_quota", limits.source_quota, FiguresOf.SOURCE, source),
+    ):
+        if quota != _NONE and name:
+            spent = _spent(quota, of(tx, crawl, kind, name))
+            if spent:
+                return f"{field}.{spent}"
+    return ""
+
+
+_NONE = QuotaSettings()
+
+
+def _spent(quota: QuotaSettings, row: FiguresRow) -> str:
+    for field, most, actual in (
+        ("max_successes", quota.max_successes, row.successes),
+        ("max_success_bytes", quota.max_success_bytes, row.success_bytes),
+        ("max_responses", quota.max_responses, row.responses),
+        ("max_response_bytes", quota.max_response_bytes, row.response_bytes),
+    ):
+        if most and actual >= most:
+            return field
+    return ""

@@ -1,0 +1,75 @@
+"""URIs that wait for their time (Heritrix's futureUris): on disk, in the order of their times.
+
+A crawl that has any is not empty. A row is put and taken in the same write as what
+caused it (D17).
+"""
+
+from itertools import islice
+
+from . import keys
+from .canonical import canonical
+from .crawl import Crawl
+from .enqueue import place_of, put_in, queue_at
+from .errors import StoreCorrupt
+from .keys import IndexSet
+from .model import CandidateCodec
+from .operation import Operation
+from .records import PendingUri, SeenRow, decode, decode_pending, encode, encode_pending
+from .store import Family
+
+PER_CALL = 100
+LAST_MS = 253_402_300_799_999  # the year 9999
+
+
+def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: PendingUri) -> None:
+    """Let a URI wait for its time; its row in the seen-set is the caller's."""
+    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + uri.subject)
+    op.tx.put(Family.INDEX, key, encode_pending(uri))
+    op.counters(crawl).future += 1
+    crawl.future_head = min(crawl.future_head, key)
+    first = crawl.first_future_ms
+    crawl.first_future_ms = due_ms if first is None else min(first, due_ms)
+
+
+def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, subject: bytes) -> PendingUri:
+    """Let a URI wait no more."""
+    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + subject)
+    value = op.tx.get(Family.INDEX, key)
+    if value is None:
+        raise StoreCorrupt(f"crawl {crawl.name}: future URI {subject.hex()} is not stored")
+    op.tx.delete(Family.INDEX, key)
+    op.counters(crawl).future -= 1
+    return decode_pending(value)
+
+
+def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
+    """Put URIs whose time has come into their queues, past the seen-set (2.1, 2.9)."""
+    if crawl.first_future_ms is None or crawl.first_future_ms > op.now_ms:
+        return
+    prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
+    rows = op.tx.scan(Family.INDEX, max(prefix, crawl.future_head), prefix)
+    due = list(islice(rows, PER_CALL + 1))
+    for number, (key, value) in enumerate(due):
+        due_ms = keys.due_of(key)
+        if due_ms > op.now_ms or number == PER_CALL:
+            crawl.future_head, crawl.first_future_ms = key, due_ms
+            return
+        uri = decode_pending(value)
+        partition = key[13:21]
+        drop(op, crawl, due_ms, partition, uri.subject)
+        _release(op, crawl, codec, partition, uri)
+    crawl.future_head, crawl.first_future_ms = due[-1][0] if due else prefix, None
+
+
+def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: bytes, uri: PendingUri) -> None:
+    candidate = codec.decode(uri.candidate)
+    parsed = canonical(candidate.uri)
+    settings = crawl.settings_for(parsed)
+    place, _ = place_of(crawl, parsed, settings)
+    queue = queue_at(op, crawl, place, parsed.host)
+    suffix = put_in(op, crawl, queue, uri, candidate.directive, settings)
+    key = keys.seen_key(crawl.number, partition, uri.subject)
+    value = op.tx.get(Family.SEEN, key)
+    seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
+    seen.suffix, seen.queue, seen.future_ms = suffix, place.queue[8:], 0
+    op.tx.put(Family.SEEN, key, encode(seen))

@@ -1,0 +1,261 @@
+"""What one call changes, under the time at which it was made.
+
+Rows are written once however often they were touched (queues, counters); events
+and outcomes in order. `move` and `add_uris` keep states, indexes and counts in step:
+nothing else changes them.
+"""
+
+from . import keys
+from .crawl import Crawl
+from .errors import StoreCorrupt
+from .keys import IndexSet
+from .precedence import queue_precedence
+from .queue import QueueEvent, QueueState, WorkQueue, after
+from .records import CountersRow, EventRow, OutcomeRow, QueueRow, decode, encode
+from .settings import QueueSettings
+from .store import Family, Store, Transaction
+
+EVENTS_KEPT = 10_000
+MAX_SNOOZED_IN_MEMORY = 10_000  # Heritrix 2.2
+PRESENT = b"\x01"
+
+_MEMBERS = {QueueState.RETIRED: IndexSet.RETIRED, QueueState.INELIGIBLE: IndexSet.INELIGIBLE}
+
+
+class Operation:
+    """One call's changes."""
+
+    def __init__(self, store: Store, now_ms: int) -> None:
+        self.tx = Transaction(store)
+        self.now_ms = now_ms
+        self.events = 0  # appended
+        self._crawls: dict[int, Crawl] = {}
+        self._queues: dict[tuple[int, bytes], WorkQueue] = {}
+
+    def counters(self, crawl: Crawl) -> CountersRow:
+        """A crawl's counters, to be changed."""
+        self._crawls[crawl.number] = crawl
+        return crawl.counters
+
+    @property
+    def touched(self) -> list[Crawl]:
+        """The crawls that the operation changed."""
+        return list(self._crawls.values())
+
+    # Queues.
+
+    def touch(self, queue: WorkQueue) -> QueueRow:
+        """A queue's row, to be changed."""
+        self._queues[queue.crawl, queue.queue] = queue
+        return queue.row
+
+    def queue(self, crawl: Crawl, queue: bytes) -> WorkQueue | None:
+        """A queue of any state, if it was ever filled."""
+        known = crawl.queues.get(queue) or self._queues.get((crawl.number, queue))
+        if known is not None:
+            return known
+        value = self.tx.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue))
+        return None if value is None else WorkQueue(crawl.number, queue, decode(QueueRow, value))
+
+    def new_queue(self, crawl: Crawl, queue_id: bytes, key: str, host: str, key_hash: bytes) -> WorkQueue:
+        """A queue that never was: exhausted."""
+        precedence = queue_precedence(crawl.settings.queues, None, 0)
+        queue = WorkQueue(crawl.number, queue_id, QueueRow(key, host, QueueState.EXHAUSTED.value, precedence))
+        self._enter(crawl, queue)
+        name_key = keys.name_prefix(crawl.number, key_hash) + queue.partition
+        self.tx.put(Family.INDEX, name_key, PRESENT)
+        return queue
+
+    def move(
+        self, crawl: Crawl, queue: WorkQueue, event: QueueEvent, wake_ms: int = 0, reason: str = ""
+    ) -> None:
+        """Take a queue to its next state, with all lists, indexes and counts that follow."""
+        before, state = queue.state, after(queue.state, event)
+        if state is before:
+            return
+        was_in_memory = queue.in_memory
+        if was_in_memory:
+            crawl.active_counts[before] -= 1
+        else:
+            self._leave(crawl, queue)
+        queue.state = state
+        queue.wake_ms, queue.rest_reason = wake_ms, reason
+        if state is QueueState.SNOOZED and crawl.active_counts[state] >= MAX_SNOOZED_IN_MEMORY:
+            self.touch(queue).far_ms = wake_ms
+        if queue.in_memory:
+            crawl.active_counts[state] += 1
+            if state is QueueState.SNOOZED:
+                crawl.push_snoozed(queue, wake_ms)
+            elif state is QueueState.READY:
+                crawl.ready.append(queue)
+        else:
+            self._enter(crawl, queue)
+        if queue.in_memory is not was_in_memory:
+            self._hold(crawl, queue)
+
+    def _hold(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Note that memory holds a queue now, or that it does not any more."""
+        counters = self.counters(crawl)
+        key = keys.member_key(crawl.number, IndexSet.ACTIVE, queue.queue)
+        self.touch(queue)
+        if queue.in_memory:
+            counters.active_queues += 1
+            crawl.queues[queue.queue] = queue
+            self.tx.put(Family.INDEX, key, PRESENT)
+        else:
+            counters.active_queues -= 1
+            del crawl.queues[queue.queue]
+            self.tx.delete(Family.INDEX, key)
+
+    def _enter(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Put a queue into the set on disk that its state has."""
+        counters, row, state = self.counters(crawl), self.touch(queue), queue.state
+        if state is QueueState.INACTIVE:
+            row.inactive_serial = counters.next_inactive
+            counters.next_inactive += 1
+            counters.inactive[row.precedence] = counters.inactive.get(row.precedence, 0) + 1
+            key = inactive_key(queue)
+            crawl.inactive_head = min(crawl.inactive_head, key)
+            self.tx.put(Family.INDEX, key, PRESENT)
+            return
+        counters.queues[state.value] = counters.queues.get(state.value, 0) + 1
+        if state is QueueState.SNOOZED:
+            key = keys.timed_key(crawl.number, IndexSet.FAR, row.far_ms, queue.queue)
+            crawl.far_head = min(crawl.far_head, key)
+            first = crawl.first_far_ms
+            crawl.first_far_ms = row.far_ms if first is None else min(first, row.far_ms)
+            self.tx.put(Family.INDEX, key, PRESENT)
+        elif state in _MEMBERS:
+            self.tx.put(Family.INDEX, keys.member_key(crawl.number, _MEMBERS[state], queue.queue), PRESENT)
+            self._count_apart(crawl, queue, row.count)
+
+    def _leave(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Take a queue out of the set on disk that its state has."""
+        counters, row, state = self.counters(crawl), self.touch(queue), queue.state
+        if state is QueueState.INACTIVE:
+            self.tx.delete(Family.INDEX, inactive_key(queue))
+            _less(counters.inactive, row.precedence)
+            return
+        _less(counters.queues, state.value)
+        if state is QueueState.SNOOZED:
+            key = keys.timed_key(crawl.number, IndexSet.FAR, row.far_ms, queue.queue)
+            self.tx.delete(Family.INDEX, key)
+            row.far_ms = 0
+        elif state in _MEMBERS:
+            self.tx.delete(Family.INDEX, keys.member_key(crawl.number, _MEMBERS[state], queue.queue))
+            self._count_apart(crawl, queue, -row.count)
+
+    def _count_apart(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
+        """URIs of a retired queue are not queued; those of a barred one are, but told apart (2.1, D20)."""
+        counters = self.counters(crawl)
+        if queue.state is QueueState.RETIRED:
+            counters.queued -= uris
+            counters.retired_uris += uris
+        elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
+            counters.barred_uris += uris
+
+    def add_uris(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
+        """Count URIs put into a queue, or taken out of it."""
+        self.touch(queue).count += uris
+        self.counters(crawl).queued += uris
+        self._count_apart(crawl, queue, uris)
+
+    def appraise(self, crawl: Crawl, queue: WorkQueue, settings: QueueSettings) -> None:
+        """Give a queue the precedence that it deserves now, and the state that follows on disk.
+
+        Active ones follow at their next turn. An inactive queue has one entry, at its
+        precedence (T2, D11).
+        """
+        row = queue.row
+        precedence = row.fixed_precedence
+        if precedence is None:
+            lowest = min(row.uri_precedences, default=None)
+            precedence = queue_precedence(settings, lowest, row.successes)
+        if precedence != row.precedence:
+            inactive = queue.state is QueueState.INACTIVE
+            if inactive:
+                self._leave(crawl, queue)
+            self.touch(queue).precedence = precedence
+            if inactive:
+                self._enter(crawl, queue)
+        barred = is_barred(queue, settings)
+        if barred and queue.state is QueueState.INACTIVE:
+            self.move(crawl, queue, QueueEvent.BARRED)
+        elif not barred and queue.state is QueueState.INELIGIBLE:
+            self.admit(crawl, queue)
+
+    def admit(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Let an ineligible queue wait for its turn again, or be exhausted."""
+        self.move(crawl, queue, QueueEvent.ADMITTED)
+        if not queue.row.count:
+            self.move(crawl, queue, QueueEvent.DRAINED)
+
+    def activate(self, crawl: Crawl) -> WorkQueue | None:
+        """Make the first inactive queue of the lowest precedence ready (T3); its session begins."""
+        if not crawl.counters.inactive:
+            return None
+        prefix = keys.inactive_prefix(crawl.number)
+        # Popped rows leave deleted keys behind: start past them.
+        for key, _ in self.tx.scan(Family.INDEX, max(prefix, crawl.inactive_head), prefix):
+            queue = self.queue(crawl, key[-16:])
+            if queue is None:
+                raise StoreCorrupt(f"crawl {crawl.name}: inactive queue {key.hex()} has no row")
+            crawl.inactive_head = key
+            self.move(crawl, queue, QueueEvent.ACTIVATED)
+            queue.row.session_start = queue.row.expenditure
+            return queue
+        raise StoreCorrupt(f"crawl {crawl.name}: {crawl.inactive_queues} inactive queues counted, none found")
+
+    # Events, outcomes, life.
+
+    def event(self, crawl: Crawl, what: str, **fields: str | int) -> None:
+        """Append an event; the oldest beyond those that are kept goes."""
+        counters = self.counters(crawl)
+        number = counters.next_event
+        counters.next_event += 1
+        self.events += 1
+        row = EventRow(self.now_ms, what, fields)
+        self.tx.put(Family.EVENTS, keys.serial_key(crawl.number, number), encode(row))
+        if number > EVENTS_KEPT:
+            self.tx.delete(Family.EVENTS, keys.serial_key(crawl.number, number - EVENTS_KEPT))
+
+    def outcome(self, crawl: Crawl, row: OutcomeRow) -> None:
+        """Append a final disposition, for the crawl log and for those who follow."""
+        counters = self.counters(crawl)
+        self.tx.put(Family.OUTCOMES, keys.serial_key(crawl.number, counters.next_outcome), encode(row))
+        counters.next_outcome += 1
+
+    def put_state(self, crawl: Crawl) -> None:
+        """Store a crawl's life."""
+        self.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.STATE), encode(crawl.state_row))
+
+    def close(self) -> None:
+        """Write the rows that were touched, once each."""
+        for queue in self._queues.values():
+            self._crawls[queue.crawl].note_size(queue)
+            queue.row.state = queue.state.value
+            self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
+        for crawl in self._crawls.values():
+            crawl.pace.note(self.now_ms, crawl.counters.succeeded, crawl.counters.bytes)
+            self.tx.put(
+                Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.COUNTERS), encode(crawl.counters)
+            )
+
+
+def is_barred(queue: WorkQueue, settings: QueueSettings) -> bool:
+    """Whether a queue may not be activated: paused, or its precedence at the floor."""
+    return queue.row.paused or queue.row.precedence >= settings.precedence_floor
+
+
+def inactive_key(queue: WorkQueue) -> bytes:
+    """Where an inactive queue waits."""
+    return keys.inactive_key(queue.crawl, queue.row.precedence, queue.row.inactive_serial, queue.queue)
+
+
+def _less(counts: dict[int, int] | dict[str, int], key: int | str) -> None:
+    """Count one less; what falls to nothing is not kept."""
+    left = counts[key] - 1  # type: ignore[index]
+    if left:
+        counts[key] = left  # type: ignore[index]
+    else:
+        del counts[key]  # type: ignore[arg-type]
