@@ -18,8 +18,8 @@ import structlog
 from .addresses import Resolver, parse_resolve
 from .archive import Archive
 from .extract import outlinks
-from .fetch import HttpFetcher
 from .frontier import Contact, Frontier
+from .http_fetch import HttpFetcher
 from .node import ExitCode, Node
 from .sitemap import sitemaps_of_robots
 from .toe import Stages

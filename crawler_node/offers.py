@@ -81,4 +81,4 @@ def candidates(pages: Iterable[Page], known: LRUCache[str, bool]) -> list[Candid
 
 def _candidate(uri: str, page: Page, hop: Hop) -> Candidate:
     lease = page.held.lease
-    return Candidate(uri=uri, via=lease.uri, path=lease.path + hop)
+    return Candidate(uri=uri, via=lease.uri, path=lease.path + hop, source=lease.source)

@@ -26,6 +26,9 @@ SERIOUS_ERROR = -3000
 
 MAX_ANNOTATIONS = 16
 
+MAX_VALIDATOR_BYTES = 1024
+"""A longer ETag or Last-Modified is not told: the frontier would not keep it."""
+
 MAX_RETRY_AFTER_MS = 366 * 86_400_000
 """Most of a Retry-After that is told; the frontier respects far less."""
 
@@ -46,9 +49,13 @@ def fetched(
         body_bytes=fetch.body_bytes,
         truncation=_TRUNCATIONS.get(fetch.truncation, TRUNCATION_UNSPECIFIED),
         media_type=fetch.media_type,
-        digest=fetch.digest,
+        digest=lease.last_digest if fetch.unchanged else fetch.digest,
         toe_number=toe_number,
         robots_body=robots_body,
+        etag=_validator(fetch, "etag", lease.etag),
+        last_modified=_validator(fetch, "last-modified", lease.last_modified),
+        # A robots.txt may lie elsewhere; its own host is the first one that was asked.
+        peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
     )
     rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
     if rest_ms is not None:
@@ -85,6 +92,14 @@ def annotate(report: Report, *texts: str) -> None:
     """Adds remarks for the crawl log, made printable and short; those beyond the limit are left out."""
     notes = [note(text) for text in texts if text]
     report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
+
+
+def _validator(fetch: Fetch, header: str, before: str) -> str:
+    """A validator of what was fetched; of what has not changed the one before, unless there is another."""
+    if fetch.truncation in (Truncation.TIME, Truncation.DISCONNECT):
+        return ""  # the rest would never be asked for
+    value = fetch.header(header) or (before if fetch.unchanged else "")
+    return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""
 
 
 def _timestamp(time_ms: int) -> Timestamp:

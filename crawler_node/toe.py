@@ -15,7 +15,7 @@ from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
 from .book import Held, LeaseBook, Stage
 from .decode import decoded
-from .fetch import Fetch, Fetcher, FetchPolicy
+from .fetch import NOT_MODIFIED, Fetch, Fetcher, FetchPolicy, Validators
 from .links import MAX_URI_BYTES, Hop, Outlink
 from .outcome import Status
 from .page import Page
@@ -140,9 +140,11 @@ class ToeThread:
 
     def _fetch(self, held: Held, policy: FetchPolicy) -> Fetch:
         self.step = Step.FETCHING
-        fetcher = self._stages.fetcher
-        fetch = fetcher.fetch_robots if _is_robots(held) else fetcher.fetch
-        return fetch(held.lease.uri, policy, held.cancellation)
+        fetcher, lease = self._stages.fetcher, held.lease
+        if _is_robots(held):
+            return fetcher.fetch_robots(lease.uri, policy, held.cancellation)
+        last_visit = Validators(lease.etag, lease.last_modified)
+        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit)
 
     def _fetched(self, held: Held, fetch: Fetch) -> Page:
         self.step = Step.EXTRACTING
@@ -158,7 +160,7 @@ class ToeThread:
         return Page(held, report, links, stored_in)
 
     def _read_page(self, held: Held, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
-        if not 200 <= fetch.status < 400:
+        if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, self.serial)
         found = self._stages.outlinks(fetch)
         if fetch.redirect_target is not None:

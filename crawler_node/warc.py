@@ -24,6 +24,9 @@ from .outcome import Truncation
 DEFAULT_MAX_BYTES = 1_000_000_000
 """A file is closed, and the next one begun, when more would make it longer than this."""
 
+REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+"""Of the record of a 304: the page is what it was at the last visit (WARC 1.1, 6.7)."""
+
 _SPOOL_BYTES = 1024 * 1024
 _PIECE_BYTES = 64 * 1024
 
@@ -78,7 +81,8 @@ class WarcWriter:
             raise WarcError(f"WARC directory {str(directory)!r} is not writable")
 
     def append(self, fetch: Fetch) -> Location | None:
-        """Stores a fetch: request and response records, of its hops too. None if nothing was answered.
+        """Stores a fetch: request and response records, of its hops too; of a page that has not changed since
+        the last visit a revisit record instead of the response. None if nothing was answered.
 
         All of it is stored or nothing: after a failed write the file is cut back to where it was. Not
         durable before `sync`. Raises WarcError.
@@ -258,19 +262,25 @@ def _write_exchange(out: IO[bytes], fetch: Fetch) -> None:
     request = writer.create_warc_record(
         uri, "request", http_headers=_Head(fetch.request_head), warc_headers_dict=dict(headers)
     )
-    headers["WARC-Payload-Digest"] = fetch.digest
-    if fetch.truncation is not Truncation.NONE:
-        headers["WARC-Truncated"] = fetch.truncation.value
-    fetch.body.seek(0)
-    response = writer.create_warc_record(
+    if fetch.unchanged:
+        # The payload is that of the last visit; the record has no digest of it (nor does warcio make one).
+        headers["WARC-Profile"] = REVISIT_PROFILE
+        kind, payload, length = "revisit", None, None
+    else:
+        headers["WARC-Payload-Digest"] = fetch.digest
+        if fetch.truncation is not Truncation.NONE:
+            headers["WARC-Truncated"] = fetch.truncation.value
+        fetch.body.seek(0)
+        kind, payload, length = "response", fetch.body, fetch.body_bytes
+    answer = writer.create_warc_record(
         uri,
-        "response",
-        payload=fetch.body,
-        length=fetch.body_bytes,
+        kind,
+        payload=payload,
+        length=length,
         http_headers=_Head(fetch.response_head),
         warc_headers_dict=headers,
     )
-    writer.write_request_response_pair(request, response)
+    writer.write_request_response_pair(request, answer)
 
 
 def _write_warcinfo(out: "_File", name: str, software: str, now_ms: int) -> None:

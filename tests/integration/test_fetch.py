@@ -20,7 +20,8 @@ from crawler_node import connection
 from crawler_node.addresses import Address, AddressRule, Resolver, Unresolvable
 from crawler_node.connection import Cancellation
 from crawler_node.decode import decoded
-from crawler_node.fetch import Fetch, FetchPolicy, HttpFetcher
+from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from crawler_node.http_fetch import HttpFetcher
 from crawler_node.outcome import Status, Truncation
 
 LOOPBACK = AddressRule.parse(["loopback"])
@@ -101,8 +102,14 @@ class Fetching:
         self._fetches: list[Fetch] = []
         self.interrupt = self._fetcher.interrupt
 
-    def fetch(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
-        self._fetches.append(self._fetcher.fetch(uri, policy, cancellation))
+    def fetch(
+        self,
+        uri: str,
+        policy: FetchPolicy,
+        cancellation: Cancellation | None = None,
+        validators: Validators = NO_VALIDATORS,
+    ) -> Fetch:
+        self._fetches.append(self._fetcher.fetch(uri, policy, cancellation, validators))
         return self._fetches[-1]
 
     def fetch_robots(self, uri: str, policy: FetchPolicy) -> Fetch:
@@ -180,6 +187,47 @@ def test_the_request_says_who_asks_and_for_what_and_nothing_else(site: Site, fet
         "Accept-Encoding: gzip, deflate\r\nConnection: close\r\n\r\n"
     )
     assert site.requests == [expected.encode()] * 2
+
+
+def conditions_of(site: Site) -> list[bytes]:
+    """The headers of the last request that begin with If-."""
+    return [line for line in site.requests[-1].split(b"\r\n") if line.startswith(b"If-")]
+
+
+def test_a_page_is_asked_for_only_if_it_has_changed(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b'HTTP/1.1 304 Not Modified\r\nETag: "caf\xe9"\r\nContent-Length: 7\r\n\r\n'
+    validators = Validators('"café"', "Tue, 14 Nov 2023 22:13:50 GMT")
+    fetch = fetcher.fetch(site.url("/"), policy(), validators=validators)
+    assert conditions_of(site) == [
+        b'If-None-Match: "caf\xe9"',
+        b"If-Modified-Since: Tue, 14 Nov 2023 22:13:50 GMT",
+    ]
+    assert (fetch.status, fetch.unchanged, fetch.body_bytes) == (304, True, 0)
+    assert fetch.header("etag") == '"café"', "and it can be asked with again"
+    assert site.requests == [fetch.request_head]
+
+
+def test_a_page_that_has_changed_comes_whole(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"hello")
+    fetch = fetcher.fetch(site.url("/"), policy(), validators=Validators(etag='"7"'))
+    assert conditions_of(site) == [b'If-None-Match: "7"']
+    assert (fetch.status, fetch.unchanged, body_of(fetch)) == (200, False, b"hello")
+
+
+def test_a_304_that_nobody_asked_for_says_nothing_of_the_page(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.unchanged, conditions_of(site)) == (304, False, [])
+
+
+@pytest.mark.parametrize("value", ['"7"\r\nHost: evil.example', '"\0"', " 7", '"\u20ac"', "\n"])
+def test_a_validator_that_no_header_can_carry_is_not_asked_with(
+    site: Site, fetcher: Fetching, value: str
+) -> None:
+    site.answers["/"] = ok(b"hello")
+    fetch = fetcher.fetch(site.url("/"), policy(), validators=Validators(value, value))
+    assert (fetch.status, conditions_of(site)) == (200, [])
+    assert b"evil" not in site.requests[-1]
 
 
 def test_each_fetch_has_a_connection_of_its_own(site: Site, fetcher: Fetching) -> None:

@@ -34,6 +34,7 @@ def fetch(
     status: int = 200,
     truncation: Truncation = Truncation.NONE,
     hops: tuple[Fetch, ...] = (),
+    conditional: bool = False,
 ) -> Fetch:
     content = body if isinstance(body, bytes) else body.read()
     return Fetch(
@@ -49,6 +50,7 @@ def fetch(
         digest="sha1:" + base64.b32encode(hashlib.sha1(content).digest()).decode(),
         peer_address="192.0.2.1",
         hops=hops,
+        conditional=conditional,
     )
 
 
@@ -149,6 +151,33 @@ def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
     writer.close()
     responses = [record.uri for record in read(files(tmp_path)[0]) if record.kind == "response"]
     assert responses == [f"http://a.example/{name}" for name in ("0", "1", "end", "2")]
+
+
+def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path) -> None:
+    """WARC 1.1, 6.7: profile server-not-modified; the block is the answer's head, and no payload came."""
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch(body=b"", status=304, conditional=True))
+    writer.append(fetch())
+    writer.close()
+    (path,) = files(tmp_path)
+    _, revisit, request, response, _ = read(path)
+    assert (revisit.kind, request.kind, response.kind) == ("revisit", "request", "response")
+    profile = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+    assert revisit.headers["WARC-Profile"] == profile
+    assert revisit.uri == "http://a.example/x?y=z"
+    assert revisit.headers["Content-Type"] == "application/http; msgtype=response"
+    assert revisit.block == b"HTTP/1.1 304 All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
+    assert "WARC-Payload-Digest" not in revisit.headers
+    assert revisit.headers["WARC-IP-Address"] == "192.0.2.1"
+    assert request.headers["WARC-Concurrent-To"] == revisit.headers["WARC-Record-ID"]
+    check(path)
+
+
+def test_a_304_that_nobody_asked_for_is_a_response(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(fetch(body=b"", status=304))
+    writer.close()
+    assert [record.kind for record in read(files(tmp_path)[0])] == ["warcinfo", "response", "request"]
 
 
 def test_what_was_not_answered_is_not_stored_and_begins_no_file(tmp_path: Path) -> None:

@@ -17,6 +17,10 @@ def lease(
     purpose: Purpose.ValueType = PURPOSE_PAGE,
     path: str = "",
     attempt: int = 1,
+    source: str = "",
+    etag: str = "",
+    last_modified: str = "",
+    last_digest: str = "",
 ) -> Lease:
     """A lease whose token is its URI."""
     return Lease(
@@ -27,6 +31,10 @@ def lease(
         path=path,
         attempt=attempt,
         fetch_policy_id=POLICY.policy_id,
+        source=source,
+        etag=etag,
+        last_modified=last_modified,
+        last_digest=last_digest,
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from io import BytesIO
 
 from crawler_node.connection import Cancellation
-from crawler_node.fetch import Fetch, FetchPolicy
+from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
 from crawler_node.links import Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.toe import Stages, Store
@@ -38,6 +38,7 @@ class FakeFetcher:
         self.answer = answer
         self.asked: list[str] = []
         self.robots_asked: list[str] = []
+        self.validators: list[Validators] = []
         self._go = threading.Event()
         self._go.set()
 
@@ -47,8 +48,15 @@ class FakeFetcher:
     def let_go(self) -> None:
         self._go.set()
 
-    def fetch(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+    def fetch(
+        self,
+        uri: str,
+        policy: FetchPolicy,
+        cancellation: Cancellation | None = None,
+        validators: Validators = NO_VALIDATORS,
+    ) -> Fetch:
         self.asked.append(uri)
+        self.validators.append(validators)
         cut = threading.Event()
         if not self._go.is_set() and cancellation is not None:
             cancellation.watch(cut.set)
