@@ -52,8 +52,8 @@ def fetched(
         digest=lease.last_digest if fetch.unchanged else fetch.digest,
         toe_number=toe_number,
         robots_body=robots_body,
-        etag=_validator(fetch, "etag", lease.etag),
-        last_modified=_validator(fetch, "last-modified", lease.last_modified),
+        etag=_validator(fetch, "etag"),
+        last_modified=_validator(fetch, "last-modified"),
         # A robots.txt may lie elsewhere; its own host is the first one that was asked.
         peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
     )
@@ -94,11 +94,11 @@ def annotate(report: Report, *texts: str) -> None:
     report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
 
 
-def _validator(fetch: Fetch, header: str, before: str) -> str:
-    """A validator of what was fetched; of what has not changed the one before, unless there is another."""
+def _validator(fetch: Fetch, header: str) -> str:
+    """A validator of what was fetched, for the next visit to ask with."""
     if fetch.truncation in (Truncation.TIME, Truncation.DISCONNECT):
         return ""  # the rest would never be asked for
-    value = fetch.header(header) or (before if fetch.unchanged else "")
+    value = fetch.header(header) or ""
     return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""
 
 

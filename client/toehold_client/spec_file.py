@@ -30,7 +30,7 @@ from .spec_fields import GIVING_WAY, LISTS, Spec
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Most bytes of a spec file. Seeds by the million belong into a `seeds_file`, which has no limit."""
 
-MAX_SURT_PREFIXES = 100_000
+MAX_SURT_PREFIXES = 10_000
 """Most lines of a `surt_prefixes_file` that are read: as many prefixes as a frontier takes."""
 
 _MAX_LINE_CHARS = 1_000_000

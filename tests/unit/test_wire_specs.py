@@ -45,7 +45,7 @@ QUOTAS = st.builds(QuotaSettings, COUNTS, COUNTS, COUNTS, COUNTS)
 IDENTITIES = st.builds(
     IdentitySettings,
     rules=some_of("lower-case", "strip-www", "fix-query"),
-    rewrites=st.lists(st.sampled_from([Rewrite("a+", "b"), Rewrite(r"\?.*", "")])).map(tuple),
+    rewrites=st.lists(st.sampled_from([Rewrite("x=([0-9]+)", r"y=\1"), Rewrite(r"\?.*", "")])).map(tuple),
 )
 SCOPES = st.builds(
     ScopeSettings,

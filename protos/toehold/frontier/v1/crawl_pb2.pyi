@@ -575,17 +575,19 @@ class ScopeSpec(_message.Message):
 
     1. A scheme that is neither http nor https is UNSUPPORTED_SCHEME; one that
        `schemes` leaves out is OUT_OF_SCOPE.
-    2. The URI must be asked for: its host is in scope, or the longest of
-       `surt_prefixes` that matches it has a `+`, or one of `accept_patterns`
-       matches. Otherwise it is OUT_OF_SCOPE.
-    3. The longest of `surt_prefixes` that matches must not have a `-`, none of
-       `reject_patterns` may match, and the path must be no trap
-       (`max_path_repetitions`, `max_path_segments`). Otherwise: OUT_OF_SCOPE.
-    4. More hops than are allowed: TOO_MANY_HOPS.
+    2. If the longest of `surt_prefixes` that it begins with has a `-`, it is
+       OUT_OF_SCOPE.
+    3. Something must ask for it: it is a seed, or its host is in scope, or that
+       longest prefix has a `+`, or one of `accept_patterns` matches it. Otherwise
+       it is OUT_OF_SCOPE.
+    4. If one of `reject_patterns` matches it, it is OUT_OF_SCOPE.
+    5. If its path is a trap (`max_path_repetitions`, `max_path_segments`), it is
+       OUT_OF_SCOPE, unless it is a seed.
+    6. If it is more hops away than is allowed, it is TOO_MANY_HOPS.
 
-    Seeds pass 2, 4 and the traps of 3. A host gets into scope only by a seed
-    that is taken in. Patterns and prefixes are matched against the canonical
-    URI, the one that is fetched (see Candidate.uri).
+    A host gets into scope only by a seed that is taken in. Patterns and prefixes
+    are matched against the canonical URI, the one that is fetched (see
+    Candidate.uri).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -612,10 +614,9 @@ class ScopeSpec(_message.Message):
     max_redirect_hops: _builtins.int
     """Most redirects (`R`) in a row. Default 10."""
     max_path_repetitions: _builtins.int
-    """Most times that a path may repeat a segment, or a run of segments, without
-    anything between: `/a/a/a/` has `a` three times, `/a/b/a/b/` has `a/b`
-    twice. What has more is a trap. Default 2 (Heritrix: PathologicalPath). 0
-    looks for none.
+    """Most times that a path may repeat a segment, or a run of up to 32 segments,
+    without anything between: `/a/b/a/b/a/b/page` repeats `a/b/` three times.
+    Default 2 (Heritrix: PathologicalPath). 0 looks for none.
     """
     max_path_segments: _builtins.int
     """Most segments of a path. Default 20 (Heritrix: TooManyPathSegments). 0
@@ -632,24 +633,30 @@ class ScopeSpec(_message.Message):
 
     @_builtins.property
     def surt_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """SURT prefixes, each after `+` or `-`; `+` may be left out. A prefix is
-        written as in Heritrix (`http://(com,example,`), which has https as http,
-        or as a host or URL that is turned into one: `example.com` covers that host
-        and all below it, `http://example.com/news/` what begins with it. The
-        longest prefix that matches decides, so `-http://(com,example,` with
-        `+http://(com,example,www,)/` leaves one host of a domain. At most 100 000.
+        """SURT prefixes, each after `+` or `-`; `+` may be left out. A prefix is one
+        of these:
+
+        `example.com`: the host and its subdomains, on every port.
+        `example.com:8080`, `192.0.2.1`: just that.
+        `http://example.com/news/a`: what is in `/news/` of that host; what follows
+        the last slash does not count.
+        `http://(com,example,`: a SURT prefix as in Heritrix. https is written http
+        in it, and all is lower case.
+
+        `-example.com` with `+http://www.example.com/` leaves one host of a domain.
+        At most 10 000, none twice.
         """
 
     @_builtins.property
     def accept_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Regular expressions in RE2 syntax; a URI that one of them matches as a
-        whole is asked for. At most 1000 of at most 1000 characters.
+        whole is asked for. At most 1000 of at most 4096 characters.
         """
 
     @_builtins.property
     def reject_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Regular expressions in RE2 syntax; a URI that one of them matches as a
-        whole is out of scope, even a seed. At most 1000 of at most 1000
+        whole is out of scope, even a seed. At most 1000 of at most 4096
         characters.
         """
 
@@ -714,14 +721,17 @@ class IdentitySpec(_message.Message):
     REWRITES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Rules, applied in this order. Default: none.
+        """Rules, applied in this order. Default: none. At most 100.
 
         `lower-case`: the whole URI in lower case.
-        `strip-www`: a host without its leading `www.`, `www2.` and so on.
-        `strip-session-ids`: without the session ids of PHP, ASP, Java servlets.
-        `strip-cf-ids`: without ColdFusion's `CFID` and `CFTOKEN`.
+        `strip-www`: a host without its leading `www.`, `www2.` and so on, but for
+        its home page.
+        `strip-session-ids`: without the session ids of Java, PHP and ASP
+        (`jsessionid`, `phpsessid`, `sid`, `aspsessionid`).
+        `strip-cf-ids`: without ColdFusion's `cfid` and `cftoken`, where both are.
         `strip-extra-slashes`: several `/` in a row of the path as one.
-        `fix-query`: without what is empty at the end of a query.
+        `fix-query`: without `&` at the ends of the query, and without an empty
+        one.
         `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
         `strip-session-ids`, `strip-cf-ids`, `fix-query`.
         """
@@ -753,12 +763,13 @@ class RewriteRule(_message.Message):
     PATTERN_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     pattern: _builtins.str
-    """A regular expression in RE2 syntax; each place that it matches is replaced.
-    1 to 1000 characters.
+    """A regular expression in RE2 syntax; each place that it matches is replaced,
+    up to 100. 1 to 4096 characters.
     """
     replacement: _builtins.str
-    """What to put there: text, with `\\1` to `\\9` for the groups of the pattern. At
-    most 1000 characters.
+    """What to put there: text, with `\\1` to `\\9` for the groups of the pattern
+    and `\\\\` for a backslash. A URI that would become longer than 8192
+    characters stays as it is. At most 1000 characters.
     """
     def __init__(
         self,
@@ -802,7 +813,7 @@ class QueueSpec(_message.Message):
     """What the place of a URI depends on, fixed for the crawl's life. No queue
     crosses a partition.
 
-    `host` (default): its host.
+    `host` (default): its host, as IdentitySpec leaves it.
     `registered-domain`: the domain under a public suffix, as `example.co.uk`
     (the list's ICANN part, in the version that the frontier comes with). IP
     addresses and bare names are their own.
@@ -823,15 +834,15 @@ class QueueSpec(_message.Message):
     buckets: _builtins.int
     """How many buckets. 1 to 1 000 000, default 100."""
     parallel_queues: _builtins.int
-    """Into how many queues the URIs of a key are spread, by the first segment of
+    """Into how many queues the URIs of a key are spread, by the first folder of
     their path; the key gets `+0`, `+1` and so on. 1 to 1000, default 1
     (Heritrix: parallelQueues). The host's rest stays one:
     PolitenessSpec.max_parallel says how many of them may be fetched at once.
     """
     queue_key: _builtins.str
     """The key of all queues, within each partition; empty (default) leaves it to
-    the assignment. At most 256 characters. For overrides (Heritrix:
-    forceQueueAssignment).
+    the assignment. At most 256 ASCII characters without blanks. For overrides
+    (Heritrix: forceQueueAssignment).
     """
     retire: _builtins.bool
     """Whether queues are retired as soon as their turn comes. Default false. For
@@ -860,8 +871,8 @@ class QueueSpec(_message.Message):
 
     `base` (default): `base_precedence`.
     `highest-uri`: `base_precedence` and the lowest precedence of its URIs.
-    `success-counts`: `base_precedence`, and 1 more for each of
-    `success_thresholds` that its successes have passed.
+    `success-counts`: `base_precedence`, and 1 more for each tier of successes
+    that it has behind it (`success_thresholds`).
     """
     base_precedence: _builtins.int
     """The precedence that a policy adds to. 0 to 255, default 3."""
@@ -885,8 +896,9 @@ class QueueSpec(_message.Message):
     """
     @_builtins.property
     def success_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Numbers of successes, growing. Beyond the last, its distance from the one
-        before is added again and again. Default 100, 1000. At most 100.
+        """How many successes each tier has; the last one repeats. With 100 and 1000,
+        the default, a queue is put back after 100, 1100, 2100 successes and so on.
+        At most 100.
         """
 
     def __init__(
@@ -973,7 +985,7 @@ class PolitenessSpec(_message.Message):
     delay_factor: _builtins.float
     """How many times a fetch's duration the host rests after it. Default 5."""
     max_parallel: _builtins.int
-    """Most requests at once to a host. 1 to 1000, default 1. More are possible
+    """Most requests at once to a host. 1 to 100, default 1. More are possible
     only where a host has several queues (QueueSpec.parallel_queues, ports).
     """
     across_crawls: _builtins.bool
@@ -1206,8 +1218,8 @@ class LimitSpec(_message.Message):
     """
     @_builtins.property
     def max_elapsed(self) -> _duration_pb2.Duration:
-        """Longest time since launch, pauses left out. What is in flight then is still
-        finished. Exit status FINISHED_TIME_LIMIT.
+        """Longest time since launch, pauses left out; at most 10 years. What is in
+        flight then is still finished. Exit status FINISHED_TIME_LIMIT.
         """
 
     @_builtins.property
@@ -1293,9 +1305,10 @@ Global___QuotaSpec: _TypeAlias = QuotaSpec  # noqa: Y015
 
 @_typing.final
 class RevisitSpec(_message.Message):
-    """When a URI that was fetched with success is fetched again. Until then it is a
-    future URI, and the crawl goes on. Report.revisit_time goes before the
-    policy. A lease of such a URI has the validators of the last visit.
+    """When a URI is fetched again, after it has succeeded or failed; what was
+    disregarded is not. Until then it is a future URI, and the crawl goes on.
+    Report.revisit_time goes before the policy. A lease of such a URI has the
+    validators of its last success. Intervals are at least 1 s, at most 10 years.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1368,12 +1381,13 @@ class ReseedSpec(_message.Message):
     MIN_INTERVAL_FIELD_NUMBER: _builtins.int
     max_rounds: _builtins.int
     """How often the seeds are announced again at most. 0 (default): never; -1:
-    without end, which needs a `min_interval` of at least 1 s.
+    without end, which needs a `min_interval` of at least 1 s. At most 1 000
+    000.
     """
     @_builtins.property
     def min_interval(self) -> _duration_pb2.Duration:
-        """Least time between the beginnings of two rounds. Until it is over the crawl
-        waits. Default 0.
+        """Least time between the beginnings of two rounds; until it is over the crawl
+        waits. Default 0; at most 1 year.
         """
 
     def __init__(
@@ -1412,7 +1426,7 @@ class HostGroup(_message.Message):
 
     @_builtins.property
     def min_gap(self) -> _duration_pb2.Duration:
-        """Least time between two leases of the group. Default 0."""
+        """Least time between two leases of the group. Default 0; at most 1 day."""
 
     def __init__(
         self,
@@ -1445,12 +1459,14 @@ class AddressGroupSpec(_message.Message):
     MAX_PARALLEL_FIELD_NUMBER: _builtins.int
     MIN_GAP_FIELD_NUMBER: _builtins.int
     max_parallel: _builtins.int
-    """Most requests at once to all hosts of an address. 0 (default) sets no limit;
-    at most 1000.
+    """Most requests at once to all hosts of an address. 0 (default) sets no
+    limit; at most 1000.
     """
     @_builtins.property
     def min_gap(self) -> _duration_pb2.Duration:
-        """Least time between two leases of hosts of an address. Default 0."""
+        """Least time between two leases of hosts of an address. Default 0; at most
+        1 day.
+        """
 
     def __init__(
         self,
@@ -1828,9 +1844,9 @@ class JobEnded(_message.Message):
     job: _builtins.int
     """Its number."""
     kind: _builtins.str
-    """What it did, in one word."""
+    """What it did: `import`, `delete-uris` and so on."""
     outcome: _builtins.str
-    """How it ended, in one word."""
+    """`DONE` or `CANCELLED`."""
     def __init__(
         self,
         *,

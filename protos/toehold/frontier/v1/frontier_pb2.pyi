@@ -924,9 +924,9 @@ class Report(_message.Message):
     toe_number: _builtins.int
     """The number of the toe thread, for the crawl log."""
     etag: _builtins.str
-    """The answer's ETag, as sent; handed back in the lease of the next visit. A
-    304 without one has the lease's. At most 1024 bytes; a longer one is
-    dropped.
+    """The answer's ETag, as sent; handed back in the lease of the next visit.
+    Empty if the body broke off, lest the rest is never asked for. A 304 leaves
+    what is kept as it is. At most 1024 bytes; a longer one is dropped.
     """
     last_modified: _builtins.str
     """The answer's Last-Modified, as sent; otherwise as `etag`."""
@@ -962,7 +962,7 @@ class Report(_message.Message):
     @_builtins.property
     def revisit_time(self) -> _timestamp_pb2.Timestamp:
         """Fetch the URI again at this time, although it has been seen (S1.15). It
-        goes before RevisitSpec. Counts only with a final disposition.
+        goes before RevisitSpec. Counts only if the URI succeeds or fails for good.
         """
 
     def __init__(
