@@ -202,7 +202,7 @@ def line(row: OutcomeRow) -> bytes:
         f"#{row.toe_number:03d}" if row.start_ms else "-",
         started,
         _word(row.digest) or "-",
-        "-",
+        _word(row.source) or "-",
         ",".join(annotations),
     )
     return (" ".join(columns) + "\n").encode()

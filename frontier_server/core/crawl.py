@@ -61,6 +61,7 @@ class Crawl:
         self.first_future_ms: int | None = 0
         self.pace = Pace()
         self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
+        self._least_of_largest = 0  # or less
         self.asked_ms = 0  # when a node last asked for leases
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._version = version
@@ -152,11 +153,13 @@ class Crawl:
         largest, count = self.largest, queue.row.count
         if queue.queue in largest or len(largest) < LARGEST_QUEUES:
             largest[queue.queue] = count
-        else:
+            self._least_of_largest = min(self._least_of_largest, count)
+        elif count > self._least_of_largest:
             smallest = min(largest, key=largest.__getitem__)
             if count > largest[smallest]:
                 del largest[smallest]
                 largest[queue.queue] = count
+            self._least_of_largest = min(largest.values())
 
     def next_due_ms(self) -> int | None:
         """When something falls due while it runs: a queue wakes, a future URI's time comes, a limit."""

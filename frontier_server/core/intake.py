@@ -80,6 +80,9 @@ def schedule(
         rows = op.tx.get_many(Family.SEEN, seen_keys)
         taken: set[bytes] = set()  # by this slice
         queues: dict[bytes, WorkQueue] = {}
+        op.read_queues(
+            crawl, (item.place.queue for item, value in zip(wanted, rows, strict=True) if value is None)
+        )
         for item, key, value in zip(wanted, seen_keys, rows, strict=True):
             candidate = candidates[item.number]
             if key in taken:

@@ -5,6 +5,8 @@ and outcomes in order. `move` and `add_uris` keep states, indexes and counts in 
 nothing else changes them.
 """
 
+from collections.abc import Iterable
+
 from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
@@ -31,6 +33,7 @@ class Operation:
         self.events = 0  # appended
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
+        self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
 
     def counters(self, crawl: Crawl) -> CountersRow:
         """A crawl's counters, to be changed."""
@@ -54,8 +57,22 @@ class Operation:
         known = crawl.queues.get(queue) or self._queues.get((crawl.number, queue))
         if known is not None:
             return known
-        value = self.tx.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue))
-        return None if value is None else WorkQueue(crawl.number, queue, decode(QueueRow, value))
+        if (crawl.number, queue) not in self._read:
+            self.read_queues(crawl, (queue,))
+        return self._read[crawl.number, queue]
+
+    def read_queues(self, crawl: Crawl, queues: Iterable[bytes]) -> None:
+        """Read the rows of queues that memory does not hold, all at once."""
+        wanted = [
+            queue
+            for queue in set(queues)
+            if queue not in crawl.queues and (crawl.number, queue) not in self._queues
+        ]
+        row_keys = [keys.queue_row_key(crawl.number, queue) for queue in wanted]
+        for queue, value in zip(wanted, self.tx.get_many(Family.QUEUES, row_keys), strict=True):
+            self._read[crawl.number, queue] = (
+                None if value is None else WorkQueue(crawl.number, queue, decode(QueueRow, value))
+            )
 
     def new_queue(self, crawl: Crawl, queue_id: bytes, key: str, host: str, key_hash: bytes) -> WorkQueue:
         """A queue that never was: exhausted."""

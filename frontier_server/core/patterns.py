@@ -127,14 +127,17 @@ def _explained(text: str, problem: str) -> str:
     reason, _, fragment = problem.partition(": ")
     if reason == "missing )":
         return f"missing ) at the end, after {len(text)} characters"
-    if reason == "unexpected )":
+    unexpected = reason == "unexpected )"
+    if unexpected:
         fragment = ")"
     start = text.find(fragment) if fragment else -1
     for _ in range(MAX_TRIES):
         if start < 0:
             break
-        # Not where it is escaped, or in a class: there RE2 has nothing against it.
-        if _compiled(text[: start + len(fragment)])[1].startswith(reason):
+        # It is not this one if it is escaped or in a class: then RE2 has nothing against it.
+        before = _compiled(text[:start])[1]
+        complete = not before or (before.startswith("missing )") and not unexpected)
+        if complete or _compiled(text[: start + len(fragment)])[1].startswith(reason):
             return f"{reason} at character {start + 1}: {fragment[:80]}"
         start = text.find(fragment, start + 1)
     return problem[:200]

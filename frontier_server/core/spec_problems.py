@@ -302,7 +302,7 @@ def _groups(found: _Problems, groups: tuple[GroupSettings, ...], identity: Ident
         path = f"groups[{place}]"
         if not _GROUP_NAME.fullmatch(group.name):
             found[f"{path}.name"] = (
-                f"{group.name[:80]!r} is not 1 to 64 of a-z 0-9 . _ -, the first a letter or digit"
+                f"{group.name[:80]!r} is not 1 to 64 of a-z 0-9 . _ -, a letter or digit first"
             )
         elif names.setdefault(group.name, place) != place:
             found[f"{path}.name"] = f"{group.name!r} is the name of groups[{names[group.name]}] already"

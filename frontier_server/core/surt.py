@@ -73,7 +73,7 @@ def surt_prefix(text: str) -> str:
         plain = f"http://{plain}"
     beyond = plain[plain.index("://") + 3 :]
     authority = re.split(r"[/\\?#]", beyond, maxsplit=1)[0]
-    if "@" in authority or " " in authority:
+    if any(mark in authority for mark in "@ ,()"):
         raise Malformed(wrong)
     try:
         uri = canonical(plain)
