@@ -3,8 +3,6 @@
 Every reason is read from the same values that decide, at the moment of the question.
 """
 
-from datetime import UTC, datetime
-
 from . import keys
 from .authority import Gate, gate
 from .canonical import CanonicalUri
@@ -188,8 +186,8 @@ class Explanations:
                 found.append(Reason(Why.LEASED, words, story.expire_ms))
             case UriState.DONE:
                 words = f"{story.disposition or 'noted as seen'}, fetch status {story.fetch_status}"
-                when = datetime.fromtimestamp(story.finish_ms // 1000, UTC)
-                found.append(Reason(Why.SEEN_ALREADY, f"{words}, at {when:%Y-%m-%d %H:%M:%S} UTC"))
+                ago_s = max(op.now_ms - story.finish_ms, 0) // 1000
+                found.append(Reason(Why.SEEN_ALREADY, f"{words}, {ago_s} s ago"))
                 found += self._forbidden(op, crawl, uri)
             case _:
                 found += self._forbidden(op, crawl, uri)
