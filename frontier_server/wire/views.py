@@ -89,6 +89,12 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         elapsed_duration=duration(view.elapsed_ms),
         next_due_time=timestamp(view.next_due_ms or 0),
         waiting_for=view.waiting_for,
+        media_type_counts=view.media_types,
+        succeeded_per_second=view.current_per_second,
+        bytes_per_second=view.current_bytes_per_second,
+        deepest_queue_count=view.deepest_queue,
+        congestion_ratio=view.congestion,
+        round=view.round,
         **view.counts,
     )
 
@@ -106,6 +112,17 @@ def queue(view: QueueView) -> admin_pb2.WorkQueue:
         wake_time=timestamp(view.wake_ms),
         reason=view.reason,
         precedence=view.precedence,
+        succeeded_count=view.successes,
+        expenditure=view.expenditure,
+        session_expenditure=view.session_spent,
+        session_budget=view.session_budget,
+        total_budget=view.total_budget,
+        last_cost=view.last_cost,
+        average_cost=view.average_cost,
+        paused=view.paused,
+        precedence_fixed=view.precedence_fixed,
+        queue_time=timestamp(view.queue_ms),
+        lease_time=timestamp(view.lease_ms),
     )
 
 

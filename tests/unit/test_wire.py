@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from frontier_server import wire
 from frontier_server.core.disposition import Disposition, known_status
 from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import Candidate, Directive, EmptyReason, Grant, Verdict
+from frontier_server.core.model import (
+    Candidate,
+    Directive,
+    EmptyReason,
+    Grant,
+    QueueView,
+    StatisticsView,
+    Verdict,
+)
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import EventRow
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -300,3 +308,62 @@ def test_no_text_is_taken_for_a_cursor_that_is_none(text: str) -> None:
 def test_what_toe_threads_do_is_cut_to_its_bounds() -> None:
     steps = wire.toe_steps([frontier_pb2.ToeStepCount(step="x" * 100, count=3)])
     assert steps == [("x" * 64, 3)]
+
+
+# Descriptions.
+
+
+def test_every_figure_of_the_contract_is_told() -> None:
+    figures = {
+        field.name: number
+        for number, field in enumerate(crawl_pb2.Statistics.DESCRIPTOR.fields, 1)
+        if field.name.endswith("_count") and field.name != "deepest_queue_count"
+    }
+    view = StatisticsView(
+        now_ms=1_000,
+        counts=figures,
+        fetch_statuses={200: 3, -2: 1},
+        verdicts={"QUEUED": 4},
+        queue_states={QueueState.READY: 1, QueueState.RETIRED: 2},
+        elapsed_ms=5_000,
+        next_due_ms=9_000,
+        waiting_for="patience",
+        media_types={"text/html": 3},
+        current_per_second=1.5,
+        current_bytes_per_second=2.5,
+        deepest_queue=7,
+        congestion=3.5,
+        round=8,
+    )
+    told = wire.statistics(view)
+    assert {name: getattr(told, name) for name in figures} == figures
+    assert dict(told.queue_state_counts) == {"READY": 1, "RETIRED": 2}
+    assert (dict(told.fetch_status_counts), dict(told.media_type_counts)) == (
+        {200: 3, -2: 1},
+        {"text/html": 3},
+    )
+    assert (told.succeeded_per_second, told.bytes_per_second, told.congestion_ratio) == (1.5, 2.5, 3.5)
+    assert (told.deepest_queue_count, told.round) == (7, 8)
+    assert all(field in [each for each, _ in told.ListFields()] for field in told.DESCRIPTOR.fields)
+
+
+def test_all_that_is_known_of_a_queue_is_told() -> None:
+    view = QueueView(
+        "com,example,",
+        "example.com",
+        QueueState.SNOOZED,
+        *(1, 2, 3, 4, 5_000),
+        "retry",
+        7,
+        *(8, 9, 10, 11, 12, 13),
+        average_cost=1.5,
+        paused=True,
+        precedence_fixed=True,
+        queue_ms=14_000,
+        lease_ms=15_000,
+    )
+    told = wire.queue(view)
+    assert all(field in [each for each, _ in told.ListFields()] for field in told.DESCRIPTOR.fields)
+    assert (told.succeeded_count, told.expenditure, told.session_expenditure) == (8, 9, 10)
+    assert (told.session_budget, told.total_budget, told.last_cost, told.average_cost) == (11, 12, 13, 1.5)
+    assert (told.queue_time.seconds, told.lease_time.seconds, told.wake_time.seconds) == (14, 15, 5)

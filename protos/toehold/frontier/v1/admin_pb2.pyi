@@ -545,6 +545,17 @@ class WorkQueue(_message.Message):
     WAKE_TIME_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     PRECEDENCE_FIELD_NUMBER: _builtins.int
+    SUCCEEDED_COUNT_FIELD_NUMBER: _builtins.int
+    EXPENDITURE_FIELD_NUMBER: _builtins.int
+    SESSION_EXPENDITURE_FIELD_NUMBER: _builtins.int
+    SESSION_BUDGET_FIELD_NUMBER: _builtins.int
+    TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
+    LAST_COST_FIELD_NUMBER: _builtins.int
+    AVERAGE_COST_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    PRECEDENCE_FIXED_FIELD_NUMBER: _builtins.int
+    QUEUE_TIME_FIELD_NUMBER: _builtins.int
+    LEASE_TIME_FIELD_NUMBER: _builtins.int
     queue_key: _builtins.str
     """Its key (`com,example,www,`)."""
     host: _builtins.str
@@ -563,9 +574,35 @@ class WorkQueue(_message.Message):
     """Why it rests or cannot be leased from now, in words for people."""
     precedence: _builtins.int
     """Its precedence; lower goes first."""
+    succeeded_count: _builtins.int
+    """URIs that succeeded."""
+    expenditure: _builtins.int
+    """What its URIs have cost so far, penalties included."""
+    session_expenditure: _builtins.int
+    """What they have cost since it became active; 0 while it is not."""
+    session_budget: _builtins.int
+    """How much a session may cost: its own, or QueueSpec.session_budget."""
+    total_budget: _builtins.int
+    """How much all may cost: its own, or QueueSpec.total_budget."""
+    last_cost: _builtins.int
+    """The cost of the URI that was put into it last."""
+    average_cost: _builtins.float
+    """The average cost of the URIs that were put into it."""
+    paused: _builtins.bool
+    """An operator has paused it."""
+    precedence_fixed: _builtins.bool
+    """An operator has set its precedence; no policy changes it."""
     @_builtins.property
     def wake_time(self) -> _timestamp_pb2.Timestamp:
         """When it wakes, if it rests."""
+
+    @_builtins.property
+    def queue_time(self) -> _timestamp_pb2.Timestamp:
+        """When a URI was last put into it."""
+
+    @_builtins.property
+    def lease_time(self) -> _timestamp_pb2.Timestamp:
+        """When a URI of it was last leased."""
 
     def __init__(
         self,
@@ -580,10 +617,21 @@ class WorkQueue(_message.Message):
         wake_time: _timestamp_pb2.Timestamp | None = ...,
         reason: _builtins.str = ...,
         precedence: _builtins.int = ...,
+        succeeded_count: _builtins.int = ...,
+        expenditure: _builtins.int = ...,
+        session_expenditure: _builtins.int = ...,
+        session_budget: _builtins.int = ...,
+        total_budget: _builtins.int = ...,
+        last_cost: _builtins.int = ...,
+        average_cost: _builtins.float = ...,
+        paused: _builtins.bool = ...,
+        precedence_fixed: _builtins.bool = ...,
+        queue_time: _timestamp_pb2.Timestamp | None = ...,
+        lease_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["wake_time", b"wake_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_time", b"lease_time", "queue_time", b"queue_time", "wake_time", b"wake_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enqueued_count", b"enqueued_count", "failed_count", b"failed_count", "host", b"host", "leased_count", b"leased_count", "precedence", b"precedence", "queue_key", b"queue_key", "queued_count", b"queued_count", "reason", b"reason", "state", b"state", "wake_time", b"wake_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_cost", b"average_cost", "enqueued_count", b"enqueued_count", "expenditure", b"expenditure", "failed_count", b"failed_count", "host", b"host", "last_cost", b"last_cost", "lease_time", b"lease_time", "leased_count", b"leased_count", "paused", b"paused", "precedence", b"precedence", "precedence_fixed", b"precedence_fixed", "queue_key", b"queue_key", "queue_time", b"queue_time", "queued_count", b"queued_count", "reason", b"reason", "session_budget", b"session_budget", "session_expenditure", b"session_expenditure", "state", b"state", "succeeded_count", b"succeeded_count", "total_budget", b"total_budget", "wake_time", b"wake_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

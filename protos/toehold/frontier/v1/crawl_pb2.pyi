@@ -1928,6 +1928,26 @@ class Statistics(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class MediaTypeCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     SNAPSHOT_TIME_FIELD_NUMBER: _builtins.int
     DISCOVERED_COUNT_FIELD_NUMBER: _builtins.int
     QUEUED_COUNT_FIELD_NUMBER: _builtins.int
@@ -1945,10 +1965,22 @@ class Statistics(_message.Message):
     ELAPSED_DURATION_FIELD_NUMBER: _builtins.int
     NEXT_DUE_TIME_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
+    NOVEL_COUNT_FIELD_NUMBER: _builtins.int
+    NOVEL_BYTES_COUNT_FIELD_NUMBER: _builtins.int
+    RELOCATED_COUNT_FIELD_NUMBER: _builtins.int
+    FUTURE_COUNT_FIELD_NUMBER: _builtins.int
+    RETIRED_URI_COUNT_FIELD_NUMBER: _builtins.int
+    INELIGIBLE_URI_COUNT_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_COUNTS_FIELD_NUMBER: _builtins.int
+    SUCCEEDED_PER_SECOND_FIELD_NUMBER: _builtins.int
+    BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    DEEPEST_QUEUE_COUNT_FIELD_NUMBER: _builtins.int
+    CONGESTION_RATIO_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
-    """URIs waiting or being fetched."""
+    """URIs waiting or being fetched; not those in retired queues, nor future ones."""
     leased_count: _builtins.int
     """URIs out at nodes, robots.txt included."""
     succeeded_count: _builtins.int
@@ -1967,6 +1999,36 @@ class Statistics(_message.Message):
     """Bytes of bodies of URIs that succeeded."""
     waiting_for: _builtins.str
     """Why nothing can be leased now, in words for people; empty while URIs can."""
+    novel_count: _builtins.int
+    """URIs that succeeded with another content than at the visit before, first
+    visits included (Heritrix: novelUriCount).
+    """
+    novel_bytes_count: _builtins.int
+    """Bytes of their bodies."""
+    relocated_count: _builtins.int
+    """URIs moved to another queue when their turn came (S3.12)."""
+    future_count: _builtins.int
+    """URIs that wait for their time."""
+    retired_uri_count: _builtins.int
+    """URIs in retired queues."""
+    ineligible_uri_count: _builtins.int
+    """URIs in ineligible queues."""
+    succeeded_per_second: _builtins.float
+    """URIs that succeeded, a second, over the last twenty seconds or so (Heritrix:
+    currentDocsPerSecond). 0 after a restart, until there is something to tell.
+    """
+    bytes_per_second: _builtins.float
+    """Bytes of their bodies, a second, likewise."""
+    deepest_queue_count: _builtins.int
+    """URIs in the largest queue, of those that changed since the server started
+    (Heritrix: deepestUri).
+    """
+    congestion_ratio: _builtins.float
+    """How many times as fast a crawler without politeness could go (Heritrix:
+    congestionRatio); 0 while no queue is busy or snoozed.
+    """
+    round: _builtins.int
+    """How often the seeds have been announced again (ReseedSpec)."""
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """Figures of now, by the frontier's clock."""
@@ -1993,6 +2055,10 @@ class Statistics(_message.Message):
         unset while URIs can be leased now, or nothing waits.
         """
 
+    @_builtins.property
+    def media_type_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Media type → URIs that succeeded; `unknown` for those without one."""
+
     def __init__(
         self,
         *,
@@ -2013,10 +2079,22 @@ class Statistics(_message.Message):
         elapsed_duration: _duration_pb2.Duration | None = ...,
         next_due_time: _timestamp_pb2.Timestamp | None = ...,
         waiting_for: _builtins.str = ...,
+        novel_count: _builtins.int = ...,
+        novel_bytes_count: _builtins.int = ...,
+        relocated_count: _builtins.int = ...,
+        future_count: _builtins.int = ...,
+        retired_uri_count: _builtins.int = ...,
+        ineligible_uri_count: _builtins.int = ...,
+        media_type_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        succeeded_per_second: _builtins.float = ...,
+        bytes_per_second: _builtins.float = ...,
+        deepest_queue_count: _builtins.int = ...,
+        congestion_ratio: _builtins.float = ...,
+        round: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_count", b"bytes_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "next_due_time", b"next_due_time", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "robots_fetch_count", b"robots_fetch_count", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
