@@ -13,14 +13,21 @@ from frontier_server.core.settings import (
     DAY_MS,
     CrawlSettings,
     FetchSettings,
+    GroupSettings,
+    IdentitySettings,
     LimitSettings,
     PolitenessSettings,
+    QueueSettings,
+    QuotaSettings,
+    ReseedSettings,
     RetrySettings,
+    RevisitSettings,
+    Rewrite,
     RobotsSettings,
     ScopeSettings,
     fetch_policy,
 )
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.spec_problems import MAX_HOSTS, override_problems, problems
 
 GOOD = CrawlSettings(contact="https://operator.example/")
 NAN, INFINITE = float("nan"), float("inf")
@@ -74,6 +81,63 @@ BOUNDS: dict[str, tuple[str, str, list[Any], list[Any]]] = {
         ["", "a b", "a/1", "tö", "a1", "a\n"],
     ),
     "limits.max_documents": ("limits", "max_documents", [0, 1, 1 << 62], [-1, 1 << 63]),
+    "limits.max_bytes": ("limits", "max_bytes", [0, 1, 1 << 62], [-1, 1 << 63]),
+    "limits.max_elapsed": ("limits", "max_elapsed_ms", [0, 1, 3_650 * DAY_MS], [-1, 3_651 * DAY_MS]),
+    "scope.max_path_repetitions": ("scope", "max_path_repetitions", [0, 10_000], [-1, 10_001]),
+    "scope.max_path_segments": ("scope", "max_path_segments", [0, 10_000], [-1, 10_001]),
+    "politeness.max_parallel": ("politeness", "max_parallel", [1, 100], [0, -1, 101]),
+    "queues.partition": ("queues", "partition", ["host", "registered-domain"], ["", "Host", "buckets"]),
+    "queues.assignment": (
+        "queues",
+        "assignment",
+        ["surt-authority", "host", "registered-domain", "buckets"],
+        ["", "ip", "x" * 10_000],
+    ),
+    "queues.buckets": ("queues", "buckets", [1, 1_000_000], [0, -1, 1_000_001]),
+    "queues.parallel_queues": ("queues", "parallel_queues", [1, 1_000], [0, -1, 1_001]),
+    "queues.queue_key": (
+        "queues",
+        "queue_key",
+        ["", "com,example,", "!" * 256],
+        [" ", "ö", "a" * 257, "a\n"],
+    ),
+    "queues.cost": ("queues", "cost", ["zero", "unit", "wag", "anti-calendar"], ["", "wagg"]),
+    "queues.uri_precedence": ("queues", "uri_precedence", ["cost", "base", "hops"], ["", "highest-uri"]),
+    "queues.queue_precedence": (
+        "queues",
+        "queue_precedence",
+        ["base", "highest-uri", "success-counts"],
+        ["", "cost"],
+    ),
+    "queues.base_precedence": ("queues", "base_precedence", [0, 255], [-1, 256]),
+    "queues.success_thresholds[1]": (
+        "queues",
+        "success_thresholds",
+        [(), (1,), (5, 1 << 62), (1,) * 100],
+        [(1, 0), (1, -1, 1), (1, 1 << 63)],
+    ),
+    "queues.success_thresholds": ("queues", "success_thresholds", [(1,) * 100], [(1,) * 101, (0,) * 101]),
+    "queues.precedence_floor": ("queues", "precedence_floor", [0, 256], [-1, 257]),
+    "queues.session_budget": ("queues", "session_budget", [-1, 0, 1 << 62], [-2, 1 << 63]),
+    "queues.total_budget": ("queues", "total_budget", [-1, 0, 1 << 62], [-2, 1 << 63]),
+    "queues.error_penalty": ("queues", "error_penalty", [0, 1_000_000], [-1, 1_000_001]),
+    "revisit.policy": ("revisit", "policy", ["none", "fixed", "adaptive"], ["", "always"]),
+    "revisit.interval": ("revisit", "interval_ms", [1_000, 3_650 * DAY_MS], [0, 999, 3_651 * DAY_MS]),
+    "revisit.min_interval": ("revisit", "min_interval_ms", [1_000, 30 * DAY_MS], [0, 999]),
+    "revisit.max_interval": (
+        "revisit",
+        "max_interval_ms",
+        [DAY_MS, 3_650 * DAY_MS],
+        [DAY_MS - 1, 3_651 * DAY_MS],
+    ),
+    "revisit.growth": ("revisit", "growth", [1, 100], [0.9, 100.1, NAN]),
+    "revisit.shrink": ("revisit", "shrink", [0.001, 1], [0, -1, 1.1, NAN]),
+    "reseed.max_rounds": ("reseed", "max_rounds", [0, 1, 1_000_000], [-2, 1_000_001]),
+    "reseed.min_interval": ("reseed", "min_interval_ms", [0, 365 * DAY_MS], [-1, 366 * DAY_MS]),
+    "address_group.max_parallel": ("address_group", "max_parallel", [0, 1_000], [-1, 1_001]),
+    "address_group.min_gap": ("address_group", "min_gap_ms", [0, DAY_MS], [-1, DAY_MS + 1]),
+    "weight": ("", "weight", [1, 1_000], [0, -1, 1_001]),
+    "outcomes_kept": ("", "outcomes_kept", [0, 1_000_000_000], [-1, 1_000_000_001]),
 }
 
 
@@ -106,6 +170,7 @@ def test_a_field_out_of_its_bounds_is_told_by_its_path_and_value(path: str) -> N
         ("politeness", {"min_delay_ms": 40_000}, "politeness.max_delay"),
         ("politeness", {"overload_delay_ms": 4_000_000}, "politeness.max_overload_delay"),
         ("retry", {"delay_ms": 15_000_000}, "retry.max_delay"),
+        ("revisit", {"min_interval_ms": 31 * DAY_MS}, "revisit.max_interval"),
     ],
 )
 def test_a_longest_that_is_shorter_than_the_shortest_is_told(
@@ -201,20 +266,173 @@ def test_a_host_that_is_too_long_is_told_and_not_repeated_at_length() -> None:
     assert len(found["scope.hosts[0]"]) < 1_000
 
 
+def test_an_unknown_name_is_told_with_those_that_are_known() -> None:
+    found = problems(changed("queues", "cost", "wagg"))
+    assert found["queues.cost"] == "'wagg' is none of zero, unit, wag, anti-calendar"
+    found = problems(changed("identity", "rules", ("strip-www", "strip-wwww")))
+    assert set(found) == {"identity.rules[1]"}
+    assert "'strip-wwww' is none of lower-case, strip-www," in found["identity.rules[1]"]
+
+
+def test_schemes_are_http_and_https_one_of_them_at_least() -> None:
+    for good in (("http",), ("https",), ("https", "http")):
+        assert problems(changed("scope", "schemes", good)) == {}
+    assert set(problems(changed("scope", "schemes", ()))) == {"scope.schemes"}
+    assert set(problems(changed("scope", "schemes", ("http", "HTTPS")))) == {"scope.schemes[1]"}
+    assert set(problems(changed("scope", "schemes", ("http",) * 3))) == {"scope.schemes"}
+
+
+@pytest.mark.parametrize("field", ["accept_patterns", "reject_patterns"])
+def test_a_bad_pattern_is_told_by_its_place_with_re2_s_reason(field: str) -> None:
+    found = problems(changed("scope", field, (r".*\.gif", "a(?=b)", "x" * 5_000, "")))
+    assert set(found) == {f"scope.{field}[1]", f"scope.{field}[2]", f"scope.{field}[3]"}
+    assert found[f"scope.{field}[1]"] == "invalid perl operator at character 2: (?="
+
+
+def test_a_bad_rewrite_is_told_by_what_is_bad_of_it() -> None:
+    rewrites = (Rewrite("(a)", r"\1"), Rewrite("(a)", r"\2"), Rewrite("(", ""), Rewrite("", ""))
+    found = problems(changed("identity", "rewrites", rewrites))
+    assert set(found) == {
+        "identity.rewrites[1].replacement",
+        "identity.rewrites[2].pattern",
+        "identity.rewrites[3].pattern",
+    }
+
+
+def test_a_prefix_that_is_none_or_is_there_twice_is_told_by_its_place() -> None:
+    prefixes = ("ex.com", "-http://ex.com/a/", "a b", "https://ex.com", "+http://(com,ex,)/a/")
+    found = problems(changed("scope", "surt_prefixes", prefixes))
+    assert set(found) == {f"scope.surt_prefixes[{place}]" for place in (2, 3, 4)}
+    assert "scope.surt_prefixes[0]" in found["scope.surt_prefixes[3]"]
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "item", "most"),
+    [
+        ("scope", "hosts", "a b", MAX_HOSTS),
+        ("scope", "surt_prefixes", "a b", 10_000),
+        ("scope", "accept_patterns", "(", 1_000),
+        ("scope", "reject_patterns", "(", 1_000),
+        ("identity", "rules", "none", 100),
+        ("identity", "rewrites", Rewrite("(", ""), 100),
+        ("", "groups", GroupSettings("", ()), 1_000),
+        ("", "allowed_addresses", "nowhere", 1_000),
+    ],
+)
+def test_a_list_that_is_too_long_is_told_and_not_looked_at(
+    part: str, name: str, item: Any, most: int
+) -> None:
+    found = problems(changed(part, name, (item,) * (most + 1)))
+    path = f"{part}.{name}" if part else name
+    assert set(found) == {path}
+    assert str(most) in found[path]
+
+
+QUOTA_FIELDS = ("max_successes", "max_success_bytes", "max_responses", "max_response_bytes")
+
+
+@pytest.mark.parametrize("quota", ["host_quota", "source_quota"])
+@pytest.mark.parametrize("field", QUOTA_FIELDS)
+def test_a_quota_is_told_by_its_path(quota: str, field: str) -> None:
+    for value in (0, 1, 1 << 62):
+        assert problems(changed("limits", quota, QuotaSettings(**{field: value}))) == {}
+    for value in (-1, 1 << 63):
+        found = problems(changed("limits", quota, QuotaSettings(**{field: value})))
+        assert set(found) == {f"limits.{quota}.{field}"}
+
+
+def test_success_counts_need_a_threshold() -> None:
+    queues = QueueSettings(queue_precedence="success-counts", success_thresholds=())
+    assert set(problems(replace(GOOD, queues=queues))) == {"queues.success_thresholds"}
+
+
+def test_the_first_interval_of_adaptive_revisits_lies_between_the_shortest_and_the_longest() -> None:
+    for policy, paths in (("adaptive", {"revisit.interval"}), ("fixed", set())):
+        for interval_ms in (DAY_MS // 2, 31 * DAY_MS):
+            assert set(problems(replace(GOOD, revisit=RevisitSettings(policy, interval_ms)))) == paths
+    assert problems(replace(GOOD, revisit=RevisitSettings("adaptive", DAY_MS))) == {}
+
+
+def test_rounds_without_end_need_an_interval() -> None:
+    assert problems(replace(GOOD, reseed=ReseedSettings(-1, 1_000))) == {}
+    for interval_ms in (0, 999):
+        found = problems(replace(GOOD, reseed=ReseedSettings(-1, interval_ms)))
+        assert set(found) == {"reseed.min_interval"}
+
+
+def grouped(*groups: GroupSettings, rules: tuple[str, ...] = ()) -> dict[str, str]:
+    return problems(replace(GOOD, groups=groups, identity=IdentitySettings(rules)))
+
+
+def test_what_is_wrong_with_a_group_is_told_by_its_place() -> None:
+    good = GroupSettings("good-1", ("a.example", "A.example.", "127.0.0.1", "[::1]"), 1_000, DAY_MS)
+    assert grouped(good) == {}
+    found = grouped(
+        good,
+        GroupSettings("Bad", ("b.example", "http://c.example", "d.example:8080"), 0, -1),
+        GroupSettings("good-1", ("e.example",), 1_001, DAY_MS + 1),
+        GroupSettings("none", ()),
+    )
+    assert set(found) == {
+        "groups[1].name",
+        "groups[1].hosts[1]",
+        "groups[1].hosts[2]",
+        "groups[1].max_parallel",
+        "groups[1].min_gap",
+        "groups[2].name",
+        "groups[2].max_parallel",
+        "groups[2].min_gap",
+        "groups[3].hosts",
+    }
+    assert "groups[0]" in found["groups[2].name"]
+
+
+def test_a_host_is_in_one_group_at_most() -> None:
+    one = GroupSettings("one", ("a.example", "www.b.example"))
+    found = grouped(one, GroupSettings("other", ("c.example", "A.example")))
+    assert found == {"groups[1].hosts[1]": "a.example is in groups[0] already"}
+    other = GroupSettings("other", ("b.example",))
+    assert grouped(one, other) == {}
+    found = grouped(one, other, rules=("strip-www",))
+    assert found == {"groups[1].hosts[0]": "b.example is in groups[0] already"}  # it is the same host then
+    assert set(grouped(one, other, rules=("strip-wwww",))) == {"identity.rules[0]"}
+
+
+def test_all_groups_together_have_so_many_hosts() -> None:
+    half = tuple(f"{number}.example" for number in range(MAX_HOSTS // 2))
+    others = tuple(f"x{host}" for host in half)
+    assert grouped(GroupSettings("one", half), GroupSettings("other", others)) == {}
+    found = grouped(GroupSettings("one", half), GroupSettings("other", (*others, "one.more")))
+    assert set(found) == {"groups"}
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     bad = CrawlSettings(
         contact="nobody",
         allowed_addresses=("everywhere",),
-        scope=ScopeSettings(hosts=("a b",), max_link_hops=-1),
+        scope=ScopeSettings(hosts=("a b",), max_link_hops=-1, reject_patterns=("(",)),
         retry=RetrySettings(max_attempts=0),
         limits=LimitSettings(max_documents=-1),
+        identity=IdentitySettings(("none",)),
+        queues=QueueSettings(cost="free", queue_precedence="first"),
+        reseed=ReseedSettings(-1),
+        groups=(GroupSettings("", ()),),
+        weight=0,
     )
     expected = {
         "contact",
         "allowed_addresses[0]",
         "scope.hosts[0]",
         "scope.max_link_hops",
+        "scope.reject_patterns[0]",
         "retry.max_attempts",
+        "identity.rules[0]",
+        "queues.cost",
+        "queues.queue_precedence",
+        "reseed.min_interval",
+        "groups[0].name",
+        "groups[0].hosts",
+        "weight",
     }
     assert set(problems(bad)) == expected | {"limits.max_documents"}
     shell = Shell()
@@ -222,6 +440,41 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         shell.create("crawl", bad)
     assert dict(refused.value.metadata) == problems(bad)
     assert shell.frontier.crawls_after("", 10) == []
+
+
+# What an override makes of a crawl's settings.
+
+OVERRIDABLE = ("politeness.", "retry.", "fetch.", "queues.", "revisit.")
+
+
+def test_an_override_of_the_defaults_is_good_and_needs_no_contact() -> None:
+    assert override_problems(CrawlSettings()) == {}
+
+
+@pytest.mark.parametrize("path", [path for path in BOUNDS if path.startswith(OVERRIDABLE)])
+def test_an_override_has_the_bounds_of_the_spec(path: str) -> None:
+    part, name, good, bad = BOUNDS[path]
+    for value in good:
+        assert override_problems(changed(part, name, value)) == {}, value
+    for value in bad:
+        assert override_problems(changed(part, name, value)) == problems(changed(part, name, value)), value
+
+
+@pytest.mark.parametrize("field", QUOTA_FIELDS)
+def test_the_quota_of_an_override_is_told_by_its_path_there(field: str) -> None:
+    found = override_problems(changed("limits", "host_quota", QuotaSettings(**{field: -1})))
+    assert set(found) == {f"host_quota.{field}"}
+
+
+def test_an_override_is_told_nothing_that_it_cannot_say() -> None:
+    bad = CrawlSettings(
+        contact="nobody",
+        scope=ScopeSettings(hosts=("a b",)),
+        limits=LimitSettings(max_documents=-1, source_quota=QuotaSettings(-1)),
+        robots=RobotsSettings(max_attempts=0),
+        weight=0,
+    )
+    assert override_problems(bad) == {}
 
 
 # What nodes are told.

@@ -1,0 +1,155 @@
+"""RE2 behind its seam."""
+
+import pytest
+
+from frontier_server.core.patterns import (
+    MAX_PATTERN_CHARACTERS,
+    MAX_REPLACED,
+    BadPattern,
+    BadReplacement,
+    compile_pattern,
+    compile_rewrite,
+    full_match,
+)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("abc", "abc", True),
+        ("abc", "abcd", False),
+        ("abc", "xabc", False),
+        ("a|abc", "abc", True),
+        ("(?i)ABC", "abc", True),
+        (r"https?://([a-z]+\.)*example\.com/.*", "https://www.example.com/a?b", True),
+        (r"https?://([a-z]+\.)*example\.com/.*", "https://www.example.org/a?b", False),
+        ("[^/]+//.*", "http://é", True),
+    ],
+)
+def test_a_pattern_matches_a_text_as_a_whole(pattern: str, text: str, matches: bool) -> None:
+    assert full_match(compile_pattern(pattern), text) is matches
+    assert full_match(compile_pattern(pattern, captures=True), text) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("a(?=b)", "invalid perl operator at character 2: (?="),
+        ("(?!x)", "invalid perl operator at character 1: (?!"),
+        ("ab(?<!x)", "invalid perl operator at character 3: (?<!"),
+        (r"(a)\1", r"invalid escape sequence at character 4: \1"),
+        ("(a{100}){100}", "invalid repetition size at character 3: {100}"),
+        ("(?>a)", "invalid perl operator at character 1: (?>"),
+        ("ba++", "bad repetition operator at character 3: ++"),
+        ("*a", "no argument for repetition operator at character 1: *"),
+        ("b[z-a]", "invalid character class range at character 3: z-a"),
+        ("a{1001}", "invalid repetition size at character 2: {1001}"),
+        ("x[ab", "missing ] at character 2: [ab"),
+        ("a(b", "missing ) at the end, after 3 characters"),
+        (r"[)](a\))b)c", "unexpected ) at character 10: )"),
+        ("(a)b)c", "unexpected ) at character 5: )"),
+        ("a\\", "trailing \\"),
+        ("\ud800", "half a surrogate pair, which is no character"),
+        ("", "it is empty"),
+    ],
+)
+def test_what_re2_does_not_take_is_refused_with_its_place(pattern: str, problem: str) -> None:
+    with pytest.raises(BadPattern) as refused:
+        compile_pattern(pattern)
+    assert str(refused.value) == problem
+
+
+@pytest.mark.parametrize("harmless", [r"\(?=", "[(?=]", r"\\[(?=]\(?="])
+def test_the_place_is_not_where_the_same_characters_are_harmless(harmless: str) -> None:
+    with pytest.raises(BadPattern) as refused:
+        compile_pattern(f"{harmless}(?=x)")
+    assert str(refused.value) == f"invalid perl operator at character {len(harmless) + 1}: (?="
+
+
+def test_a_place_that_is_hard_to_find_is_left_out_and_the_reason_is_not() -> None:
+    with pytest.raises(BadPattern) as refused:
+        compile_pattern("[(?=]" * 500 + "(?=x)")
+    assert str(refused.value) == "invalid perl operator: (?="
+
+
+def test_a_pattern_is_bounded_by_its_text_and_by_what_it_grows_into() -> None:
+    assert full_match(compile_pattern("a" * MAX_PATTERN_CHARACTERS), "a" * MAX_PATTERN_CHARACTERS)
+    with pytest.raises(BadPattern, match=f"at most {MAX_PATTERN_CHARACTERS}"):
+        compile_pattern("a" * (MAX_PATTERN_CHARACTERS + 1))
+    with pytest.raises(BadPattern, match="pattern too large"):
+        compile_pattern(r"(\pL{500}\pL{500})" * 20)
+
+
+def test_a_list_of_hosts_as_long_as_a_pattern_may_be_is_taken() -> None:
+    hosts = "|".join(rf"h{number:05}\.example" for number in range(1_000))
+    listed = hosts[: MAX_PATTERN_CHARACTERS - 50].rpartition("|")[0]
+    assert full_match(compile_pattern(f"(?i)https?://([^/]*\\.)?({listed})/.*"), "http://H00017.example/a")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+b", "(a|a)*b", "(.*)*b", "(a?){200}a{200}b"])
+def test_a_match_has_an_end_whatever_the_pattern(pattern: str) -> None:
+    """A backtracking matcher takes longer than the universe for these."""
+    assert not full_match(compile_pattern(pattern), "a" * 8_000)
+
+
+def test_re2_keeps_what_it_thinks_of_a_pattern_to_itself(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadPattern):
+        compile_pattern("(?=x)")
+    assert capfd.readouterr() == ("", "")
+
+
+# Rewrites.
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "text", "becomes"),
+    [
+        ("b", "x", "abcb", "axcx"),
+        ("^a", "", "aab", "ab"),
+        (r"^https?://m\.(.*)$", r"http://\1", "https://m.ex.com/a", "http://ex.com/a"),
+        ("(a)(b)?", r"[\1\2]", "abac", "[ab][a]c"),
+        ("(a)", r"\1\1", "aba", "aabaa"),
+        ("a", r"\\", "xax", r"x\x"),
+        ("z", "x", "abc", "abc"),
+        ("x*", "-", "abc", "-a-b-c-"),
+    ],
+)
+def test_a_rewrite_replaces_each_place_that_matches(
+    pattern: str, replacement: str, text: str, becomes: str
+) -> None:
+    assert compile_rewrite(pattern, replacement, 100)(text) == becomes
+
+
+@pytest.mark.parametrize(
+    ("replacement", "problem"),
+    [
+        (r"a\2", r"\2 is a group that the pattern does not have; it has 1"),
+        (r"\0", r"\0 is none of \1 to \9 and \\"),
+        (r"\x", r"\x is none of \1 to \9 and \\"),
+        ("a\\", "\\ is none of \\1 to \\9 and \\\\"),
+        (r"\²", r"\² is none of \1 to \9 and \\"),
+        ("a" * 1001, "1001 characters; at most 1000 are taken"),
+    ],
+)
+def test_a_replacement_refers_to_groups_that_there_are(replacement: str, problem: str) -> None:
+    with pytest.raises(BadReplacement) as refused:
+        compile_rewrite("(a)", replacement, 100)
+    assert str(refused.value) == problem
+
+
+def test_a_rewrite_of_a_bad_pattern_is_refused_as_one() -> None:
+    with pytest.raises(BadPattern, match="invalid perl operator"):
+        compile_rewrite("(?=a)", "", 100)
+
+
+def test_a_rewrite_replaces_so_many_places_and_leaves_the_rest() -> None:
+    text = "a" * (MAX_REPLACED + 5)
+    assert compile_rewrite("a", "b", 1_000)(text) == "b" * MAX_REPLACED + "a" * 5
+
+
+def test_a_text_that_would_become_too_long_stays_as_it_is() -> None:
+    rewrite = compile_rewrite("(.*)", r"\1\1", 10)
+    assert rewrite("abcde") == "abcdeabcde"
+    assert rewrite("abcdef") == "abcdef"
+    assert compile_rewrite("^", "xy", 10)("123456789") == "123456789"
+    assert compile_rewrite("(.*)", r"\1" * 500, 8_192)("a" * 8_000) == "a" * 8_000
