@@ -164,13 +164,27 @@ class Crawl:
     def next_due_ms(self) -> int | None:
         """When something falls due while it runs: a queue wakes, a future URI's time comes, a limit."""
         queue = self.next_wake()
-        due = [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
+        due = [
+            self.first_far_ms,
+            self.first_future_ms,
+            queue.wake_ms if queue is not None else None,
+            self._settle_ms(),
+        ]
+        return min((moment for moment in due if moment is not None), default=None)
+
+    def must_settle(self, now_ms: int) -> bool:
+        """Whether time alone has changed what its life depends on: its time is over, or a round begins."""
+        due_ms = self._settle_ms()
+        return due_ms is not None and due_ms <= now_ms
+
+    def _settle_ms(self) -> int | None:
         row, limit_ms = self.state_row, self.settings.limits.max_elapsed_ms
+        due = []
         if limit_ms and row.running_since_ms:
             due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
         if self.awaits_round:
             due.append(self.next_round_ms)
-        return min((moment for moment in due if moment is not None), default=None)
+        return min(due, default=None)
 
     @property
     def rounds_left(self) -> bool:

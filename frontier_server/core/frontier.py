@@ -103,6 +103,7 @@ class Frontier:
         self._dispatcher = Dispatcher(self._hosts, self._robots, self._leases, codec)
         self._reports = reports.Reports(self._crawls, self._hosts, self._robots, self._leases, codec)
         self.administration = Administration(self, self._dispatcher)
+        self._turn = 0  # whose slice of a job came last
         self._events = 0  # since this object was made
 
     # Operations.
@@ -271,26 +272,33 @@ class Frontier:
         for crawl in self._crawls.values():
             if crawl.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
                 continue
-            due_ms = crawl.next_due_ms()
-            if due_ms is not None and due_ms <= op.now_ms:
-                op.counters(crawl)  # a limit may be reached, or a round begin
-                if crawl.running:
-                    self._dispatcher.wake_due(op, crawl)
+            self._dispatcher.wake_due(op, crawl)
+            if crawl.must_settle(op.now_ms):
+                op.counters(crawl)
         return None, self.end(op)
 
     def work(self, now_ms: int) -> tuple[None, Changes]:
-        """One slice of a job, if `has_work`."""
+        """One slice of a job, if `has_work`; crawls with work take turns."""
         op = self.begin(now_ms)
-        for crawl in self._crawls.values():
-            if crawl.jobs:
-                work.work_slice(op, crawl, self._dispatcher)
-                return None, self.end(op)
-            if crawl.state is CrawlState.FINISHED and crawl.queues:
-                work.unload_slice(op, crawl)
-                return None, self.end(op)
-        if self._deletions and not self._deletions[0].slice(op):
+        busy = self._busy()
+        self._turn += 1
+        turn = self._turn % (len(busy) + bool(self._deletions)) if busy or self._deletions else 0
+        if turn < len(busy):
+            if busy[turn].jobs:
+                work.work_slice(op, busy[turn], self._dispatcher)
+            else:
+                work.unload_slice(op, busy[turn])
+        elif self._deletions and not self._deletions[0].slice(op):
             self._deletions.pop(0)
         return None, self.end(op)
+
+    def _busy(self) -> list[Crawl]:
+        """Crawls that have jobs, or have ended with queues in memory."""
+        return [
+            crawl
+            for crawl in self._crawls.values()
+            if crawl.jobs or (crawl.queues and crawl.state is CrawlState.FINISHED)
+        ]
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
         """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
@@ -358,10 +366,7 @@ class Frontier:
     @property
     def has_work(self) -> bool:
         """Whether `work` has a slice to do."""
-        return bool(self._deletions) or any(
-            crawl.jobs or (crawl.queues and crawl.state is CrawlState.FINISHED)
-            for crawl in self._crawls.values()
-        )
+        return bool(self._deletions) or bool(self._busy())
 
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""

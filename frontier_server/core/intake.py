@@ -35,11 +35,10 @@ from .operation import Operation
 from .queue import WorkQueue
 from .records import MAX_COST, PendingUri, SeenRow, decode, encode
 from .robots_table import RobotsTable
-from .scope import add_authority, authority_in_scope, seed_redirect
+from .scope import HOP_RULES, add_authority, authority_in_scope, seed_redirect
 from .settings import CrawlSettings
 from .store import Family
 
-HOP_RULES = frozenset(("max_link_hops", "max_embed_hops", "max_redirect_hops"))
 LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
 MAX_SCOPE_CACHE = 50_000
 MAX_REMEMBERED_TEXT = 512
