@@ -156,13 +156,13 @@ def test_all_that_is_wrong_with_a_part_of_a_spec_is_told_at_once_by_its_path(stu
     bad = spec()
     for field, _ in whole.ListFields():
         if field.name != part:
-            whole.ClearField(field.name)
+            whole.ClearField(field.name)  # type: ignore[arg-type]  # a field of CrawlSpec
     wrong = {path for path in all_wrong if re.match(rf"{part}\b", path)}
     if not wrong:
         assert part in ("run_while_empty", "pause_with_uris_left"), "nothing can be wrong with these"
         return
     if part == "allowed_addresses":
-        bad.ClearField(part)
+        bad.ClearField(part)  # type: ignore[arg-type]  # the same
         bad.contact = "https://example.org/bot"
     bad.MergeFrom(whole)
     problem = refused(lambda: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", min(wrong))

@@ -156,3 +156,41 @@ def test_a_time_of_any_size_can_force_a_refetch_or_not(stubs: Stubs, crawl: str,
     request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[forced])
     answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
     assert answer.verdicts == [crawl_pb2.VERDICT_QUEUED if value > 0 else crawl_pb2.VERDICT_ALREADY_SEEN]
+
+
+def offered(stubs: Stubs, crawl: str, **more: Any) -> str:
+    """The verdict on a candidate of the crawl's host."""
+    candidate = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}page", path="L", **more)
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[candidate])
+    (verdict,) = stubs.frontier.Schedule(request, timeout=TIMEOUT_S).verdicts
+    return crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_")
+
+
+def test_a_candidate_of_a_later_time_is_kept_until_then(stubs: Stubs, crawl: str) -> None:
+    assert offered(stubs, crawl, not_before_time=Timestamp(seconds=2**36)) == "QUEUED"
+    stubs.finish(*(report(lease) for lease in stubs.pages(crawl)))
+    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
+    figures = stubs.statistics(crawl)
+    assert (figures.queued_count, figures.future_count) == (0, 1)
+    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_RUNNING
+    assert "later" in figures.waiting_for
+    assert figures.next_due_time.seconds == 2**36
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ({"source": "http://seed.example/" + "x" * 8172}, "QUEUED"),
+        ({"source": "http://seed.example/" + "x" * 8173}, "TOO_LONG"),
+        ({"cost": 0}, "QUEUED"),
+        ({"cost": 255}, "QUEUED"),
+        ({"cost": 256}, "MALFORMED"),
+        ({"cost": -1}, "MALFORMED"),
+        ({"precedence": 127}, "QUEUED"),
+        ({"precedence": 128}, "MALFORMED"),
+    ],
+)
+def test_what_a_candidate_says_of_itself_has_bounds(
+    stubs: Stubs, crawl: str, more: dict[str, Any], verdict: str
+) -> None:
+    assert offered(stubs, crawl, **more) == verdict

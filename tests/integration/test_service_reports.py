@@ -16,6 +16,7 @@ from frontier_harness.calls import (
 from frontier_harness.odd_values import odd_fields
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -39,7 +40,11 @@ def test_no_number_in_a_report_brings_down_the_server_its_figures_or_its_log(ser
             ((disposition, _),) = stubs.finish(report(lease))
         assert disposition == "SUCCEEDED", (field, value)
         stubs.statistics(crawl)
-    assert stubs.statistics(crawl).succeeded_count == len(odd) > 30
+    figures = stubs.statistics(crawl)
+    assert figures.succeeded_count == len(odd) > 30
+    times = [value for field, value in odd if field == "revisit_time"]
+    assert figures.queued_count + figures.future_count == len(times) > 0, "each is to be fetched again"
+    stubs.request(crawl, crawl_pb2.TARGET_STATE_FINISH)
     assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_FINISHED
     log = server.data / "crawls" / crawl / "crawl.log"
     eventually(
@@ -159,3 +164,41 @@ def test_a_token_of_a_crawl_that_was_deleted_is_stale(stubs: Stubs) -> None:
     stubs.finish(report(lease))
     stubs.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
     assert stubs.finish(report(lease)) == [("STALE", False)]
+
+
+# What is kept of a visit, and of a candidate.
+
+
+def test_the_next_visit_has_what_the_last_one_said_and_the_source(stubs: Stubs) -> None:
+    """S1.15: a report's time for the next visit; the lease hands the validators back."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl))
+    (first,) = stubs.pages(crawl)
+    assert (first.etag, first.last_modified, first.last_digest) == ("", "", "")
+    assert first.source == seed_of(crawl)
+    told = report(first, etag='"7"', last_modified="yesterday", digest="sha1:ABC", revisit_time=Timestamp())
+    assert stubs.finish(told) == [("SUCCEEDED", False)]
+    (second,) = stubs.pages(crawl)
+    assert (second.uri, second.source) == (first.uri, first.source)
+    assert (second.etag, second.last_modified, second.last_digest) == ('"7"', "yesterday", "sha1:ABC")
+
+
+def test_a_queue_that_a_report_retires_keeps_its_uris(stubs: Stubs, crawl: str) -> None:
+    """T12."""
+    stubs.schedule(crawl, f"{seed_of(crawl)}1")
+    (lease,) = stubs.pages(crawl, most=1)
+    assert stubs.finish(report(lease, retire_queue=True)) == [("SUCCEEDED", False)]
+    (queue,) = stubs.queues(crawl)
+    assert queue.state == crawl_pb2.QUEUE_STATE_RETIRED
+    assert stubs.statistics(crawl).retired_uri_count == 1
+
+
+@pytest.mark.parametrize("address", ["www.example.com", "192.0.2.1:80", "x" * 10_000])
+def test_an_address_that_is_none_makes_a_report_invalid_and_the_lease_goes_on(
+    stubs: Stubs, crawl: str, address: str
+) -> None:
+    (lease,) = stubs.pages(crawl)
+    answer = stubs.frontier.Finished(finished_request(report(lease, peer_address=address)), timeout=TIMEOUT_S)
+    assert answer.results[0].disposition == crawl_pb2.DISPOSITION_INVALID_REPORT
+    assert address[:80] in answer.results[0].problem
+    assert stubs.finish(report(lease, peer_address="192.0.2.1")) == [("SUCCEEDED", False)]
