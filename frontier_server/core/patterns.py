@@ -6,7 +6,7 @@ Syntax: https://github.com/google/re2/wiki/Syntax
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -19,6 +19,9 @@ MAX_REPLACED = 100
 MAX_PATTERN_MEMORY = 256 * 1024
 """Bytes that RE2 may use for a pattern: enough for 4096 characters of plain alternatives,
 and few enough that a thousand patterns fit."""
+PATTERNS_AT_ONCE = 32
+MAX_MEMORY_AT_ONCE = 2 * 1024 * 1024
+"""Bytes for so many patterns in one: with less RE2 forgets what it has found out, and is slow."""
 MAX_TRIES = 8  # to find the place of a problem
 
 _REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
@@ -80,6 +83,33 @@ def full_match(pattern: Pattern, text: str) -> bool:
     return pattern.fullmatch(text) is not None
 
 
+class PatternList:
+    """Patterns of which the first that matches is asked for, most often in vain.
+
+    So many are first asked as one, which costs hardly more than one of them.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        """Raises BadPattern."""
+        self._parts: list[tuple[int, Pattern | None, list[Pattern]]] = []
+        for start in range(0, len(texts), PATTERNS_AT_ONCE):
+            part = texts[start : start + PATTERNS_AT_ONCE]
+            self._parts.append((start, _any_of(part), [compile_pattern(text) for text in part]))
+
+    def first(self, text: str) -> int | None:
+        """The place in the list of the first pattern that matches a whole text."""
+        for start, any_of, patterns in self._parts:
+            if any_of is not None and not full_match(any_of, text):
+                continue
+            for place, pattern in enumerate(patterns, start):
+                if full_match(pattern, text):
+                    return place
+        return None
+
+    def __len__(self) -> int:
+        return sum(len(patterns) for _, _, patterns in self._parts)
+
+
 def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str], str]:
     r"""Replaces what matches a pattern, wherever in a text, up to MAX_REPLACED times.
 
@@ -106,10 +136,23 @@ def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str]
     return rewritten
 
 
-def _compiled(text: str, captures: bool = False) -> tuple[Pattern | None, str]:
+def _any_of(texts: Sequence[str]) -> Pattern | None:
+    r"""A pattern that matches what one of several matches; None if they cannot be made one.
+
+    They are then too large together, or have groups of the same name, or a quotation
+    (`\Q`) that need not end within its pattern.
+    """
+    if any(r"\Q" in text for text in texts):
+        return None
+    return _compiled("|".join(f"(?:{text})" for text in texts), memory=MAX_MEMORY_AT_ONCE)[0]
+
+
+def _compiled(
+    text: str, captures: bool = False, memory: int = MAX_PATTERN_MEMORY
+) -> tuple[Pattern | None, str]:
     """The compiled pattern, or None and what RE2 says."""
     options = re2.Options()
-    options.max_mem = MAX_PATTERN_MEMORY
+    options.max_mem = memory
     options.log_errors = False
     options.never_capture = not captures
     try:

@@ -9,7 +9,7 @@ import sys
 from .assign import hash64, partition_of
 from .canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from .keys import scope_key
-from .patterns import compile_pattern, full_match
+from .patterns import PatternList
 from .settings import ScopeSettings
 from .store import Family, Transaction
 from .surt import SurtPrefixes, surt_of, surt_prefix
@@ -105,8 +105,8 @@ class ScopeRules:
         for text in settings.surt_prefixes:
             lets_in, prefix = parse_prefix(text)
             self._prefixes.put(prefix, lets_in)
-        self._accepting = [compile_pattern(text) for text in settings.accept_patterns]
-        self._rejecting = [compile_pattern(text) for text in settings.reject_patterns]
+        self._accepting = PatternList(settings.accept_patterns)
+        self._rejecting = PatternList(settings.reject_patterns)
         # So many slashes, and so many hops, are well whatever they are: most URIs have no more.
         slashes = []
         if settings.max_path_repetitions:
@@ -132,20 +132,15 @@ class ScopeRules:
                 lets_in = found[1]
                 if not lets_in:
                     return "surt_prefixes"
-        if not (host_in_scope or seed or lets_in or self._accepted(uri.uri)):
+        if not (host_in_scope or seed or lets_in) and self._accepting.first(uri.uri) is None:
             return "hosts"
-        if self._rejecting:
-            for place, pattern in enumerate(self._rejecting):
-                if full_match(pattern, uri.uri):
-                    return f"reject_patterns[{place}]"
+        if (place := self._rejecting.first(uri.uri)) is not None:
+            return f"reject_patterns[{place}]"
         if seed:
             return ""
         if uri.target.count("/") > self._few_slashes and (trap := self._trap(uri.target)):
             return trap
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
-
-    def _accepted(self, uri: str) -> bool:
-        return any(full_match(pattern, uri) for pattern in self._accepting)
 
     def _trap(self, target: str) -> str:
         path = target.partition("?")[0]

@@ -1,12 +1,16 @@
 """RE2 behind its seam."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from frontier_server.core import patterns
 from frontier_server.core.patterns import (
     MAX_PATTERN_CHARACTERS,
     MAX_REPLACED,
     BadPattern,
     BadReplacement,
+    PatternList,
     compile_pattern,
     compile_rewrite,
     full_match,
@@ -96,6 +100,40 @@ def test_re2_keeps_what_it_thinks_of_a_pattern_to_itself(capfd: pytest.CaptureFi
     with pytest.raises(BadPattern):
         compile_pattern("(?=x)")
     assert capfd.readouterr() == ("", "")
+
+
+# Lists.
+
+simple = st.sampled_from(
+    ["a", "b", "(?i)A", "a|b", "ab?", ".*b", "[^a]+", "(?P<n>a+)", r"\Qa", "a{2,3}$", "^", "()"]
+)
+
+
+@given(st.lists(simple, max_size=8), st.text("abA", max_size=4), st.integers(1, 5))
+def test_the_first_of_a_list_is_found_as_by_asking_each(texts: list[str], text: str, at_once: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(patterns, "PATTERNS_AT_ONCE", at_once)
+        listed = PatternList(texts)
+    matching = [place for place, one in enumerate(texts) if full_match(compile_pattern(one), text)]
+    assert listed.first(text) == (matching[0] if matching else None)
+    assert len(listed) == len(texts)
+
+
+def test_a_quotation_that_does_not_end_in_its_pattern_ends_with_it() -> None:
+    listed = PatternList([r"\Qa", "b", "c"])
+    assert [listed.first(text) for text in ("a", "b", "c", "a)|(?:b")] == [0, 1, 2, None]
+
+
+def test_patterns_that_cannot_be_made_one_are_asked_one_by_one() -> None:
+    named = PatternList(["(?P<n>a)", "(?P<n>b)"])
+    assert [named.first(text) for text in "abc"] == [0, 1, None]
+    large = PatternList([rf"[^/]{{1,900}}/{number}" for number in range(40)])
+    assert large.first("x/33") == 33 and large.first("x/40") is None
+
+
+def test_a_list_with_a_bad_pattern_is_refused() -> None:
+    with pytest.raises(BadPattern):
+        PatternList(["a", "("])
 
 
 # Rewrites.
