@@ -25,7 +25,6 @@ class Directive(IntEnum):
     NORMAL = 4
 
 
-DEFAULT_PRECEDENCE = 1
 MAX_PRECEDENCE = 127
 
 
