@@ -229,9 +229,8 @@ class Explanations:
             stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, seen.suffix))
             if stored is not None:
                 waiting = self._view(decode_pending(stored), queue.row.key)
-            lease = next(
-                (one for one in self._leases(crawl) if one.row.queue == queue.queue and not one.robots), None
-            )
+            out = self._leases(crawl) if queue.leases_out else []
+            lease = next((one for one in out if one.row.queue == queue.queue and not one.robots), None)
             if lease is not None and lease.row.suffix == seen.suffix:
                 state = UriState.LEASED
             else:

@@ -11,7 +11,7 @@ from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
 from .errors import StoreCorrupt
 from .host import Hosts, rest_until
-from .job import JobState
+from .job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .queue import QueueState, WorkQueue
@@ -112,7 +112,7 @@ def open_crawl(
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
     for number, job_row in job.rows(store, crawl):
-        if job_row.state in (JobState.RUNNING.value, JobState.CANCELLING.value):
+        if job_row.state not in ENDED:
             crawl.jobs.append(number)
     return crawl
 

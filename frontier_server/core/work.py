@@ -22,7 +22,8 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
     kind = Kind(row.kind)
-    if kind in FEEDING and crawl.state in ENDING:
+    abandoned = row.state == JobState.RECEIVING.value  # in line since a restart: nobody brings the rest
+    if abandoned or (kind in FEEDING and crawl.state in ENDING):
         row.state = JobState.CANCELLING.value
     if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
         job.end(op, crawl, number, row)
