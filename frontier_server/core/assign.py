@@ -39,7 +39,7 @@ def hash64_bytes(data: bytes) -> bytes:
     return blake2b(data, digest_size=8).digest()
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def partition_of(host: str) -> bytes:
     """The partition of a host, where it is its own: of rows that are about hosts, always."""
     return hash64(host)
@@ -69,7 +69,7 @@ def place_of(
     )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def place(scheme: str, host: str, authority: str) -> Place:
     """Partition and queue of the URIs of a scheme and authority, in the default settings."""
     key = queue_key(scheme, host, authority)
@@ -96,7 +96,7 @@ def group_members(host: str, identity: IdentitySettings) -> tuple[str, ...]:
     return (uri.host, identity_of(uri, identity).host)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def registered_domain(host: str) -> str:
     """`example.co.uk` of `www.example.co.uk`, by the ICANN section of the Public Suffix List.
 
@@ -167,7 +167,7 @@ ASSIGNMENTS: Mapping[str, Callable[[str, str, str, int], str]] = MappingProxyTyp
 )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _place(
     scheme: str,
     host: str,

@@ -87,7 +87,7 @@ def surt_prefix(text: str) -> str:
     return f"http://({host}{port})" if port or is_address(uri.host) else f"http://({host}"
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def turned(host: str) -> str:
     """`www.example.com` → `com,example,www,`; an address is itself."""
     if is_address(host):

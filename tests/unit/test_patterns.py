@@ -120,8 +120,8 @@ def test_the_first_of_a_list_is_found_as_by_asking_each(texts: list[str], text: 
 
 
 def test_a_quotation_that_does_not_end_in_its_pattern_ends_with_it() -> None:
-    listed = PatternList([r"\Qa", "b", "c"])
-    assert [listed.first(text) for text in ("a", "b", "c", "a)|(?:b")] == [0, 1, 2, None]
+    listed = PatternList([r"\Qa", r"\Qb\Ec"])
+    assert [listed.first(text) for text in ("a", "bc", r"a)|(?:\Qbc")] == [0, 1, None]
 
 
 def test_patterns_that_cannot_be_made_one_are_asked_one_by_one() -> None:

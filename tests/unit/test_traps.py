@@ -15,6 +15,7 @@ from frontier_server.core.traps import LONGEST_SEQUENCE, path_repeats, too_many_
         ("/a/a/boo.html", 2, False),
         ("/a/a/a", 2, False),
         ("/a/a/a/", 2, True),
+        ("/x/a/a/a", 2, False),
         ("/a/b/a/b/a/b/page", 2, True),
         ("/a/b/a/b/a/page", 2, False),
         ("/x/a/b/c/a/b/c/a/b/c/y", 2, True),
