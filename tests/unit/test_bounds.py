@@ -29,11 +29,11 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.rows: list[tuple[Family, bytes]] = []
         self.starts: list[tuple[Family, bytes]] = []
-        self.batches = 0
+        self.batches: list[Family] = []
 
     def forget(self) -> None:
         """Begin to count."""
-        self.rows, self.starts, self.batches = [], [], 0
+        self.rows, self.starts, self.batches = [], [], []
 
     def read(self, family: Family) -> int:
         """Rows of a family that were read."""
@@ -46,7 +46,7 @@ class CountingStore(MemoryStore):
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Counted as one batch."""
-        self.batches += 1
+        self.batches.append(family)
         self.rows.extend((family, key) for key in keys)
         return super().get_many(family, keys)
 
@@ -229,13 +229,13 @@ def test_a_more_urgent_uri_lowers_the_place_where_the_head_is_sought() -> None:
     assert [grant.uri for grant in shell.grants()] == [f"{HOST}/urgent"]
 
 
-def test_the_seen_set_is_asked_once_for_a_whole_slice() -> None:
+def test_the_seen_set_and_the_queues_are_asked_once_for_a_whole_slice() -> None:
     store = CountingStore()
     shell = crawl([f"{HOST}/"], store=store)
     store.forget()
     shell.schedule("crawl", *(f"{HOST}/{number}" for number in range(100)))
-    assert store.batches == 1 and store.read(Family.SEEN) == 100
-    assert store.read(Family.QUEUES) == 1
+    assert store.batches == [Family.SEEN, Family.QUEUES]
+    assert store.read(Family.SEEN) == 100 and store.read(Family.QUEUES) == 1
 
 
 def test_texts_that_were_taken_in_are_known_without_reading() -> None:

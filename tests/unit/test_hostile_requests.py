@@ -1,20 +1,25 @@
 """Whatever a request's fields hold, the core answers; a failure of an operation would end the server."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_doubles.codec import candidate
+from core_doubles.codec import candidate, override_of
 from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.disposition import Disposition
-from frontier_server.core.errors import FrontierError, InvalidName
+from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
+from frontier_server.core.job import Kind
+from frontier_server.core.keys import FiguresOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict
+from frontier_server.core.queue import QueueState
 from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robots import MAX_BODY_BYTES
 from frontier_server.core.settings import CrawlSettings, PolitenessSettings, ScopeSettings
+from frontier_server.core.steering import QueueChange
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -142,6 +147,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "robots_body": st.binary(max_size=20),
     "toe_number": INT32,
     "annotations": st.lists(TEXT, max_size=3).map(tuple),
+    "etag": TEXT,
+    "last_modified": TEXT,
+    "retire_queue": st.booleans(),
+    "revisit_ms": LONG,
+    "peer_address": TEXT,
 }
 SOUND = Report(b"", fetch_status=200)
 reports = st.lists(st.sampled_from(sorted(FIELDS)), max_size=2, unique=True).flatmap(
@@ -189,7 +199,7 @@ uris = st.one_of(
     st.builds(lambda length: "http://alpha.example/" + "é" * length, st.integers(0, 9_000)),
 )
 candidates = st.builds(
-    lambda uri, via, path, directive, precedence, seed, before, annotations: candidate(
+    lambda uri, via, path, directive, precedence, seed, before, annotations, cost, source: candidate(
         uri,
         via=via,
         path=path,
@@ -198,15 +208,19 @@ candidates = st.builds(
         seed=seed,
         refetch_before_ms=before,
         annotations=annotations,
+        cost=cost,
+        source=source,
     ),
     uris,
     st.one_of(TEXT, st.just("v" * 8_193)),
     st.one_of(st.text(alphabet="LEXRIMPS", max_size=8), TEXT, st.just("L" * 2_049)),
     st.one_of(st.just(4), INT32),
-    st.one_of(st.just(1), INT32),
+    st.one_of(st.none(), INT32),
     st.booleans(),
     st.one_of(st.none(), st.integers(-FAR_MS, FAR_MS)),
     st.one_of(st.binary(max_size=20), st.just(b"a" * 1_025)),
+    st.one_of(st.none(), INT32),
+    st.one_of(TEXT, st.just("s" * 8_193)),
 )
 
 
@@ -240,18 +254,116 @@ def test_a_name_that_cannot_be_a_crawls_is_refused(name: str) -> None:
 @given(st.text(max_size=20), st.binary(max_size=40), INT64)
 def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: bytes, number: int) -> None:
     shell = crawl()
-    for ask in (
-        lambda: shell.frontier.crawl(name),
-        lambda: shell.next(name),
-        lambda: shell.schedule(name, "http://alpha.example/"),
+    admin = shell.frontier.administration
+    asked: list[Callable[[], object]] = [
         lambda: shell.frontier.events_after("crawl", abs(number) + 100),
-        lambda: shell.frontier.administration.queues("crawl", None, 10, token or b"x"),
-    ):
-        if name in ("", "crawl"):
-            continue
+        lambda: admin.outcomes("crawl", abs(number) + 100, 10),
+        lambda: admin.queue("crawl", name),
+        lambda: admin.job("crawl", number if number != 1 else 2),
+    ]
+    if name != "crawl":
+        asked += [
+            lambda: shell.frontier.crawl(name),
+            lambda: shell.schedule(name, "http://alpha.example/"),
+            lambda: admin.queues(name, None, 10, b""),
+            lambda: admin.explain(name, "", "", shell.now_ms),
+        ]
+    for ask in asked:
         with pytest.raises(FrontierError):
-            ask() if len(token) != 16 else shell.frontier.crawl(name)
+            ask()
     (result,) = shell.finish(Report(token, fetch_status=200))
     assert result.disposition is Disposition.UNKNOWN_TOKEN
     shell.take_back([token])
     assert shell.frontier.outcomes_after(abs(number) + 100, 0, 10) == []
+
+
+@given(st.binary(max_size=40), st.sampled_from([None, *QueueState]))
+def test_any_bytes_are_a_cursor_or_refused_as_none(cursor: bytes, state: QueueState | None) -> None:
+    """A page behind them, never what is another crawl's; a cursor that no page had is told."""
+    shell = crawl()
+    shell.create("other", CrawlSettings(allowed_addresses=("loopback",)))
+    shell.launch("other", "http://other.example/")
+    shell.grants("crawl", most=1)
+    admin = shell.frontier.administration
+    shown: list[str] = []
+    asked: list[Callable[[], list[str]]] = [
+        lambda: [queue.host for queue in admin.queues("crawl", state, 10, cursor)[0]],
+        lambda: [uri.queue_key for uri in admin.uris("crawl", "", 10, cursor)[0]],
+        lambda: [host.name for host in admin.figures("crawl", FiguresOf.HOST, 10, cursor)[0]],
+    ]
+    for ask in asked:
+        try:
+            shown += ask()
+        except InvalidRequest as told:
+            assert cursor and told.metadata == {"field": "page_token"}
+    assert set(shown) <= {"alpha.example", "beta.example", "example,alpha,", "example,beta,"}
+
+
+# What operators send.
+
+changes = st.builds(
+    QueueChange,
+    precedence=st.none() | INT64,
+    session_budget=st.none() | INT64,
+    total_budget=st.none() | INT64,
+    paused=st.none() | st.booleans(),
+    retired=st.none() | st.booleans(),
+    wake=st.booleans(),
+)
+
+
+@given(st.lists(changes, max_size=4))
+def test_any_change_of_a_queue_is_made_or_refused(asked: list[QueueChange]) -> None:
+    """And whatever was made, the crawl goes on, and a restart finds the same."""
+    shell = crawl()
+    for change in asked:
+        try:
+            shell.do(
+                lambda frontier, now, change=change: frontier.administration.change_queue(  # type: ignore[misc]
+                    "crawl", "example,alpha,", change, now
+                )
+            )
+        except InvalidRequest as told:
+            assert told.metadata["field"]
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, fetch_status=200))
+        (live,) = shell.frontier.administration.queue("crawl", "example,alpha,")
+        (stored,) = shell.build().administration.queue("crawl", "example,alpha,")
+        assert (live.precedence, live.total_budget, live.paused) == (
+            stored.precedence,
+            stored.total_budget,
+            stored.paused,
+        )
+
+
+@given(TEXT, TEXT)
+def test_any_text_is_a_uri_or_refused_by_name(uri: str, prefix: str) -> None:
+    shell = crawl()
+    admin = shell.frontier.administration
+    for ask in (
+        lambda: admin.story("crawl", uri, shell.now_ms),
+        lambda: admin.explain("crawl", "", uri or "?", shell.now_ms),
+        lambda: shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", [uri], now)),
+        lambda: shell.do(lambda frontier, now: frontier.administration.forget_seen("crawl", [uri], now)),
+        lambda: shell.do(
+            lambda frontier, now: frontier.administration.put_override("crawl", prefix, override_of(), now)
+        ),
+    ):
+        try:
+            ask()
+        except InvalidRequest as told:
+            assert told.metadata["field"] in ("uri", "surt_prefix")
+    shell.work()
+    shell.restart()
+
+
+@given(st.text(max_size=12), st.sampled_from([Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.WAKE_QUEUES]))
+def test_any_pattern_is_taken_or_refused_before_a_job_begins(pattern: str, kind: Kind) -> None:
+    shell = crawl()
+    parameters = {"queue_pattern": pattern, "uri_pattern": pattern}
+    try:
+        shell.do(lambda frontier, now: frontier.administration.start_job("crawl", kind, parameters, now))
+    except InvalidRequest as told:
+        assert told.metadata["field"] == "queue_pattern"
+    shell.work()
+    assert all(job.state == "DONE" for job in shell.frontier.administration.jobs("crawl"))

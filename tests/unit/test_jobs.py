@@ -4,13 +4,14 @@ import pytest
 from core_doubles.audit import nothing_is_left_of
 from core_doubles.shell import Shell
 
+from frontier_server.core.deletion import ROWS_PER_SLICE
 from frontier_server.core.errors import UnknownCrawl
-from frontier_server.core.jobs import QUEUES_PER_SLICE, ROWS_PER_SLICE, SEEDS_PER_SLICE
 from frontier_server.core.lifecycle import CrawlState, Input
 from frontier_server.core.model import Report
 from frontier_server.core.queue import QueueState
+from frontier_server.core.seeding import SEEDS_PER_SLICE
 from frontier_server.core.settings import CrawlSettings
-from frontier_server.core.store import Family
+from frontier_server.core.work import QUEUES_PER_SLICE
 
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",))
 SEEDS = [f"http://host{number % 7}.example/{number}" for number in range(3 * SEEDS_PER_SLICE + 50)]
@@ -37,7 +38,8 @@ def announced_once(shell: Shell, seeds: int) -> None:
     concluded = [row.fields for row in shell.events("crawl") if row.kind == "seeds_concluded"]
     assert concluded == [{"seed_count": seeds, "queued_count": seeds}]
     assert shell.state("crawl") is CrawlState.RUNNING
-    assert not list(shell.store.scan(Family.JOBS, b"", b""))
+    (job,) = shell.frontier.administration.jobs("crawl")
+    assert (job.kind, job.state, job.done, job.changed) == ("seed", "DONE", seeds, seeds)
 
 
 def test_seeds_are_announced_in_slices() -> None:

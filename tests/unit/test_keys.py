@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core import keys
-from frontier_server.core.keys import CrawlRow, IndexSet, Token, decode_token, encode_token
+from frontier_server.core.keys import CrawlRow, FiguresOf, IndexSet, Token, decode_token, encode_token
 
 crawls = st.integers(0, 2**32 - 1)
 serials = st.integers(0, 2**64 - 1)
@@ -16,6 +16,8 @@ queues = st.binary(min_size=16, max_size=16)
 directives = st.integers(1, 4)
 precedences = st.integers(0, 255)
 ordinals = st.integers(0, 2**48 - 1)
+times = st.integers(0, 2**63 - 1)
+MEMBERS = (IndexSet.ACTIVE, IndexSet.RETIRED, IndexSet.INELIGIBLE)
 suffixes = st.builds(keys.pending_suffix, directives, precedences, ordinals)
 
 
@@ -65,18 +67,29 @@ def test_inactive_queues_are_in_the_order_of_activation(
     assert first.startswith(keys.inactive_prefix(crawl)) and first[-16:] == one[2]
 
 
-@given(crawls, queues, precedences, serials, hashes, hashes)
-def test_no_row_of_one_index_set_is_taken_for_one_of_another(
-    crawl: int, queue: bytes, precedence: int, serial: int, partition: bytes, authority: bytes
+@given(st.tuples(times, queues), st.tuples(times, queues), crawls)
+def test_what_waits_for_its_time_is_in_the_order_of_times(
+    one: tuple[int, bytes], other: tuple[int, bytes], crawl: int
 ) -> None:
-    rows = {
-        IndexSet.ACTIVE: keys.active_key(crawl, queue),
-        IndexSet.INACTIVE: keys.inactive_key(crawl, precedence, serial, queue),
-        IndexSet.SCOPE: keys.scope_key(crawl, partition, authority),
-    }
+    """S2.6, S2.7: snoozed queues on disk, and future URIs. S2.10: by time, then by key."""
+    first, second = (keys.timed_key(crawl, IndexSet.FAR, *each) for each in (one, other))
+    assert (first < second) == (one < other)
+    assert keys.due_of(first) == one[0] and first[-16:] == one[1]
+
+
+@given(crawls, queues, precedences, serials, times, hashes)
+def test_no_row_of_one_index_set_is_taken_for_one_of_another(
+    crawl: int, queue: bytes, precedence: int, serial: int, due_ms: int, some_hash: bytes
+) -> None:
+    rows = {index: keys.member_key(crawl, index, queue) for index in MEMBERS}
+    rows |= {index: keys.timed_key(crawl, index, due_ms, queue) for index in (IndexSet.FAR, IndexSet.FUTURE)}
+    rows[IndexSet.INACTIVE] = keys.inactive_key(crawl, precedence, serial, queue)
+    rows[IndexSet.SCOPE] = keys.scope_key(crawl, queue[:8], some_hash)
+    rows[IndexSet.NAME] = keys.name_prefix(crawl, some_hash) + queue[:8]
+    assert set(rows) == set(IndexSet)
     for index_set, key in rows.items():
-        assert key[:4] == keys.crawl_prefix(crawl) and key[4] == index_set
-    assert rows[IndexSet.ACTIVE].startswith(keys.active_prefix(crawl))
+        assert key.startswith(keys.set_prefix(crawl, index_set))
+        assert not any(key.startswith(keys.set_prefix(crawl, other)) for other in set(IndexSet) - {index_set})
 
 
 @given(crawls, hashes, hashes, serials)
@@ -102,6 +115,26 @@ def test_any_text_in_a_key_is_safe(partition: bytes, one: tuple[str, str], other
     clean = [(authority.replace("\0", ""), agent) for authority, agent in (one, other)]
     first, second = (keys.robots_key(partition, "http", *each) for each in clean)
     assert (first == second) == (clean[0] == clean[1])
+
+
+@given(crawls, hashes, names, st.sampled_from(FiguresOf))
+def test_figures_of_hosts_and_of_sources_lie_apart(
+    crawl: int, partition: bytes, name: str, kind: FiguresOf
+) -> None:
+    key = keys.figures_key(crawl, kind, partition, name)
+    (other,) = set(FiguresOf) - {kind}
+    assert key.startswith(keys.figures_prefix(crawl, kind)) and key.endswith(name.encode())
+    assert not key.startswith(keys.figures_prefix(crawl, other))
+
+
+@given(crawls, *[st.tuples(serials, serials)] * 2)
+def test_what_is_imported_is_in_the_order_in_which_it_came(
+    crawl: int, one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    """Job by job, and within a job by place."""
+    first, second = keys.import_key(crawl, *one), keys.import_key(crawl, *other)
+    assert (first < second) == (one < other)
+    assert first.startswith(keys.import_prefix(crawl, one[0]))
 
 
 # Tokens.

@@ -3,10 +3,10 @@
 import pytest
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
 from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
+from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.settings import CrawlSettings, LimitSettings, PolitenessSettings
 from frontier_server.core.store import Family
 from frontier_server.core.views import EVENTS_PER_READ
@@ -18,7 +18,9 @@ QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 def crawl(*seeds: str, max_documents: int = 0) -> Shell:
     """A crawl that runs, without politeness."""
     shell = Shell()
-    settings = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK, limits=LimitSettings(max_documents))
+    settings = CrawlSettings(
+        allowed_addresses=("loopback",), politeness=QUICK, limits=LimitSettings(max_documents)
+    )
     shell.create("crawl", settings)
     shell.launch("crawl", *seeds)
     return shell
@@ -166,7 +168,8 @@ def test_a_crawl_at_its_document_limit_ends_with_that_reason() -> None:
         "status_changed",
         "status_changed",
     ]
-    assert shell.events("crawl")[-3].fields == {"limit": "max_documents", "value": 1}
+    told = {"limit": "max_documents", "value": 1, "reached": 1, "leased_count": 0}
+    assert shell.events("crawl")[-3].fields == told
     assert shell.count("crawl", "queued_count") == 1, "what is left is still known"
 
 

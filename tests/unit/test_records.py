@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 
 from frontier_server.core import records
 from frontier_server.core.errors import StoreCorrupt
+from frontier_server.core.model import MAX_PRECEDENCE
 from frontier_server.core.records import (
+    MAX_COST,
     CountersRow,
     HostRow,
+    LeaseRow,
     OutcomeRow,
     PendingUri,
     QueueRow,
@@ -31,6 +34,7 @@ PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text(max_size=20),
     bytes: st.binary(max_size=20),
     bool: st.booleans(),
+    type(None): st.none(),
 }
 
 
@@ -43,6 +47,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(of_type(arguments[0]), of_type(arguments[1]), max_size=4)
     if origin is tuple:
         return st.lists(of_type(arguments[0]), max_size=4).map(tuple)
+    if origin is list:
+        return st.lists(of_type(arguments[0]), max_size=4)
     assert origin in (typing.Union, UnionType), hint
     return st.one_of(*(of_type(argument) for argument in arguments))
 
@@ -109,19 +115,28 @@ def test_two_rows_share_no_counts() -> None:
     assert other.verdicts == {} and other.fetch_statuses == {}
 
 
-@given(st.integers(0, 65_535), st.integers(0, 255), st.binary(min_size=8, max_size=8), st.binary(max_size=50))
-def test_a_pending_uri_carries_its_candidate_untouched(
-    attempts: int, lapses: int, subject: bytes, candidate: bytes
-) -> None:
-    uri = PendingUri(attempts, lapses, subject, candidate)
+pending_uris = st.builds(
+    PendingUri,
+    attempts=st.integers(0, 65_535),
+    lapses=st.integers(0, 255),
+    cost=st.integers(0, MAX_COST),
+    precedence=st.integers(0, MAX_PRECEDENCE),
+    visited=st.booleans(),
+    subject=st.binary(min_size=8, max_size=8),
+    candidate=st.binary(max_size=50),
+)
+
+
+@given(pending_uris)
+def test_a_pending_uri_carries_its_candidate_untouched(uri: PendingUri) -> None:
     value = encode_pending(uri)
-    assert decode_pending(value) == uri and value.endswith(candidate)
+    assert decode_pending(value) == uri and value.endswith(uri.candidate)
 
 
-def test_a_pending_uri_of_another_version_is_refused() -> None:
-    value = encode_pending(PendingUri(0, 0, b"subject.", b"candidate"))
+@given(pending_uris)
+def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
     with pytest.raises(StoreCorrupt, match="version 2"):
-        decode_pending(b"\x02" + value[1:])
+        decode_pending(b"\x02" + encode_pending(uri)[1:])
 
 
 @pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x00\x00\x00subject"])
@@ -132,8 +147,10 @@ def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
 
 def test_the_format_is_what_stores_have() -> None:
     """Another number means another store; every value below is one that stores may hold."""
-    assert records.FORMAT == 1
-    row = QueueRow("com,ex,", "ex.com", "INACTIVE", 3, count=2)
+    assert records.FORMAT == 2
+    row = LeaseRow("node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000)
     assert encode(row) == b"\x01" + msgspec.msgpack.encode(
-        ["com,ex,", "ex.com", "INACTIVE", 3, 2, 0, 0, 1, b"\xff" * 8, 0, "", 0]
+        ["node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000, "", "", []]
     )
+    pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
+    assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
