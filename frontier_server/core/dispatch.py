@@ -8,7 +8,8 @@ failed or moved) is bounded; a queue with more goes back in line.
 
 from typing import NamedTuple
 
-from . import assign, figures, future, keys
+from . import figures, future, keys
+from .assign import partition_of
 from .authority import Gate, gate
 from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude
@@ -122,7 +123,7 @@ class Dispatcher:
             robots = self.robots.row(op.tx, key)
             match gate(robots, op.now_ms, head.settings.robots):
                 case Gate.FETCH:
-                    lease = self._robots_lease(op, queue, head, robots, key, node, session)
+                    lease = self._robots_lease(op, queue, head, robots, node, session)
                     address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"
                     return self._grant(op, crawl, queue, host, groups, lease, head, address)
                 case Gate.WAIT:
@@ -195,7 +196,6 @@ class Dispatcher:
         queue: WorkQueue,
         head: Head,
         robots: RobotsRow | None,
-        key: bytes,
         node: str,
         session: str,
     ) -> LeaseRow:
@@ -204,7 +204,7 @@ class Dispatcher:
             session,
             queue.queue,
             head.suffix,
-            assign.hash64_bytes(key),
+            partition_of(head.uri.host),
             robots.attempts + 1 if robots else 1,
             op.now_ms,
             head.uri.scheme,

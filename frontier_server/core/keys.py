@@ -183,7 +183,7 @@ class Token(NamedTuple):
     crawl: int
     partition: bytes
     serial: int
-    subject: bytes  # the URI's fingerprint, or for robots.txt the hash of its row's key
+    subject: bytes  # the URI's fingerprint, or for robots.txt what its host's rows begin with
     robots: bool
 
 

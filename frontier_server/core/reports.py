@@ -8,7 +8,6 @@ from copy import copy
 from typing import NamedTuple
 
 from . import keys
-from .assign import hash64_bytes
 from .authority import Outcome, RobotsReport, after_fetch
 from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude, log
@@ -81,6 +80,9 @@ class Reports:
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)
+        if report.retire_queue:  # T12: once the lease has ended, however it does
+            row = op.touch(crawl.queues[lease.row.queue])
+            row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if report.released:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
@@ -98,11 +100,10 @@ class Reports:
         return ReportResult(Disposition(seen.disposition), repeated=True)
 
     def _robots_repeated(self, op: Operation, token: keys.Token) -> ReportResult:
-        for key, value in op.tx.scan(Family.ROBOTS, token.partition, token.partition):
-            if hash64_bytes(key) == token.subject:
-                row = decode(RobotsRow, value)
-                if (row.token_crawl, row.token_serial) == (token.crawl, token.serial):
-                    return ReportResult(Disposition(row.token_disposition), repeated=True)
+        for _, value in op.tx.scan(Family.ROBOTS, token.subject, token.subject):
+            row = decode(RobotsRow, value)
+            if (row.token_crawl, row.token_serial) == (token.crawl, token.serial):
+                return ReportResult(Disposition(row.token_disposition), repeated=True)
         return STALE
 
     def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
@@ -142,9 +143,6 @@ class Reports:
                 )
         else:
             conclude(op, crawl, queue, row.suffix, pending, final, settings)
-        if report.retire_queue:
-            op.touch(queue).retiring = True
-            queue.row.retire_reason = f"a report of {row.node} retires it"
         self._settle(op, crawl, ended, settings)
         return ReportResult(decision.disposition)
 
@@ -172,7 +170,7 @@ class Reports:
             )
             conclude(op, crawl, ended.queue, row.suffix, pending, final, settings)
         told = RobotsReport(status, report.robots_body)
-        crawl_delay_ms = self._learn(op, crawl, lease, settings, told, disposition)
+        crawl_delay_ms = self._learn(op, lease, uri.host, settings, told, disposition)
         if status != DEFERRED:
             address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
             source = candidate.source or (uri.uri if candidate.seed else "")
@@ -187,22 +185,21 @@ class Reports:
     def _learn(
         self,
         op: Operation,
-        crawl: Crawl,
         lease: Lease,
+        host: str,
         settings: CrawlSettings,
         report: RobotsReport,
         disposition: Disposition | None = None,
     ) -> int:
-        """Keep what a robots.txt said, and which report said it; its Crawl-delay."""
-        queue_host = crawl.queues[lease.row.queue].row.host
-        key = key_of(lease.row.scheme, queue_host, lease.row.authority, settings)
+        """Keep what the robots.txt of a host said, and which report said it; its Crawl-delay."""
+        key = key_of(lease.row.scheme, host, lease.row.authority, settings)
         before = self.robots.row(op.tx, key)
         if report.status in (UNFETCHABLE_URI, DEFERRED):
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
             row = after_fetch(before, report, op.now_ms, settings.robots, settings.fetch.product_token)
         if disposition is not None:
-            row.token_crawl, row.token_serial = crawl.number, lease.serial
+            row.token_crawl, row.token_serial = lease.crawl, lease.serial
             row.token_disposition = disposition.value
         self.robots.put(op.tx, key, row)
         return self.robots.rules(op.tx, key).crawl_delay_ms
@@ -231,7 +228,7 @@ class Reports:
         )
         if lease.robots:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
-            crawl_delay_ms = self._learn(op, crawl, lease, settings, told)
+            crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
             crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
             pending = pending._replace(attempts=pending.attempts + 1, lapses=pending.lapses + 1)

@@ -95,30 +95,45 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
     """In words, why no lease can be given now, and until when at least; ("", None) when one can."""
     reason = empty_reason(crawl)
     if reason is not EmptyReason.NOTHING_DUE:
-        words = {
+        awaited_then = {
             EmptyReason.NOT_RUNNING: "the seeds' announcement" if crawl.state_row.launch_ms else "launch",
             EmptyReason.PAUSED: "resumption; the crawl pauses",
             EmptyReason.FINISHED: f"{crawl.leases_out} leases to end" if crawl.leases_out else "",
             EmptyReason.LIMIT_REACHED: f"the last {crawl.pages_out} documents of the limit",
         }
-        return words[reason], None
+        return awaited_then[reason], None
     if crawl.counters.inactive or crawl.ready:
         return "", None
     out = crawl.leases_out
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"
+    resting = _resting(crawl)
+    if resting is not None:
+        due_ms, words = resting
+        return words + (f"; {under_way}" if out else ""), due_ms
+    if out:
+        return under_way, None
+    held = crawl.active_counts[QueueState.READY]
+    if held:
+        return f"{held} queues whose hosts or groups answer others", None
+    if crawl.awaits_round:
+        return f"round {crawl.state_row.round + 1} of the seeds", crawl.next_round_ms
+    return "", None
+
+
+def _resting(crawl: Crawl) -> tuple[int, str] | None:
+    """The first moment at which a queue wakes or a future URI is due, as far as it is known, and which."""
+    found = []
     queue = crawl.next_wake()
     if queue is not None:
         resting = queue_counts(crawl)[QueueState.SNOOZED]
         noun = "queue at rest" if resting == 1 else "queues at rest"
-        others = f"; {under_way}" if out else ""
-        return f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason}){others}", queue.wake_ms
-    if out:
-        return under_way, None
-    if crawl.awaits_round:
-        return f"round {crawl.state_row.round + 1} of the seeds", crawl.next_round_ms
-    if crawl.counters.future:
-        return f"{crawl.counters.future} URIs to be fetched later", crawl.first_future_ms
-    return "", None
+        found.append((queue.wake_ms, f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason})"))
+    # 0: not looked at since the server started.
+    if crawl.first_far_ms:
+        found.append((crawl.first_far_ms, "queues that rest for long"))
+    if crawl.counters.future and crawl.first_future_ms:
+        found.append((crawl.first_future_ms, f"{crawl.counters.future} URIs to be fetched later"))
+    return min(found, default=None)
 
 
 def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:

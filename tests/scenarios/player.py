@@ -10,6 +10,7 @@ only looked at where `wait` says so.
     schedule URI[ via PATH][ cost 5] …     offers candidates; PATH is the discovery path (`LR`). More words:
                                            on PAGE, precedence N, urgent high, from SEED, after SECOND (not
                                            earlier), again SECOND (if it was last fetched before)
+    robots                                 each robots.txt that can be fetched is, and forbids nothing (404)
     next     [N] [as NODE]                 asks for at most N leases
     finished URI STATUS [in 300ms] [as NODE] [says LINE | LINE]
                                            more words: bytes, retry-after, etag, modified, digest, address,
@@ -347,6 +348,13 @@ class Player:
             not_before_ms=self.moment(said["after"]) if "after" in said else 0,
             refetch_before_ms=self.moment(said["again"]) if "again" in said else None,
         )
+
+    def do_robots(self, rest: str, node: str) -> str:
+        """Fetch all robots.txt that are in the way."""
+        grants = self.shell.grants(self.crawl, node=node)
+        assert all(grant.robots for grant in grants), "something else can be fetched already"
+        self.shell.finish(*(Report(grant.token, fetch_status=404) for grant in grants), node=node)
+        return ", ".join(short(grant.uri) for grant in grants)
 
     def do_next(self, rest: str, node: str) -> str:
         """Ask for leases."""
