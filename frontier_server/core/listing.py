@@ -20,6 +20,15 @@ from .store import Family, Store, Transaction
 
 ROWS_PER_READ = 1000
 URIS_PER_READ = 500
+QUEUE_BYTES = 16
+FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
+# Of states whose queues are listed in another order than that of their ids.
+_CURSOR_BYTES: dict[QueueState | None, int] = {
+    QueueState.INACTIVE: 1 + 8 + QUEUE_BYTES,
+    QueueState.READY: 1 + QUEUE_BYTES,
+    QueueState.BUSY: 1 + QUEUE_BYTES,
+    QueueState.SNOOZED: 1 + QUEUE_BYTES,
+}
 _SETS = {
     QueueState.INACTIVE: IndexSet.INACTIVE,  # in the order of activation
     QueueState.RETIRED: IndexSet.RETIRED,
@@ -31,6 +40,9 @@ def queue_page(
     store: Store, crawl: Crawl, hosts: Hosts, state: QueueState | None, size: int, cursor: bytes
 ) -> tuple[list[QueueView], bytes]:
     """Queues of a state (or all) behind `cursor`, and the next cursor (empty at the end)."""
+    far = state is QueueState.SNOOZED and cursor[:1] == b"\1"
+    size_of_cursor = FAR_CURSOR_BYTES if far else _CURSOR_BYTES.get(state, QUEUE_BYTES)
+    _check_cursor(cursor, size_of_cursor, "ListQueues")
     page: list[QueueView] = []
     op = Operation(store, 0)
     for read, (place, queue_id) in enumerate(_queue_ids(op, crawl, state, cursor), 1):
@@ -40,6 +52,12 @@ def queue_page(
         if len(page) == size or read == ROWS_PER_READ:
             return page, place
     return page, b""
+
+
+def _check_cursor(cursor: bytes, size: int, what: str) -> None:
+    """Raise InvalidRequest for a cursor that no page had."""
+    if cursor and len(cursor) != size:
+        raise InvalidRequest(f"page_token is not one of {what}", field="page_token")
 
 
 def _queue_ids(
@@ -122,6 +140,7 @@ def uri_page(
     store: Store, crawl: Crawl, codec: CandidateCodec, queue: bytes, size: int, cursor: bytes
 ) -> tuple[list[UriView], bytes]:
     """URIs that wait, of one queue or (empty) of all, in the order of their keys; future ones at the end."""
+    _check_cursor(cursor, 1 + QUEUE_BYTES + keys.SUFFIX_BYTES, "ListUris")
     prefix = keys.crawl_prefix(crawl.number)
     page: list[UriView] = []
     size = min(size, URIS_PER_READ)

@@ -93,10 +93,11 @@ _HEADER = (
 def _row(figure: Figure) -> str:
     others = [f"{name} {us:.0f}" for name, us in figure.cpu_us.items() if name not in (SERVER, "client")]
     waits = [f"{name} {ms:.2f}" for name, ms in figure.wait_ms.items()]
+    memory = [f"{name} {mib:.0f} MiB" for name, mib in figure.mib.items()]
     return (
         f"{figure.name:56}{figure.items:>8}{figure.per_s:>9.0f}{figure.cpu_us[SERVER]:>9.1f}"
         f"{figure.scaled_us(SERVER):>9.1f}{figure.cpu_us['client']:>9.1f}  {figure.loop_ms:>7.1f}  "
-        + ", ".join(others + waits)
+        + ", ".join(others + waits + memory)
     )
 
 

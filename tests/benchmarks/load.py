@@ -94,11 +94,18 @@ class Load:
         self._channel.close()
 
     def create_crawl(
-        self, name: str, hosts: Sequence[str], rest_ms: int = 0, *, launch: bool = False
+        self,
+        name: str,
+        hosts: Sequence[str],
+        rest_ms: int = 0,
+        *,
+        launch: bool = False,
+        surt_prefixes: Sequence[str] = (),
     ) -> None:
         """A crawl of these hosts, which rest so long after each fetch. To be launched, it takes a seed: the
         first host's front page."""
-        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"], scope=crawl_pb2.ScopeSpec(hosts=hosts))
+        scope = crawl_pb2.ScopeSpec(hosts=hosts, surt_prefixes=surt_prefixes)
+        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"], scope=scope)
         spec.politeness.delay_factor = 0
         spec.politeness.min_delay.FromMilliseconds(rest_ms)
         spec.politeness.max_delay.FromMilliseconds(rest_ms)

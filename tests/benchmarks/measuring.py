@@ -23,6 +23,8 @@ class Figure:
     """What the calibration loop took meanwhile."""
     wait_ms: Mapping[str, float] = field(default_factory=dict)
     """How long answers took: p50, p99 and max."""
+    mib: Mapping[str, float] = field(default_factory=dict)
+    """Memory."""
 
     def scaled_us(self, process: str) -> float:
         """CPU time of an item where the loop takes `REFERENCE_MS`."""

@@ -13,6 +13,7 @@ from benchmarks.calibration import loop_ms
 from benchmarks.fetchers import Fetcher, fetch_together
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
 from benchmarks.measuring import Figure, measure
+from benchmarks.memory import memory
 from benchmarks.processes import Descendants, FrontierServer
 
 from practice_web.practice import PracticeWeb
@@ -150,6 +151,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "intake": intake,
     "pairs": pairs,
     "pops": pops,
+    "memory": memory,
     "crawl": crawl,
 }
 

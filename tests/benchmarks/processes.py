@@ -68,6 +68,12 @@ class FrontierServer:
             self._child.communicate()
             raise RuntimeError(f"the frontier server did not stop within {STOP_S} s") from error
 
+    def resident_mib(self) -> float:
+        """Memory that it holds."""
+        assert self._child is not None
+        status = Path(f"/proc/{self._child.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
     def cpu_s(self) -> float:
         """CPU time that it has used so far."""
         assert self._child is not None

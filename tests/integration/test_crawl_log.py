@@ -38,9 +38,10 @@ async def logging(data: Path) -> AsyncIterator[Served]:
             await served.logs.drain()
 
 
-async def crawl(served: Served, name: str, *paths: str) -> None:
+async def crawl(served: Served, name: str, *paths: str, outcomes_kept: int = 100) -> None:
     """A whole crawl of one host: its start page and these."""
-    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=spec()))
+    asked = spec(outcomes_kept=outcomes_kept)
+    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=asked))
     seeds = [f"http://{name}.example/{path}" for path in ("", *paths)]
     await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl=name, uris=seeds)]))
     await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name))
@@ -100,17 +101,22 @@ async def test_a_crawl_takes_its_log_with_it_and_the_next_of_its_name_begins_one
         assert "http://t.example/old" not in logged(served, "t")
 
 
-async def test_outcomes_are_forgotten_by_the_store_once_they_are_in_the_log_for_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("kept", "oldest"), [(0, 6), (2, 4), (100, 1)])
+async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_crawl_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int, oldest: int
 ) -> None:
     monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
     async with logging(tmp_path) as served:
-        await crawl(served, "t", "x", "y", "z")
+        await crawl(served, "t", "x", "y", "z", outcomes_kept=kept)
         frontier = served.runner.frontier
         await soon(lambda: len(logged(served, "t")) == 5, "no lines")
-        await soon(lambda: not frontier.outcomes_after(1, 0, 10), "the store forgets nothing")
-        ((_, outcome, size),) = frontier.log_positions().values()
-        assert (outcome, size) == (5, served.logs.path("t").stat().st_size)
+        size = served.logs.path("t").stat().st_size
+        await soon(
+            lambda: list(frontier.log_positions().values()) == [("t", 5, size)], "the log is not synced"
+        )
+        assert frontier.administration.outcome_range("t") == (oldest, 5)
+        rows = frontier.administration.outcomes("t", oldest - 1, 10)
+        assert [number for number, _ in rows] == list(range(oldest, 6))
 
 
 class ShortOfSpace:

@@ -199,7 +199,7 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = 5
-    monkeypatch.setattr("frontier_server.core.crawl.EVENTS_KEPT", kept)
+    monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", kept)
     monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
@@ -223,7 +223,7 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It must never see a gap without a word."""
-    monkeypatch.setattr("frontier_server.core.crawl.EVENTS_KEPT", 50)
+    monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", 50)
     monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", 50)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
