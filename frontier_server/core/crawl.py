@@ -16,7 +16,7 @@ from .settings import CrawlSettings, FetchPolicy, fetch_policy
 from .surt import surt_of
 from .target import Target
 
-MAX_KNOWN_TEXTS = 100_000
+MAX_KNOWN_TEXTS = 50_000
 LARGEST_QUEUES = 20  # Heritrix 2.2
 
 SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]

@@ -40,7 +40,7 @@ from .settings import CrawlSettings
 from .store import Family
 
 LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
-MAX_SCOPE_CACHE = 50_000
+MAX_SCOPE_CACHE = 20_000
 MAX_REMEMBERED_TEXT = 512
 MAX_RECORD_BYTES = 24 * 1024  # fields that the contract does not have are stored, too
 

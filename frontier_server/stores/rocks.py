@@ -24,9 +24,9 @@ from rocksdict import (
 from ..core.store import Changes, Family, StoreFailed, WriteStalled
 
 MIB = 1024 * 1024
-BLOCK_CACHE_BYTES = 48 * MIB
+BLOCK_CACHE_BYTES = 32 * MIB
 WRITE_BUFFER_BYTES = 16 * MIB  # of a family
-ALL_WRITE_BUFFERS_BYTES = 64 * MIB
+ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 BLOOM_BITS = 10
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
