@@ -80,6 +80,7 @@ class Runner:
         self._flush_wanted = asyncio.Event()
         self._next_waiters: set[asyncio.Future[None]] = set()
         self._event_waiters: set[asyncio.Future[None]] = set()
+        self._change_waiters: set[asyncio.Future[None]] = set()
         self._log_wanted = asyncio.Event()
         self._work_wanted = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
@@ -196,6 +197,7 @@ class Runner:
         frontier = self.frontier
         if changed:
             self._log_wanted.set()
+            _wake(self._change_waiters)
             if frontier.has_work:
                 self._work_wanted.set()
             events = frontier.events_count()
@@ -274,6 +276,7 @@ class Runner:
         self._durable_waiters.clear()
         _wake(self._next_waiters)
         _wake(self._event_waiters)
+        _wake(self._change_waiters)
 
     @property
     def serving(self) -> bool:
@@ -285,6 +288,7 @@ class Runner:
         self._closing = True
         _wake(self._next_waiters)
         _wake(self._event_waiters)
+        _wake(self._change_waiters)
 
     async def close(self) -> None:
         """Flush, and end all tasks. The store is the caller's to close."""
@@ -430,6 +434,12 @@ class Runner:
                     yield None
             finally:
                 self._event_waiters.discard(waiter)
+
+    def next_change(self) -> asyncio.Future[None]:
+        """Done when something has changed since the call, or the server closes."""
+        if not self._change_waiters:
+            self._change_waiters.add(asyncio.get_running_loop().create_future())
+        return next(iter(self._change_waiters))
 
     async def until_log_wanted(self, timeout_s: float) -> None:
         """Wait until there may be something for the crawl logs, or a time has passed."""

@@ -23,6 +23,9 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.NoSeeds: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CursorTooOld: grpc.StatusCode.OUT_OF_RANGE,
+    errors.UnknownQueue: grpc.StatusCode.NOT_FOUND,
+    errors.UnknownJob: grpc.StatusCode.NOT_FOUND,
+    errors.UnknownOverride: grpc.StatusCode.NOT_FOUND,
 }
 
 Trailer = tuple[tuple[str, bytes], ...]

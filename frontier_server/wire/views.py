@@ -4,8 +4,9 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.lifecycle import Input
 from ..core.model import CrawlView, NodeView, QueueView, StatisticsView
-from ..core.queue import QueueState
+from ..core.queue import ACTIVE, QueueState
 from ..core.records import EventRow
+from .cursors import cursor
 from .specs import settings, spec
 from .times import duration, timestamp
 
@@ -16,7 +17,6 @@ TARGETS = {
     crawl_pb2.TARGET_STATE_PAUSE: Input.PAUSE,
     crawl_pb2.TARGET_STATE_FINISH: Input.STOP,
 }
-START_CURSOR = "start"
 
 
 def crawl(view: CrawlView) -> admin_pb2.Crawl:
@@ -64,28 +64,16 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
     return message
 
 
-def cursor(sequence: int) -> str:
-    """Where a reader of events goes on after an event."""
-    return f"e{sequence}"
-
-
-def sequence_of(text: str) -> int | None:
-    """The sequence number of a cursor; None if it is none of ours."""
-    if text == START_CURSOR:
-        return 0
-    digits = text.removeprefix("e")
-    return (
-        int(digits) if text != digits and digits.isascii() and digits.isdigit() and len(digits) < 19 else None
-    )
-
-
 def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
     """A crawl's figures."""
+    counts, queues = view.counts, view.queue_states
+    elapsed_s = view.elapsed_ms / 1000
+    waiting = sum(queues.get(state, 0) for state in (QueueState.INACTIVE, *ACTIVE))
     return crawl_pb2.Statistics(
         snapshot_time=timestamp(view.now_ms),
         fetch_status_counts=view.fetch_statuses,
         verdict_counts=view.verdicts,
-        queue_state_counts={state.value: count for state, count in view.queue_states.items()},
+        queue_state_counts={state.value: count for state, count in queues.items()},
         elapsed_duration=duration(view.elapsed_ms),
         next_due_time=timestamp(view.next_due_ms or 0),
         waiting_for=view.waiting_for,
@@ -95,7 +83,10 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         deepest_queue_count=view.deepest_queue,
         congestion_ratio=view.congestion,
         round=view.round,
-        **view.counts,
+        average_succeeded_per_second=counts["succeeded_count"] / elapsed_s if elapsed_s else 0.0,
+        average_bytes_per_second=counts["bytes_count"] / elapsed_s if elapsed_s else 0.0,
+        average_depth=counts["queued_count"] / waiting if waiting else 0.0,
+        **counts,
     )
 
 

@@ -1,5 +1,6 @@
 """Requests that make no sense, over real gRPC: a clear refusal, and a server that goes on serving."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -56,8 +57,44 @@ def every_rpc(stubs: Stubs, name: str) -> dict[str, Callable[[], object]]:
         "GetStatistics": lambda: admin.GetStatistics(
             admin_pb2.GetStatisticsRequest(crawl=name), timeout=timeout
         ),
-        "ListQueues": lambda: admin.ListQueues(admin_pb2.ListQueuesRequest(crawl=name), timeout=timeout),
-    }
+        "ImportUris": lambda: admin.ImportUris(
+            iter((admin_pb2.ImportUrisRequest(crawl=name),)), timeout=timeout
+        ),
+    } | {rpc: functools.partial(asked, stubs, rpc, crawl=name, **more) for rpc, more in ASKED.items()}
+
+
+def asked(stubs: Stubs, rpc: str, **fields: Any) -> object:
+    """Call an RPC of operators with these fields; all that a stream has."""
+    method = RPCS[rpc]
+    request = method.input_type._concrete_class(**fields)
+    answer = getattr(stubs.admin, rpc)(request, timeout=TIMEOUT_S)
+    return list(answer) if method.server_streaming else answer
+
+
+# Beside the crawl's name, what a request needs to make sense.
+ASKED: dict[str, dict[str, Any]] = {
+    "ListQueues": {},
+    "GetQueue": {"queue_key": "example,a,"},
+    "UpdateQueue": {"queue_key": "example,a,", "change": {"wake": True}},
+    "ListLargestQueues": {},
+    "ListUris": {},
+    "GetUri": {"uri": "http://a.example/"},
+    "NoteUris": {"uris": ["http://a.example/"]},
+    "ForgetUris": {"uris": ["http://a.example/"]},
+    "ExportUris": {},
+    "StartJob": {"verify": {}},
+    "ListJobs": {},
+    "GetJob": {"job": 1},
+    "CancelJob": {"job": 1},
+    "PutOverride": {"override": {"surt_prefix": "a.example", "settings": {"retry": {"max_attempts": 3}}}},
+    "DeleteOverride": {"surt_prefix": "http://(example,a,"},
+    "ListOverrides": {},
+    "ListHosts": {},
+    "ListSources": {},
+    "ListSeeds": {},
+    "Explain": {},
+    "StreamOutcomes": {},
+}
 
 
 RPCS: dict[str, Any] = {

@@ -4,7 +4,17 @@ isort:skip_file
 What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
-(INVALID_ARGUMENT), CRAWL_ACTIVE (FAILED_PRECONDITION).
+(INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
+UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND).
+
+Every answer, and every message of a stream, tells only of what is durable.
+
+Listings come in pages. `page_size` is how many items are wanted at most, 1
+to 1000, default 100; a page may have fewer, so that it stays below 3 MiB
+(unless one item alone is larger), and still not be the last. `page_token` is
+the `next_page_token` of the page before, with the rest of the request as it
+was; it is empty on the last page. A listing that is read while things change
+may miss, or have twice, what has changed its place meanwhile.
 """
 
 from collections import abc as _abc
@@ -13,6 +23,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from toehold.frontier.v1 import crawl_pb2 as _crawl_pb2
 from toehold.frontier.v1 import frontier_pb2 as _frontier_pb2
 import builtins as _builtins
@@ -25,6 +36,206 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _UriState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UriStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UriState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    URI_STATE_UNSPECIFIED: _UriState.ValueType  # 0
+    """Not set."""
+    URI_STATE_NEVER_SEEN: _UriState.ValueType  # 1
+    """The crawl has never taken it in."""
+    URI_STATE_QUEUED: _UriState.ValueType  # 2
+    """It waits in its work queue."""
+    URI_STATE_LEASED: _UriState.ValueType  # 3
+    """It is out at a node."""
+    URI_STATE_FUTURE: _UriState.ValueType  # 4
+    """It waits for its time."""
+    URI_STATE_DONE: _UriState.ValueType  # 5
+    """It has its final disposition, or was noted as seen."""
+
+class UriState(_UriState, metaclass=_UriStateEnumTypeWrapper):
+    """Where a URI is."""
+
+URI_STATE_UNSPECIFIED: UriState.ValueType  # 0
+"""Not set."""
+URI_STATE_NEVER_SEEN: UriState.ValueType  # 1
+"""The crawl has never taken it in."""
+URI_STATE_QUEUED: UriState.ValueType  # 2
+"""It waits in its work queue."""
+URI_STATE_LEASED: UriState.ValueType  # 3
+"""It is out at a node."""
+URI_STATE_FUTURE: UriState.ValueType  # 4
+"""It waits for its time."""
+URI_STATE_DONE: UriState.ValueType  # 5
+"""It has its final disposition, or was noted as seen."""
+Global___UriState: _TypeAlias = UriState  # noqa: Y015
+
+class _JobState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _JobStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_JobState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    JOB_STATE_UNSPECIFIED: _JobState.ValueType  # 0
+    """Not set."""
+    JOB_STATE_RECEIVING: _JobState.ValueType  # 1
+    """It still gets what it is to do (ImportUris)."""
+    JOB_STATE_RUNNING: _JobState.ValueType  # 2
+    """It runs, or waits for others of its crawl."""
+    JOB_STATE_CANCELLING: _JobState.ValueType  # 3
+    """It was cancelled, and has yet to tidy up."""
+    JOB_STATE_DONE: _JobState.ValueType  # 4
+    """It has done all."""
+    JOB_STATE_CANCELLED: _JobState.ValueType  # 5
+    """It was cancelled, or its crawl ended before it."""
+
+class JobState(_JobState, metaclass=_JobStateEnumTypeWrapper):
+    """How far a job has come."""
+
+JOB_STATE_UNSPECIFIED: JobState.ValueType  # 0
+"""Not set."""
+JOB_STATE_RECEIVING: JobState.ValueType  # 1
+"""It still gets what it is to do (ImportUris)."""
+JOB_STATE_RUNNING: JobState.ValueType  # 2
+"""It runs, or waits for others of its crawl."""
+JOB_STATE_CANCELLING: JobState.ValueType  # 3
+"""It was cancelled, and has yet to tidy up."""
+JOB_STATE_DONE: JobState.ValueType  # 4
+"""It has done all."""
+JOB_STATE_CANCELLED: JobState.ValueType  # 5
+"""It was cancelled, or its crawl ended before it."""
+Global___JobState: _TypeAlias = JobState  # noqa: Y015
+
+class _Why:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WhyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Why.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WHY_UNSPECIFIED: _Why.ValueType  # 0
+    """Not set."""
+    WHY_NOT_LAUNCHED: _Why.ValueType  # 1
+    """The crawl has not been launched."""
+    WHY_PREPARING: _Why.ValueType  # 2
+    """The crawl's seeds are being announced."""
+    WHY_PAUSED: _Why.ValueType  # 3
+    """The crawl pauses, or is paused."""
+    WHY_FINISHED: _Why.ValueType  # 4
+    """The crawl is stopping or has finished."""
+    WHY_EMPTY: _Why.ValueType  # 5
+    """The crawl has nothing left."""
+    WHY_LIMIT_REACHED: _Why.ValueType  # 6
+    """Successes and leases out fill LimitSpec.max_documents."""
+    WHY_AWAITS_ROUND: _Why.ValueType  # 7
+    """The next round of the seeds has to wait (ReseedSpec.min_interval)."""
+    WHY_JOB_RUNS: _Why.ValueType  # 8
+    """Jobs of the crawl run."""
+    WHY_URIS_LEFT: _Why.ValueType  # 9
+    """URIs are in retired queues."""
+    WHY_QUEUE_EXHAUSTED: _Why.ValueType  # 10
+    """The queue is empty."""
+    WHY_QUEUE_INACTIVE: _Why.ValueType  # 11
+    """The queue waits to be activated."""
+    WHY_QUEUE_SNOOZED: _Why.ValueType  # 12
+    """The queue, or its host, rests."""
+    WHY_QUEUE_RETIRED: _Why.ValueType  # 13
+    """Somebody, or an override, has retired the queue."""
+    WHY_QUEUE_PAUSED: _Why.ValueType  # 14
+    """Somebody has paused the queue."""
+    WHY_OVER_BUDGET: _Why.ValueType  # 15
+    """The queue has spent its budget, or a quota."""
+    WHY_BELOW_FLOOR: _Why.ValueType  # 16
+    """The queue's precedence is at or over the floor."""
+    WHY_HOST_BUSY: _Why.ValueType  # 17
+    """The host has as many requests in flight as it may."""
+    WHY_GROUP_BUSY: _Why.ValueType  # 18
+    """Its group has as many requests in flight as it may."""
+    WHY_ROBOTS_PENDING: _Why.ValueType  # 19
+    """The robots.txt has to be fetched first."""
+    WHY_ROBOTS_FORBIDDEN: _Why.ValueType  # 20
+    """robots.txt forbids the URI."""
+    WHY_LEASED: _Why.ValueType  # 21
+    """It is out at a node."""
+    WHY_FUTURE: _Why.ValueType  # 22
+    """It waits for its time."""
+    WHY_SEEN_ALREADY: _Why.ValueType  # 23
+    """It has been seen, and has its disposition."""
+    WHY_OUT_OF_SCOPE: _Why.ValueType  # 24
+    """The scope refuses it."""
+    WHY_NEVER_OFFERED: _Why.ValueType  # 25
+    """It is in scope, but nobody has offered it."""
+    WHY_BEHIND_OTHERS: _Why.ValueType  # 26
+    """Other URIs of its queue go first."""
+    WHY_NO_NODE_ASKS: _Why.ValueType  # 27
+    """Nothing is wrong, but no node asks."""
+    WHY_DUE: _Why.ValueType  # 28
+    """Nothing is wrong, and nodes ask: it is a matter of moments."""
+
+class Why(_Why, metaclass=_WhyEnumTypeWrapper):
+    """Why something is not being fetched now."""
+
+WHY_UNSPECIFIED: Why.ValueType  # 0
+"""Not set."""
+WHY_NOT_LAUNCHED: Why.ValueType  # 1
+"""The crawl has not been launched."""
+WHY_PREPARING: Why.ValueType  # 2
+"""The crawl's seeds are being announced."""
+WHY_PAUSED: Why.ValueType  # 3
+"""The crawl pauses, or is paused."""
+WHY_FINISHED: Why.ValueType  # 4
+"""The crawl is stopping or has finished."""
+WHY_EMPTY: Why.ValueType  # 5
+"""The crawl has nothing left."""
+WHY_LIMIT_REACHED: Why.ValueType  # 6
+"""Successes and leases out fill LimitSpec.max_documents."""
+WHY_AWAITS_ROUND: Why.ValueType  # 7
+"""The next round of the seeds has to wait (ReseedSpec.min_interval)."""
+WHY_JOB_RUNS: Why.ValueType  # 8
+"""Jobs of the crawl run."""
+WHY_URIS_LEFT: Why.ValueType  # 9
+"""URIs are in retired queues."""
+WHY_QUEUE_EXHAUSTED: Why.ValueType  # 10
+"""The queue is empty."""
+WHY_QUEUE_INACTIVE: Why.ValueType  # 11
+"""The queue waits to be activated."""
+WHY_QUEUE_SNOOZED: Why.ValueType  # 12
+"""The queue, or its host, rests."""
+WHY_QUEUE_RETIRED: Why.ValueType  # 13
+"""Somebody, or an override, has retired the queue."""
+WHY_QUEUE_PAUSED: Why.ValueType  # 14
+"""Somebody has paused the queue."""
+WHY_OVER_BUDGET: Why.ValueType  # 15
+"""The queue has spent its budget, or a quota."""
+WHY_BELOW_FLOOR: Why.ValueType  # 16
+"""The queue's precedence is at or over the floor."""
+WHY_HOST_BUSY: Why.ValueType  # 17
+"""The host has as many requests in flight as it may."""
+WHY_GROUP_BUSY: Why.ValueType  # 18
+"""Its group has as many requests in flight as it may."""
+WHY_ROBOTS_PENDING: Why.ValueType  # 19
+"""The robots.txt has to be fetched first."""
+WHY_ROBOTS_FORBIDDEN: Why.ValueType  # 20
+"""robots.txt forbids the URI."""
+WHY_LEASED: Why.ValueType  # 21
+"""It is out at a node."""
+WHY_FUTURE: Why.ValueType  # 22
+"""It waits for its time."""
+WHY_SEEN_ALREADY: Why.ValueType  # 23
+"""It has been seen, and has its disposition."""
+WHY_OUT_OF_SCOPE: Why.ValueType  # 24
+"""The scope refuses it."""
+WHY_NEVER_OFFERED: Why.ValueType  # 25
+"""It is in scope, but nobody has offered it."""
+WHY_BEHIND_OTHERS: Why.ValueType  # 26
+"""Other URIs of its queue go first."""
+WHY_NO_NODE_ASKS: Why.ValueType  # 27
+"""Nothing is wrong, but no node asks."""
+WHY_DUE: Why.ValueType  # 28
+"""Nothing is wrong, and nodes ask: it is a matter of moments."""
+Global___Why: _TypeAlias = Why  # noqa: Y015
 
 @_typing.final
 class CreateCrawlRequest(_message.Message):
@@ -743,3 +954,1966 @@ class Node(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class GetQueueRequest(_message.Message):
+    """Names work queues."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    queue_key: _builtins.str
+    """Their key (`com,example,www,`)."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "queue_key", b"queue_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQueueRequest: _TypeAlias = GetQueueRequest  # noqa: Y015
+
+@_typing.final
+class GetQueueResponse(_message.Message):
+    """The queues of a key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkQueue]:
+        """At least one."""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___WorkQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQueueResponse: _TypeAlias = GetQueueResponse  # noqa: Y015
+
+@_typing.final
+class UpdateQueueRequest(_message.Message):
+    """Work queues to change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    queue_key: _builtins.str
+    """Their key."""
+    @_builtins.property
+    def change(self) -> Global___QueueChange:
+        """What to change; at least one thing."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
+        change: Global___QueueChange | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "crawl", b"crawl", "queue_key", b"queue_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateQueueRequest: _TypeAlias = UpdateQueueRequest  # noqa: Y015
+
+@_typing.final
+class QueueChange(_message.Message):
+    """What to change of a work queue. What is not set stays as it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PRECEDENCE_FIELD_NUMBER: _builtins.int
+    SESSION_BUDGET_FIELD_NUMBER: _builtins.int
+    TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
+    RETIRED_FIELD_NUMBER: _builtins.int
+    WAKE_FIELD_NUMBER: _builtins.int
+    precedence: _builtins.int
+    """Its precedence, 0 to 255, which no policy changes then; -1 gives it back to
+    QueueSpec.queue_precedence.
+    """
+    session_budget: _builtins.int
+    """Its own session budget, as QueueSpec.session_budget; -2 for the setting's."""
+    total_budget: _builtins.int
+    """Its own total budget, as QueueSpec.total_budget; -2 for the setting's."""
+    paused: _builtins.bool
+    """Whether it waits, in state INELIGIBLE, until it is resumed. Its URIs stay
+    queued, so that the crawl does not end.
+    """
+    retired: _builtins.bool
+    """Whether it is retired. One that is retired because its budget is spent comes
+    back only with a larger one: it is retired again at its next turn (T15).
+    """
+    wake: _builtins.bool
+    """Ends its own rest, such as one before a retry (T14). Its host's goes on."""
+    def __init__(
+        self,
+        *,
+        precedence: _builtins.int | None = ...,
+        session_budget: _builtins.int | None = ...,
+        total_budget: _builtins.int | None = ...,
+        paused: _builtins.bool | None = ...,
+        retired: _builtins.bool | None = ...,
+        wake: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "paused", b"paused", "precedence", b"precedence", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "paused", b"paused", "precedence", b"precedence", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget", "wake", b"wake"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__paused: _TypeAlias = _typing.Literal["paused"]  # noqa: Y015
+    _WhichOneofArgType__paused: _TypeAlias = _typing.Literal["_paused", b"_paused"]  # noqa: Y015
+    _WhichOneofReturnType__precedence: _TypeAlias = _typing.Literal["precedence"]  # noqa: Y015
+    _WhichOneofArgType__precedence: _TypeAlias = _typing.Literal["_precedence", b"_precedence"]  # noqa: Y015
+    _WhichOneofReturnType__retired: _TypeAlias = _typing.Literal["retired"]  # noqa: Y015
+    _WhichOneofArgType__retired: _TypeAlias = _typing.Literal["_retired", b"_retired"]  # noqa: Y015
+    _WhichOneofReturnType__session_budget: _TypeAlias = _typing.Literal["session_budget"]  # noqa: Y015
+    _WhichOneofArgType__session_budget: _TypeAlias = _typing.Literal["_session_budget", b"_session_budget"]  # noqa: Y015
+    _WhichOneofReturnType__total_budget: _TypeAlias = _typing.Literal["total_budget"]  # noqa: Y015
+    _WhichOneofArgType__total_budget: _TypeAlias = _typing.Literal["_total_budget", b"_total_budget"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__paused) -> _WhichOneofReturnType__paused | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__precedence) -> _WhichOneofReturnType__precedence | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retired) -> _WhichOneofReturnType__retired | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__session_budget) -> _WhichOneofReturnType__session_budget | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_budget) -> _WhichOneofReturnType__total_budget | None: ...
+
+Global___QueueChange: _TypeAlias = QueueChange  # noqa: Y015
+
+@_typing.final
+class UpdateQueueResponse(_message.Message):
+    """The queues after the change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkQueue]:
+        """At least one."""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___WorkQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateQueueResponse: _TypeAlias = UpdateQueueResponse  # noqa: Y015
+
+@_typing.final
+class ListLargestQueuesRequest(_message.Message):
+    """Asks for the largest queues."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLargestQueuesRequest: _TypeAlias = ListLargestQueuesRequest  # noqa: Y015
+
+@_typing.final
+class ListLargestQueuesResponse(_message.Message):
+    """The largest queues."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkQueue]:
+        """The largest first."""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___WorkQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLargestQueuesResponse: _TypeAlias = ListLargestQueuesResponse  # noqa: Y015
+
+@_typing.final
+class ListUrisRequest(_message.Message):
+    """Asks for URIs that wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    queue_key: _builtins.str
+    """Only those of the queue with this key, and no future ones; empty for all.
+    UNKNOWN_QUEUE.
+    """
+    page_size: _builtins.int
+    """Most URIs a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token", "queue_key", b"queue_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUrisRequest: _TypeAlias = ListUrisRequest  # noqa: Y015
+
+@_typing.final
+class ListUrisResponse(_message.Message):
+    """A page of URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URIS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingUri]:
+        """The URIs."""
+
+    def __init__(
+        self,
+        *,
+        uris: _abc.Iterable[Global___WaitingUri] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListUrisResponse: _TypeAlias = ListUrisResponse  # noqa: Y015
+
+@_typing.final
+class WaitingUri(_message.Message):
+    """A URI that waits."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    PRECEDENCE_FIELD_NUMBER: _builtins.int
+    ATTEMPT_COUNT_FIELD_NUMBER: _builtins.int
+    DUE_TIME_FIELD_NUMBER: _builtins.int
+    queue_key: _builtins.str
+    """The key of its work queue; empty for a future URI."""
+    cost: _builtins.int
+    """What it costs."""
+    precedence: _builtins.int
+    """Its precedence within its queue and directive."""
+    attempt_count: _builtins.int
+    """Tries that were reported or lapsed."""
+    @_builtins.property
+    def candidate(self) -> _frontier_pb2.Candidate:
+        """As it was offered. Given to Schedule or ImportUris of another frontier, with
+        `due_time` as its `not_before_time`, it waits there as it does here.
+        """
+
+    @_builtins.property
+    def due_time(self) -> _timestamp_pb2.Timestamp:
+        """Of a future URI, when it is put into its queue."""
+
+    def __init__(
+        self,
+        *,
+        candidate: _frontier_pb2.Candidate | None = ...,
+        queue_key: _builtins.str = ...,
+        cost: _builtins.int = ...,
+        precedence: _builtins.int = ...,
+        attempt_count: _builtins.int = ...,
+        due_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "due_time", b"due_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_count", b"attempt_count", "candidate", b"candidate", "cost", b"cost", "due_time", b"due_time", "precedence", b"precedence", "queue_key", b"queue_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WaitingUri: _TypeAlias = WaitingUri  # noqa: Y015
+
+@_typing.final
+class GetUriRequest(_message.Message):
+    """Names a URI."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    uri: _builtins.str
+    """The URI, in any spelling. INVALID_ARGUMENT_VALUE if it is no http(s) URI."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        uri: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUriRequest: _TypeAlias = GetUriRequest  # noqa: Y015
+
+@_typing.final
+class GetUriResponse(_message.Message):
+    """A URI's story."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STORY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def story(self) -> Global___UriStory:
+        """All that the crawl knows of it."""
+
+    def __init__(
+        self,
+        *,
+        story: Global___UriStory | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetUriResponse: _TypeAlias = GetUriResponse  # noqa: Y015
+
+@_typing.final
+class UriStory(_message.Message):
+    """All that a crawl knows of a URI."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    REFUSED_BY_FIELD_NUMBER: _builtins.int
+    FETCH_STATUS_FIELD_NUMBER: _builtins.int
+    DISPOSITION_FIELD_NUMBER: _builtins.int
+    FINISH_TIME_FIELD_NUMBER: _builtins.int
+    VISIT_COUNT_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    LAST_MODIFIED_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    DUE_TIME_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    LEASE_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """Its canonical form, which is what is fetched."""
+    identity: _builtins.str
+    """What decides whether another URI is the same (IdentitySpec)."""
+    state: Global___UriState.ValueType
+    """Where it is."""
+    queue_key: _builtins.str
+    """The key of the queue where it waits, or would wait."""
+    refused_by: _builtins.str
+    """Of a URI that was never seen: the field of ScopeSpec that would refuse it;
+    empty if none would.
+    """
+    fetch_status: _builtins.int
+    """Of the last visit that has ended; 0 if there was none. See FetchStatus."""
+    disposition: _crawl_pb2.Disposition.ValueType
+    """Of the last visit that has ended."""
+    visit_count: _builtins.int
+    """Visits that succeeded."""
+    etag: _builtins.str
+    """The ETag of the last success."""
+    last_modified: _builtins.str
+    """The Last-Modified of the last success."""
+    digest: _builtins.str
+    """The digest of the last success's body."""
+    @_builtins.property
+    def finish_time(self) -> _timestamp_pb2.Timestamp:
+        """When that visit ended, or it was noted as seen."""
+
+    @_builtins.property
+    def due_time(self) -> _timestamp_pb2.Timestamp:
+        """Of a future URI, when it is put into its queue."""
+
+    @_builtins.property
+    def waiting(self) -> Global___WaitingUri:
+        """How it waits, if it is in a queue."""
+
+    @_builtins.property
+    def lease(self) -> Global___UriLease:
+        """Where it is out, if it is."""
+
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        identity: _builtins.str = ...,
+        state: Global___UriState.ValueType = ...,
+        queue_key: _builtins.str = ...,
+        refused_by: _builtins.str = ...,
+        fetch_status: _builtins.int = ...,
+        disposition: _crawl_pb2.Disposition.ValueType = ...,
+        finish_time: _timestamp_pb2.Timestamp | None = ...,
+        visit_count: _builtins.int = ...,
+        etag: _builtins.str = ...,
+        last_modified: _builtins.str = ...,
+        digest: _builtins.str = ...,
+        due_time: _timestamp_pb2.Timestamp | None = ...,
+        waiting: Global___WaitingUri | None = ...,
+        lease: Global___UriLease | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["due_time", b"due_time", "finish_time", b"finish_time", "lease", b"lease", "waiting", b"waiting"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "disposition", b"disposition", "due_time", b"due_time", "etag", b"etag", "fetch_status", b"fetch_status", "finish_time", b"finish_time", "identity", b"identity", "last_modified", b"last_modified", "lease", b"lease", "queue_key", b"queue_key", "refused_by", b"refused_by", "state", b"state", "uri", b"uri", "visit_count", b"visit_count", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UriStory: _TypeAlias = UriStory  # noqa: Y015
+
+@_typing.final
+class UriLease(_message.Message):
+    """A lease, as operators see it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    LEASE_TIME_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """The node that holds it."""
+    @_builtins.property
+    def lease_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was given."""
+
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when it lives without a heartbeat."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        lease_time: _timestamp_pb2.Timestamp | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "lease_time", b"lease_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expire_time", b"expire_time", "lease_time", b"lease_time", "node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UriLease: _TypeAlias = UriLease  # noqa: Y015
+
+@_typing.final
+class NoteUrisRequest(_message.Message):
+    """URIs to note as seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    URIS_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Absolute http(s) URIs, 1 to 1000."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteUrisRequest: _TypeAlias = NoteUrisRequest  # noqa: Y015
+
+@_typing.final
+class NoteUrisResponse(_message.Message):
+    """They are seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOTED_COUNT_FIELD_NUMBER: _builtins.int
+    noted_count: _builtins.int
+    """How many were new."""
+    def __init__(
+        self,
+        *,
+        noted_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["noted_count", b"noted_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NoteUrisResponse: _TypeAlias = NoteUrisResponse  # noqa: Y015
+
+@_typing.final
+class ForgetUrisRequest(_message.Message):
+    """URIs to forget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    URIS_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Absolute http(s) URIs, 1 to 1000."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetUrisRequest: _TypeAlias = ForgetUrisRequest  # noqa: Y015
+
+@_typing.final
+class ForgetUrisResponse(_message.Message):
+    """They are forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FORGOTTEN_COUNT_FIELD_NUMBER: _builtins.int
+    forgotten_count: _builtins.int
+    """How many were: neither in a queue nor unknown."""
+    def __init__(
+        self,
+        *,
+        forgotten_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forgotten_count", b"forgotten_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetUrisResponse: _TypeAlias = ForgetUrisResponse  # noqa: Y015
+
+@_typing.final
+class ImportUrisRequest(_message.Message):
+    """A part of an import."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name, in the first message; the others may leave it empty."""
+    force: _builtins.bool
+    """Schedule candidates although they have been seen, be it by this import; only
+    in the first message.
+    """
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportEntry]:
+        """What to take in; at most 1000."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        force: _builtins.bool = ...,
+        entries: _abc.Iterable[Global___ImportEntry] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "entries", b"entries", "force", b"force"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUrisRequest: _TypeAlias = ImportUrisRequest  # noqa: Y015
+
+@_typing.final
+class ImportEntry(_message.Message):
+    """One URI of an import."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CANDIDATE_FIELD_NUMBER: _builtins.int
+    SEEN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def candidate(self) -> _frontier_pb2.Candidate:
+        """It is to be fetched."""
+
+    @_builtins.property
+    def seen(self) -> Global___SeenUri:
+        """It was seen."""
+
+    def __init__(
+        self,
+        *,
+        candidate: _frontier_pb2.Candidate | None = ...,
+        seen: Global___SeenUri | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "entry", b"entry", "seen", b"seen"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate", b"candidate", "entry", b"entry", "seen", b"seen"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_entry: _TypeAlias = _typing.Literal["candidate", "seen"]  # noqa: Y015
+    _WhichOneofArgType_entry: _TypeAlias = _typing.Literal["entry", b"entry"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_entry) -> _WhichOneofReturnType_entry | None: ...
+
+Global___ImportEntry: _TypeAlias = ImportEntry  # noqa: Y015
+
+@_typing.final
+class SeenUri(_message.Message):
+    """A URI that was seen elsewhere."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    FETCH_STATUS_FIELD_NUMBER: _builtins.int
+    DISPOSITION_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """An absolute http(s) URI."""
+    fetch_status: _builtins.int
+    """How it ended there; 0 if that is not known. See FetchStatus."""
+    disposition: _crawl_pb2.Disposition.ValueType
+    """What that meant: SUCCEEDED, FAILED or DISREGARDED; unset if that is not
+    known.
+    """
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        fetch_status: _builtins.int = ...,
+        disposition: _crawl_pb2.Disposition.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disposition", b"disposition", "fetch_status", b"fetch_status", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeenUri: _TypeAlias = SeenUri  # noqa: Y015
+
+@_typing.final
+class ImportUrisResponse(_message.Message):
+    """The import has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """The job; its figures count candidates by verdict."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUrisResponse: _TypeAlias = ImportUrisResponse  # noqa: Y015
+
+@_typing.final
+class ExportUrisRequest(_message.Message):
+    """Asks for all URIs that wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    cursor: _builtins.str
+    """The cursor of the last message that the reader has; empty to begin."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "cursor", b"cursor"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportUrisRequest: _TypeAlias = ExportUrisRequest  # noqa: Y015
+
+@_typing.final
+class ExportUrisResponse(_message.Message):
+    """A part of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URIS_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """Where to go on after this message."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingUri]:
+        """The next URIs."""
+
+    def __init__(
+        self,
+        *,
+        uris: _abc.Iterable[Global___WaitingUri] | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportUrisResponse: _TypeAlias = ExportUrisResponse  # noqa: Y015
+
+@_typing.final
+class StartJobRequest(_message.Message):
+    """A job to start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    DELETE_URIS_FIELD_NUMBER: _builtins.int
+    RETIRE_QUEUES_FIELD_NUMBER: _builtins.int
+    UNRETIRE_QUEUES_FIELD_NUMBER: _builtins.int
+    WAKE_QUEUES_FIELD_NUMBER: _builtins.int
+    VERIFY_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def delete_uris(self) -> Global___DeleteUrisJob:
+        """Delete URIs that wait."""
+
+    @_builtins.property
+    def retire_queues(self) -> Global___RetireQueuesJob:
+        """Retire queues."""
+
+    @_builtins.property
+    def unretire_queues(self) -> Global___UnretireQueuesJob:
+        """Unretire queues."""
+
+    @_builtins.property
+    def wake_queues(self) -> Global___WakeQueuesJob:
+        """Wake queues."""
+
+    @_builtins.property
+    def verify(self) -> Global___VerifyJob:
+        """Verify the crawl."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        delete_uris: Global___DeleteUrisJob | None = ...,
+        retire_queues: Global___RetireQueuesJob | None = ...,
+        unretire_queues: Global___UnretireQueuesJob | None = ...,
+        wake_queues: Global___WakeQueuesJob | None = ...,
+        verify: Global___VerifyJob | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delete_uris", b"delete_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "delete_uris", b"delete_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_job: _TypeAlias = _typing.Literal["delete_uris", "retire_queues", "unretire_queues", "wake_queues", "verify"]  # noqa: Y015
+    _WhichOneofArgType_job: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_job) -> _WhichOneofReturnType_job | None: ...
+
+Global___StartJobRequest: _TypeAlias = StartJobRequest  # noqa: Y015
+
+@_typing.final
+class DeleteUrisJob(_message.Message):
+    """Deletes URIs that wait, future ones included (Heritrix: deleteURIs). They get
+    fetch status -6000 and disposition DISREGARDED, and stay seen. URIs that are
+    out are left alone, and counted in the figure `leased`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_PATTERN_FIELD_NUMBER: _builtins.int
+    URI_PATTERN_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    queue_pattern: _builtins.str
+    """The keys of the queues: a regular expression in RE2 syntax that matches
+    them as a whole; `.*` for all. 1 to 4096 characters.
+    """
+    uri_pattern: _builtins.str
+    """The canonical URIs, likewise."""
+    dry_run: _builtins.bool
+    """Only count them."""
+    def __init__(
+        self,
+        *,
+        queue_pattern: _builtins.str = ...,
+        uri_pattern: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "queue_pattern", b"queue_pattern", "uri_pattern", b"uri_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteUrisJob: _TypeAlias = DeleteUrisJob  # noqa: Y015
+
+@_typing.final
+class RetireQueuesJob(_message.Message):
+    """Gives out no more of queues; their URIs stay (T12)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_PATTERN_FIELD_NUMBER: _builtins.int
+    queue_pattern: _builtins.str
+    """The keys of the queues, as in DeleteUrisJob."""
+    def __init__(
+        self,
+        *,
+        queue_pattern: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_pattern", b"queue_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetireQueuesJob: _TypeAlias = RetireQueuesJob  # noqa: Y015
+
+@_typing.final
+class UnretireQueuesJob(_message.Message):
+    """Gives retired queues another chance (T15)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_PATTERN_FIELD_NUMBER: _builtins.int
+    queue_pattern: _builtins.str
+    """The keys of the queues, as in DeleteUrisJob."""
+    def __init__(
+        self,
+        *,
+        queue_pattern: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_pattern", b"queue_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnretireQueuesJob: _TypeAlias = UnretireQueuesJob  # noqa: Y015
+
+@_typing.final
+class WakeQueuesJob(_message.Message):
+    """Ends the queues' own rests; their hosts' go on (T14)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_PATTERN_FIELD_NUMBER: _builtins.int
+    queue_pattern: _builtins.str
+    """The keys of the queues, as in DeleteUrisJob."""
+    def __init__(
+        self,
+        *,
+        queue_pattern: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_pattern", b"queue_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WakeQueuesJob: _TypeAlias = WakeQueuesJob  # noqa: Y015
+
+@_typing.final
+class VerifyJob(_message.Message):
+    """Recounts the crawl, row by row, while it goes on: every queue against its
+    URIs and its place among the queues, every URI of the seen-set that waits
+    against where it waits, and, if nothing has changed meanwhile, the crawl's
+    sums (Heritrix: consistencyCheck). `changed_count` is how much was wrong.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPAIR_FIELD_NUMBER: _builtins.int
+    repair: _builtins.bool
+    """Mend what is wrong."""
+    def __init__(
+        self,
+        *,
+        repair: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["repair", b"repair"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VerifyJob: _TypeAlias = VerifyJob  # noqa: Y015
+
+@_typing.final
+class StartJobResponse(_message.Message):
+    """The job has begun, or waits for others."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """Its description."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartJobResponse: _TypeAlias = StartJobResponse  # noqa: Y015
+
+@_typing.final
+class Job(_message.Message):
+    """Work on many URIs or queues. When it ends, the event JobEnded tells."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ParametersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FiguresEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    JOB_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    FINISH_TIME_FIELD_NUMBER: _builtins.int
+    DONE_COUNT_FIELD_NUMBER: _builtins.int
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    job: _builtins.int
+    """Its number within the crawl."""
+    kind: _builtins.str
+    """What it does: `seed`, `reseed`, `delete-uris`, `retire-queues`,
+    `unretire-queues`, `wake-queues`, `appraise-queues`, `import`, `verify`.
+    """
+    state: Global___JobState.ValueType
+    """How far it has come."""
+    done_count: _builtins.int
+    """How many rows it has looked at."""
+    changed_count: _builtins.int
+    """How many of them it has changed, or found wrong; in a dry run, would have
+    changed.
+    """
+    total_count: _builtins.int
+    """How many it has to look at; 0 if that is not known."""
+    @_builtins.property
+    def parameters(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """What was asked of it, by name (`queue_pattern`)."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was started."""
+
+    @_builtins.property
+    def finish_time(self) -> _timestamp_pb2.Timestamp:
+        """When it ended."""
+
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The first 100 things that it found, in words for people."""
+
+    @_builtins.property
+    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Counts by name."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        state: Global___JobState.ValueType = ...,
+        parameters: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        finish_time: _timestamp_pb2.Timestamp | None = ...,
+        done_count: _builtins.int = ...,
+        changed_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
+        findings: _abc.Iterable[_builtins.str] | None = ...,
+        figures: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "finish_time", b"finish_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "create_time", b"create_time", "done_count", b"done_count", "figures", b"figures", "findings", b"findings", "finish_time", b"finish_time", "job", b"job", "kind", b"kind", "parameters", b"parameters", "state", b"state", "total_count", b"total_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Job: _TypeAlias = Job  # noqa: Y015
+
+@_typing.final
+class ListJobsRequest(_message.Message):
+    """Asks for jobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most jobs a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsRequest: _TypeAlias = ListJobsRequest  # noqa: Y015
+
+@_typing.final
+class ListJobsResponse(_message.Message):
+    """A page of jobs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOBS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Job]:
+        """By number."""
+
+    def __init__(
+        self,
+        *,
+        jobs: _abc.Iterable[Global___Job] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["jobs", b"jobs", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListJobsResponse: _TypeAlias = ListJobsResponse  # noqa: Y015
+
+@_typing.final
+class GetJobRequest(_message.Message):
+    """Names a job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    job: _builtins.int
+    """Its number."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        job: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetJobRequest: _TypeAlias = GetJobRequest  # noqa: Y015
+
+@_typing.final
+class GetJobResponse(_message.Message):
+    """A job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """Its description."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetJobResponse: _TypeAlias = GetJobResponse  # noqa: Y015
+
+@_typing.final
+class CancelJobRequest(_message.Message):
+    """A job to cancel."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    job: _builtins.int
+    """Its number."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        job: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelJobRequest: _TypeAlias = CancelJobRequest  # noqa: Y015
+
+@_typing.final
+class CancelJobResponse(_message.Message):
+    """The job after the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> Global___Job:
+        """Its description: CANCELLING, or as it ended."""
+
+    def __init__(
+        self,
+        *,
+        job: Global___Job | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelJobResponse: _TypeAlias = CancelJobResponse  # noqa: Y015
+
+@_typing.final
+class PutOverrideRequest(_message.Message):
+    """An override to set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    OVERRIDE_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def override(self) -> _crawl_pb2.Override:
+        """The prefix and its settings, of which at least one is set."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        override: _crawl_pb2.Override | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["override", b"override"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "override", b"override"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutOverrideRequest: _TypeAlias = PutOverrideRequest  # noqa: Y015
+
+@_typing.final
+class PutOverrideResponse(_message.Message):
+    """The override is set."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OVERRIDE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def override(self) -> _crawl_pb2.Override:
+        """As it is kept: its prefix is a SURT prefix."""
+
+    def __init__(
+        self,
+        *,
+        override: _crawl_pb2.Override | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["override", b"override"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["override", b"override"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutOverrideResponse: _TypeAlias = PutOverrideResponse  # noqa: Y015
+
+@_typing.final
+class DeleteOverrideRequest(_message.Message):
+    """An override to remove."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    SURT_PREFIX_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    surt_prefix: _builtins.str
+    """Its SURT prefix, or what was turned into it."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        surt_prefix: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "surt_prefix", b"surt_prefix"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteOverrideRequest: _TypeAlias = DeleteOverrideRequest  # noqa: Y015
+
+@_typing.final
+class DeleteOverrideResponse(_message.Message):
+    """It is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteOverrideResponse: _TypeAlias = DeleteOverrideResponse  # noqa: Y015
+
+@_typing.final
+class ListOverridesRequest(_message.Message):
+    """Asks for overrides."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most overrides a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOverridesRequest: _TypeAlias = ListOverridesRequest  # noqa: Y015
+
+@_typing.final
+class ListOverridesResponse(_message.Message):
+    """A page of overrides."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OVERRIDES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def overrides(self) -> _containers.RepeatedCompositeFieldContainer[_crawl_pb2.Override]:
+        """In the order of their SURT prefixes."""
+
+    def __init__(
+        self,
+        *,
+        overrides: _abc.Iterable[_crawl_pb2.Override] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "overrides", b"overrides"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListOverridesResponse: _TypeAlias = ListOverridesResponse  # noqa: Y015
+
+@_typing.final
+class ListHostsRequest(_message.Message):
+    """Asks for hosts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most hosts a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHostsRequest: _TypeAlias = ListHostsRequest  # noqa: Y015
+
+@_typing.final
+class ListHostsResponse(_message.Message):
+    """A page of hosts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOSTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchFigures]:
+        """In no order that means anything."""
+
+    def __init__(
+        self,
+        *,
+        hosts: _abc.Iterable[Global___FetchFigures] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hosts", b"hosts", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListHostsResponse: _TypeAlias = ListHostsResponse  # noqa: Y015
+
+@_typing.final
+class ListSourcesRequest(_message.Message):
+    """Asks for sources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most sources a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesRequest: _TypeAlias = ListSourcesRequest  # noqa: Y015
+
+@_typing.final
+class ListSourcesResponse(_message.Message):
+    """A page of sources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchFigures]:
+        """In no order that means anything."""
+
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[Global___FetchFigures] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sources", b"sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
+
+@_typing.final
+class FetchFigures(_message.Message):
+    """What happened to the URIs of a host, or to those that descend from a seed
+    (Heritrix: FetchStats). robots.txt does not count.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SUCCEEDED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    DISREGARDED_COUNT_FIELD_NUMBER: _builtins.int
+    ROBOTS_DENIED_COUNT_FIELD_NUMBER: _builtins.int
+    RESPONSE_COUNT_FIELD_NUMBER: _builtins.int
+    NON_RESPONSE_COUNT_FIELD_NUMBER: _builtins.int
+    SUCCEEDED_BYTES_COUNT_FIELD_NUMBER: _builtins.int
+    RESPONSE_BYTES_COUNT_FIELD_NUMBER: _builtins.int
+    NOVEL_COUNT_FIELD_NUMBER: _builtins.int
+    NOVEL_BYTES_COUNT_FIELD_NUMBER: _builtins.int
+    LAST_SUCCESS_TIME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The host, or the seed's URI."""
+    succeeded_count: _builtins.int
+    """Final dispositions."""
+    failed_count: _builtins.int
+    """Final dispositions."""
+    disregarded_count: _builtins.int
+    """Final dispositions."""
+    robots_denied_count: _builtins.int
+    """Of those, URIs that robots.txt forbids."""
+    response_count: _builtins.int
+    """Answers of any status, those after which the URI is tried again included."""
+    non_response_count: _builtins.int
+    """Final dispositions without an answer."""
+    succeeded_bytes_count: _builtins.int
+    """Bytes of bodies of URIs that succeeded."""
+    response_bytes_count: _builtins.int
+    """Bytes of bodies of all answers."""
+    novel_count: _builtins.int
+    """Successes whose content was not that of the visit before."""
+    novel_bytes_count: _builtins.int
+    """Bytes of their bodies."""
+    @_builtins.property
+    def last_success_time(self) -> _timestamp_pb2.Timestamp:
+        """When a URI last succeeded."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        succeeded_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        disregarded_count: _builtins.int = ...,
+        robots_denied_count: _builtins.int = ...,
+        response_count: _builtins.int = ...,
+        non_response_count: _builtins.int = ...,
+        succeeded_bytes_count: _builtins.int = ...,
+        response_bytes_count: _builtins.int = ...,
+        novel_count: _builtins.int = ...,
+        novel_bytes_count: _builtins.int = ...,
+        last_success_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_success_time", b"last_success_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disregarded_count", b"disregarded_count", "failed_count", b"failed_count", "last_success_time", b"last_success_time", "name", b"name", "non_response_count", b"non_response_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "response_bytes_count", b"response_bytes_count", "response_count", b"response_count", "robots_denied_count", b"robots_denied_count", "succeeded_bytes_count", b"succeeded_bytes_count", "succeeded_count", b"succeeded_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchFigures: _TypeAlias = FetchFigures  # noqa: Y015
+
+@_typing.final
+class ListSeedsRequest(_message.Message):
+    """Asks for seeds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most seeds a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSeedsRequest: _TypeAlias = ListSeedsRequest  # noqa: Y015
+
+@_typing.final
+class ListSeedsResponse(_message.Message):
+    """A page of seeds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEEDS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def seeds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Seed]:
+        """In the order in which they were added."""
+
+    def __init__(
+        self,
+        *,
+        seeds: _abc.Iterable[Global___Seed] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "seeds", b"seeds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSeedsResponse: _TypeAlias = ListSeedsResponse  # noqa: Y015
+
+@_typing.final
+class Seed(_message.Message):
+    """A seed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    STORY_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """As it was added."""
+    @_builtins.property
+    def story(self) -> Global___UriStory:
+        """What became of it; unset until it has been announced."""
+
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        story: Global___UriStory | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["story", b"story"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["story", b"story", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Seed: _TypeAlias = Seed  # noqa: Y015
+
+@_typing.final
+class ExplainRequest(_message.Message):
+    """Asks why something is not being fetched."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    queue_key: _builtins.str
+    """The key of a work queue."""
+    uri: _builtins.str
+    """A URI, in any spelling."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
+        uri: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["queue_key", b"queue_key", "subject", b"subject", "uri", b"uri"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "queue_key", b"queue_key", "subject", b"subject", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_subject: _TypeAlias = _typing.Literal["queue_key", "uri"]  # noqa: Y015
+    _WhichOneofArgType_subject: _TypeAlias = _typing.Literal["subject", b"subject"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_subject) -> _WhichOneofReturnType_subject | None: ...
+
+Global___ExplainRequest: _TypeAlias = ExplainRequest  # noqa: Y015
+
+@_typing.final
+class ExplainResponse(_message.Message):
+    """Why it is not."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reason]:
+        """The outermost first: of the crawl, of the queue, of the URI."""
+
+    def __init__(
+        self,
+        *,
+        reasons: _abc.Iterable[Global___Reason] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reasons", b"reasons"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
+
+@_typing.final
+class Reason(_message.Message):
+    """A reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHY_FIELD_NUMBER: _builtins.int
+    WORDS_FIELD_NUMBER: _builtins.int
+    UNTIL_TIME_FIELD_NUMBER: _builtins.int
+    why: Global___Why.ValueType
+    """Its kind."""
+    words: _builtins.str
+    """In words for people, with the values that decide."""
+    @_builtins.property
+    def until_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when it holds at least; unset if nobody knows."""
+
+    def __init__(
+        self,
+        *,
+        why: Global___Why.ValueType = ...,
+        words: _builtins.str = ...,
+        until_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["until_time", b"until_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["until_time", b"until_time", "why", b"why", "words", b"words"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Reason: _TypeAlias = Reason  # noqa: Y015
+
+@_typing.final
+class StreamOutcomesRequest(_message.Message):
+    """Asks for final dispositions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    FOLLOW_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    cursor: _builtins.str
+    """The cursor of the last outcome that the reader has; empty for only what
+    happens from now on; `start` for all that are kept.
+    """
+    follow: _builtins.bool
+    """Go on with those to come. Otherwise it ends with the last one that there is
+    at the beginning.
+    """
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        cursor: _builtins.str = ...,
+        follow: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "cursor", b"cursor", "follow", b"follow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamOutcomesRequest: _TypeAlias = StreamOutcomesRequest  # noqa: Y015
+
+@_typing.final
+class StreamOutcomesResponse(_message.Message):
+    """The range that is kept (first message), outcomes, or nothing (a sign of
+    life).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEPT_FIELD_NUMBER: _builtins.int
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """Where to go on after this message."""
+    @_builtins.property
+    def kept(self) -> Global___KeptOutcomes:
+        """What is kept. Only in the first message."""
+
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedCompositeFieldContainer[Global___UriOutcome]:
+        """The next outcomes."""
+
+    def __init__(
+        self,
+        *,
+        kept: Global___KeptOutcomes | None = ...,
+        outcomes: _abc.Iterable[Global___UriOutcome] | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kept", b"kept"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "kept", b"kept", "outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StreamOutcomesResponse: _TypeAlias = StreamOutcomesResponse  # noqa: Y015
+
+@_typing.final
+class KeptOutcomes(_message.Message):
+    """The range of outcomes that is kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OLDEST_CURSOR_FIELD_NUMBER: _builtins.int
+    LAST_CURSOR_FIELD_NUMBER: _builtins.int
+    OUTCOME_COUNT_FIELD_NUMBER: _builtins.int
+    oldest_cursor: _builtins.str
+    """Goes on with the oldest one."""
+    last_cursor: _builtins.str
+    """Goes on after the last one."""
+    outcome_count: _builtins.int
+    """How many there are."""
+    def __init__(
+        self,
+        *,
+        oldest_cursor: _builtins.str = ...,
+        last_cursor: _builtins.str = ...,
+        outcome_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_cursor", b"last_cursor", "oldest_cursor", b"oldest_cursor", "outcome_count", b"outcome_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptOutcomes: _TypeAlias = KeptOutcomes  # noqa: Y015
+
+@_typing.final
+class UriOutcome(_message.Message):
+    """A final disposition of a URI: what its line of `crawl.log` says, robots.txt
+    included (Heritrix 2.15).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CURSOR_FIELD_NUMBER: _builtins.int
+    OUTCOME_TIME_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    FETCH_STATUS_FIELD_NUMBER: _builtins.int
+    DISPOSITION_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    VIA_FIELD_NUMBER: _builtins.int
+    MEDIA_TYPE_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    TOE_NUMBER_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    FETCH_DURATION_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """Give this to StreamOutcomes to go on after this outcome."""
+    uri: _builtins.str
+    """The URI, canonical."""
+    fetch_status: _builtins.int
+    """See FetchStatus."""
+    disposition: _crawl_pb2.Disposition.ValueType
+    """SUCCEEDED, FAILED or DISREGARDED."""
+    body_bytes: _builtins.int
+    """Bytes of the body, as sent."""
+    path: _builtins.str
+    """Its discovery path."""
+    via: _builtins.str
+    """The page that it was found on."""
+    media_type: _builtins.str
+    """The media type of the answer."""
+    node: _builtins.str
+    """The node that fetched it; empty if none did."""
+    toe_number: _builtins.int
+    """The number of the toe thread."""
+    digest: _builtins.str
+    """The body's digest."""
+    source: _builtins.str
+    """The seed that it descends from."""
+    @_builtins.property
+    def outcome_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was decided, by the frontier's clock."""
+
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """When the fetch began, by the node's clock."""
+
+    @_builtins.property
+    def fetch_duration(self) -> _duration_pb2.Duration:
+        """How long it took."""
+
+    @_builtins.property
+    def annotations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Remarks."""
+
+    def __init__(
+        self,
+        *,
+        cursor: _builtins.str = ...,
+        outcome_time: _timestamp_pb2.Timestamp | None = ...,
+        uri: _builtins.str = ...,
+        fetch_status: _builtins.int = ...,
+        disposition: _crawl_pb2.Disposition.ValueType = ...,
+        body_bytes: _builtins.int = ...,
+        path: _builtins.str = ...,
+        via: _builtins.str = ...,
+        media_type: _builtins.str = ...,
+        node: _builtins.str = ...,
+        toe_number: _builtins.int = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        fetch_duration: _duration_pb2.Duration | None = ...,
+        digest: _builtins.str = ...,
+        annotations: _abc.Iterable[_builtins.str] | None = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "outcome_time", b"outcome_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "cursor", b"cursor", "digest", b"digest", "disposition", b"disposition", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "media_type", b"media_type", "node", b"node", "outcome_time", b"outcome_time", "path", b"path", "source", b"source", "start_time", b"start_time", "toe_number", b"toe_number", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UriOutcome: _TypeAlias = UriOutcome  # noqa: Y015

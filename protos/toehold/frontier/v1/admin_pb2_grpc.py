@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class FrontierAdminServiceStub:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues.
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
     def __init__(self, channel):
@@ -75,6 +76,111 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesResponse.FromString,
                 _registered_method=True)
+        self.GetQueue = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/GetQueue',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueResponse.FromString,
+                _registered_method=True)
+        self.UpdateQueue = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/UpdateQueue',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueResponse.FromString,
+                _registered_method=True)
+        self.ListLargestQueues = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListLargestQueues',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.FromString,
+                _registered_method=True)
+        self.ListUris = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisResponse.FromString,
+                _registered_method=True)
+        self.GetUri = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/GetUri',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriResponse.FromString,
+                _registered_method=True)
+        self.NoteUris = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/NoteUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisResponse.FromString,
+                _registered_method=True)
+        self.ForgetUris = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ForgetUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.FromString,
+                _registered_method=True)
+        self.ImportUris = channel.stream_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ImportUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisResponse.FromString,
+                _registered_method=True)
+        self.ExportUris = channel.unary_stream(
+                '/toehold.frontier.v1.FrontierAdminService/ExportUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisResponse.FromString,
+                _registered_method=True)
+        self.StartJob = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/StartJob',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobResponse.FromString,
+                _registered_method=True)
+        self.ListJobs = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListJobs',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsResponse.FromString,
+                _registered_method=True)
+        self.GetJob = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/GetJob',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobResponse.FromString,
+                _registered_method=True)
+        self.CancelJob = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/CancelJob',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobResponse.FromString,
+                _registered_method=True)
+        self.PutOverride = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/PutOverride',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideResponse.FromString,
+                _registered_method=True)
+        self.DeleteOverride = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/DeleteOverride',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideResponse.FromString,
+                _registered_method=True)
+        self.ListOverrides = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListOverrides',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesResponse.FromString,
+                _registered_method=True)
+        self.ListHosts = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListHosts',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsResponse.FromString,
+                _registered_method=True)
+        self.ListSources = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListSources',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesResponse.FromString,
+                _registered_method=True)
+        self.ListSeeds = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListSeeds',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsResponse.FromString,
+                _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/Explain',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+                _registered_method=True)
+        self.StreamOutcomes = channel.unary_stream(
+                '/toehold.frontier.v1.FrontierAdminService/StreamOutcomes',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesResponse.FromString,
+                _registered_method=True)
         self.GetFrontier = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/GetFrontier',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
@@ -83,7 +189,8 @@ class FrontierAdminServiceStub:
 
 
 class FrontierAdminServiceServicer:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues.
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
     def CreateCrawl(self, request, context):
@@ -147,7 +254,189 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """Lists work queues, in the order of their stored keys.
+        """Lists work queues, in the order of their stored keys; those in state
+        INACTIVE in the order in which they will be activated.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetQueue(self, request, context):
+        """Describes the queues that have a key: one, unless they are of several
+        partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
+        none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateQueue(self, request, context):
+        """Changes the queues that have a key. It counts from the next decision on: a
+        URI that is out ends as it would have. UNKNOWN_QUEUE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLargestQueues(self, request, context):
+        """The queues with most URIs, at most 20, the largest first, of those that were
+        touched since the server started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUris(self, request, context):
+        """Lists the URIs that wait, those that are out included: by queue, in the
+        order in which they will be fetched; then future URIs by their time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetUri(self, request, context):
+        """Tells all that the crawl knows of a URI, seen or not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NoteUris(self, request, context):
+        """Notes URIs as seen, so that they will not be fetched, without asking the
+        scope. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
+        no http(s) URI; CRAWL_FINISHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForgetUris(self, request, context):
+        """Forgets that URIs were seen, so that they are new when they are offered
+        again. Future URIs are forgotten with their time; URIs in queues are left
+        alone (StartJob with delete_uris takes them out). Errors as for NoteUris.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ImportUris(self, request_iterator, context):
+        """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
+        a message. They are stored as they come, and a job begins when the stream
+        ends; the answer is that job. It works in two passes: first what has been
+        seen is noted, then candidates are scheduled as Schedule would, so that what
+        was done is not done again, in whatever order it comes (Heritrix 2.17). If
+        the stream breaks, the job is cancelled and nothing is taken in.
+        CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportUris(self, request, context):
+        """All URIs that wait, in the order of ListUris, in pages. It may be broken off
+        and taken up again with a cursor. What changes its place meanwhile may be
+        missed, or come twice: pause the crawl for an exact copy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StartJob(self, request, context):
+        """Starts work on many URIs or queues: done little by little, by one job of a
+        crawl at a time, durable, and not in the way of nodes. Repeated, it starts
+        another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs wait.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListJobs(self, request, context):
+        """Lists the jobs that wait or run and the last that have ended, 100 together,
+        by number.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetJob(self, request, context):
+        """Describes a job. UNKNOWN_JOB if there is none of this number (any more).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelJob(self, request, context):
+        """Asks a job to do no more; what it has done stays done. One that has ended
+        stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
+        `appraise-queues`, which the crawl needs. UNKNOWN_JOB.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutOverride(self, request, context):
+        """Sets the override of a SURT prefix, in place of the one it has. It counts
+        from the next decision on; queues that wait on disk get their precedence by
+        a job. INVALID_SPEC tells all that is wrong with the settings at once, by
+        path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteOverride(self, request, context):
+        """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListOverrides(self, request, context):
+        """Lists overrides, in the order of their SURT prefixes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListHosts(self, request, context):
+        """Lists the hosts that URIs were fetched from, and what came of that.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSources(self, request, context):
+        """Lists the seeds that URIs descend from (Candidate.source), and what came of
+        those.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSeeds(self, request, context):
+        """Lists seeds in the order in which they were added, and what became of each.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Explain(self, request, context):
+        """Tells why a crawl, a queue or a URI is not being fetched, and when it will
+        be: each reason is read from the values that decide. UNKNOWN_QUEUE;
+        INVALID_ARGUMENT_VALUE for what is no http(s) URI.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StreamOutcomes(self, request, context):
+        """First the range of outcomes that is kept, then every final disposition
+        behind the cursor, in order, without gap or repeat. With `follow` also those
+        to come: while there is none an empty message comes every 10 s, and after
+        the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
+        server shuts down (come back with the last cursor). Outcomes behind the
+        cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
+        OUT_OF_RANGE with CURSOR_TOO_OLD.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +492,111 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesResponse.SerializeToString,
             ),
+            'GetQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQueue,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueResponse.SerializeToString,
+            ),
+            'UpdateQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateQueue,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueResponse.SerializeToString,
+            ),
+            'ListLargestQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLargestQueues,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.SerializeToString,
+            ),
+            'ListUris': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisResponse.SerializeToString,
+            ),
+            'GetUri': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetUri,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriResponse.SerializeToString,
+            ),
+            'NoteUris': grpc.unary_unary_rpc_method_handler(
+                    servicer.NoteUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisResponse.SerializeToString,
+            ),
+            'ForgetUris': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.SerializeToString,
+            ),
+            'ImportUris': grpc.stream_unary_rpc_method_handler(
+                    servicer.ImportUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisResponse.SerializeToString,
+            ),
+            'ExportUris': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExportUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisResponse.SerializeToString,
+            ),
+            'StartJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartJob,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobResponse.SerializeToString,
+            ),
+            'ListJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListJobs,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsResponse.SerializeToString,
+            ),
+            'GetJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetJob,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobResponse.SerializeToString,
+            ),
+            'CancelJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelJob,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'PutOverride': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutOverride,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideResponse.SerializeToString,
+            ),
+            'DeleteOverride': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteOverride,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideResponse.SerializeToString,
+            ),
+            'ListOverrides': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListOverrides,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesResponse.SerializeToString,
+            ),
+            'ListHosts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHosts,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsResponse.SerializeToString,
+            ),
+            'ListSources': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSources,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'ListSeeds': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSeeds,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsResponse.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainResponse.SerializeToString,
+            ),
+            'StreamOutcomes': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamOutcomes,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesResponse.SerializeToString,
+            ),
             'GetFrontier': grpc.unary_unary_rpc_method_handler(
                     servicer.GetFrontier,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.FromString,
@@ -217,7 +611,8 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FrontierAdminService:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues.
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
     @staticmethod
@@ -426,6 +821,573 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/ListQueues',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ListQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/GetQueue',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/UpdateQueue',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLargestQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListLargestQueues',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetUri(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/GetUri',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetUriResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NoteUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/NoteUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.NoteUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ForgetUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportUris(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ImportUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ImportUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ExportUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ExportUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/StartJob',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.StartJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListJobs',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/GetJob',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.GetJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/CancelJob',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutOverride(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/PutOverride',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.PutOverrideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteOverride(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/DeleteOverride',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteOverrideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListOverrides(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListOverrides',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListOverridesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHosts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListHosts',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListHostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListSources',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSeeds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListSeeds',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeedsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/Explain',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StreamOutcomes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/StreamOutcomes',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.StreamOutcomesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -4,7 +4,17 @@ isort:skip_file
 What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
-(INVALID_ARGUMENT), CRAWL_ACTIVE (FAILED_PRECONDITION).
+(INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
+UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND).
+
+Every answer, and every message of a stream, tells only of what is durable.
+
+Listings come in pages. `page_size` is how many items are wanted at most, 1
+to 1000, default 100; a page may have fewer, so that it stays below 3 MiB
+(unless one item alone is larger), and still not be the last. `page_token` is
+the `next_page_token` of the page before, with the rest of the request as it
+was; it is empty on the last page. A listing that is read while things change
+may miss, or have twice, what has changed its place meanwhile.
 """
 
 from collections import abc as _abc
@@ -31,7 +41,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FrontierAdminServiceStub:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues."""
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -67,13 +79,108 @@ class FrontierAdminServiceStub:
     GetStatistics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]
     """The figures of a crawl."""
     ListQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListQueuesRequest, _admin_pb2.ListQueuesResponse]
-    """Lists work queues, in the order of their stored keys."""
+    """Lists work queues, in the order of their stored keys; those in state
+    INACTIVE in the order in which they will be activated.
+    """
+    GetQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetQueueRequest, _admin_pb2.GetQueueResponse]
+    """Describes the queues that have a key: one, unless they are of several
+    partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
+    none.
+    """
+    UpdateQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateQueueRequest, _admin_pb2.UpdateQueueResponse]
+    """Changes the queues that have a key. It counts from the next decision on: a
+    URI that is out ends as it would have. UNKNOWN_QUEUE.
+    """
+    ListLargestQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]
+    """The queues with most URIs, at most 20, the largest first, of those that were
+    touched since the server started.
+    """
+    ListUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListUrisRequest, _admin_pb2.ListUrisResponse]
+    """Lists the URIs that wait, those that are out included: by queue, in the
+    order in which they will be fetched; then future URIs by their time.
+    """
+    GetUri: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetUriRequest, _admin_pb2.GetUriResponse]
+    """Tells all that the crawl knows of a URI, seen or not."""
+    NoteUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.NoteUrisRequest, _admin_pb2.NoteUrisResponse]
+    """Notes URIs as seen, so that they will not be fetched, without asking the
+    scope. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
+    no http(s) URI; CRAWL_FINISHED.
+    """
+    ForgetUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetUrisRequest, _admin_pb2.ForgetUrisResponse]
+    """Forgets that URIs were seen, so that they are new when they are offered
+    again. Future URIs are forgotten with their time; URIs in queues are left
+    alone (StartJob with delete_uris takes them out). Errors as for NoteUris.
+    """
+    ImportUris: _grpc.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]
+    """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
+    a message. They are stored as they come, and a job begins when the stream
+    ends; the answer is that job. It works in two passes: first what has been
+    seen is noted, then candidates are scheduled as Schedule would, so that what
+    was done is not done again, in whatever order it comes (Heritrix 2.17). If
+    the stream breaks, the job is cancelled and nothing is taken in.
+    CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+    """
+    ExportUris: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportUrisRequest, _admin_pb2.ExportUrisResponse]
+    """All URIs that wait, in the order of ListUris, in pages. It may be broken off
+    and taken up again with a cursor. What changes its place meanwhile may be
+    missed, or come twice: pause the crawl for an exact copy.
+    """
+    StartJob: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StartJobRequest, _admin_pb2.StartJobResponse]
+    """Starts work on many URIs or queues: done little by little, by one job of a
+    crawl at a time, durable, and not in the way of nodes. Repeated, it starts
+    another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs wait.
+    """
+    ListJobs: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListJobsRequest, _admin_pb2.ListJobsResponse]
+    """Lists the jobs that wait or run and the last that have ended, 100 together,
+    by number.
+    """
+    GetJob: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetJobRequest, _admin_pb2.GetJobResponse]
+    """Describes a job. UNKNOWN_JOB if there is none of this number (any more)."""
+    CancelJob: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CancelJobRequest, _admin_pb2.CancelJobResponse]
+    """Asks a job to do no more; what it has done stays done. One that has ended
+    stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
+    `appraise-queues`, which the crawl needs. UNKNOWN_JOB.
+    """
+    PutOverride: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PutOverrideRequest, _admin_pb2.PutOverrideResponse]
+    """Sets the override of a SURT prefix, in place of the one it has. It counts
+    from the next decision on; queues that wait on disk get their precedence by
+    a job. INVALID_SPEC tells all that is wrong with the settings at once, by
+    path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+    """
+    DeleteOverride: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteOverrideRequest, _admin_pb2.DeleteOverrideResponse]
+    """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED."""
+    ListOverrides: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListOverridesRequest, _admin_pb2.ListOverridesResponse]
+    """Lists overrides, in the order of their SURT prefixes."""
+    ListHosts: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListHostsRequest, _admin_pb2.ListHostsResponse]
+    """Lists the hosts that URIs were fetched from, and what came of that."""
+    ListSources: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSourcesRequest, _admin_pb2.ListSourcesResponse]
+    """Lists the seeds that URIs descend from (Candidate.source), and what came of
+    those.
+    """
+    ListSeeds: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSeedsRequest, _admin_pb2.ListSeedsResponse]
+    """Lists seeds in the order in which they were added, and what became of each."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]
+    """Tells why a crawl, a queue or a URI is not being fetched, and when it will
+    be: each reason is read from the values that decide. UNKNOWN_QUEUE;
+    INVALID_ARGUMENT_VALUE for what is no http(s) URI.
+    """
+    StreamOutcomes: _grpc.UnaryStreamMultiCallable[_admin_pb2.StreamOutcomesRequest, _admin_pb2.StreamOutcomesResponse]
+    """First the range of outcomes that is kept, then every final disposition
+    behind the cursor, in order, without gap or repeat. With `follow` also those
+    to come: while there is none an empty message comes every 10 s, and after
+    the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
+    server shuts down (come back with the last cursor). Outcomes behind the
+    cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
+    OUT_OF_RANGE with CURSOR_TOO_OLD.
+    """
     GetFrontier: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]
     """Describes the server: version, limits, nodes."""
 
 @_typing.type_check_only
 class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues."""
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateCrawlRequest, _admin_pb2.CreateCrawlResponse]  # type: ignore[assignment]
@@ -106,12 +213,107 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     GetStatistics: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]  # type: ignore[assignment]
     """The figures of a crawl."""
     ListQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListQueuesRequest, _admin_pb2.ListQueuesResponse]  # type: ignore[assignment]
-    """Lists work queues, in the order of their stored keys."""
+    """Lists work queues, in the order of their stored keys; those in state
+    INACTIVE in the order in which they will be activated.
+    """
+    GetQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetQueueRequest, _admin_pb2.GetQueueResponse]  # type: ignore[assignment]
+    """Describes the queues that have a key: one, unless they are of several
+    partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
+    none.
+    """
+    UpdateQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateQueueRequest, _admin_pb2.UpdateQueueResponse]  # type: ignore[assignment]
+    """Changes the queues that have a key. It counts from the next decision on: a
+    URI that is out ends as it would have. UNKNOWN_QUEUE.
+    """
+    ListLargestQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]  # type: ignore[assignment]
+    """The queues with most URIs, at most 20, the largest first, of those that were
+    touched since the server started.
+    """
+    ListUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListUrisRequest, _admin_pb2.ListUrisResponse]  # type: ignore[assignment]
+    """Lists the URIs that wait, those that are out included: by queue, in the
+    order in which they will be fetched; then future URIs by their time.
+    """
+    GetUri: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetUriRequest, _admin_pb2.GetUriResponse]  # type: ignore[assignment]
+    """Tells all that the crawl knows of a URI, seen or not."""
+    NoteUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.NoteUrisRequest, _admin_pb2.NoteUrisResponse]  # type: ignore[assignment]
+    """Notes URIs as seen, so that they will not be fetched, without asking the
+    scope. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
+    no http(s) URI; CRAWL_FINISHED.
+    """
+    ForgetUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetUrisRequest, _admin_pb2.ForgetUrisResponse]  # type: ignore[assignment]
+    """Forgets that URIs were seen, so that they are new when they are offered
+    again. Future URIs are forgotten with their time; URIs in queues are left
+    alone (StartJob with delete_uris takes them out). Errors as for NoteUris.
+    """
+    ImportUris: _aio.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]  # type: ignore[assignment]
+    """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
+    a message. They are stored as they come, and a job begins when the stream
+    ends; the answer is that job. It works in two passes: first what has been
+    seen is noted, then candidates are scheduled as Schedule would, so that what
+    was done is not done again, in whatever order it comes (Heritrix 2.17). If
+    the stream breaks, the job is cancelled and nothing is taken in.
+    CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+    """
+    ExportUris: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportUrisRequest, _admin_pb2.ExportUrisResponse]  # type: ignore[assignment]
+    """All URIs that wait, in the order of ListUris, in pages. It may be broken off
+    and taken up again with a cursor. What changes its place meanwhile may be
+    missed, or come twice: pause the crawl for an exact copy.
+    """
+    StartJob: _aio.UnaryUnaryMultiCallable[_admin_pb2.StartJobRequest, _admin_pb2.StartJobResponse]  # type: ignore[assignment]
+    """Starts work on many URIs or queues: done little by little, by one job of a
+    crawl at a time, durable, and not in the way of nodes. Repeated, it starts
+    another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs wait.
+    """
+    ListJobs: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListJobsRequest, _admin_pb2.ListJobsResponse]  # type: ignore[assignment]
+    """Lists the jobs that wait or run and the last that have ended, 100 together,
+    by number.
+    """
+    GetJob: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetJobRequest, _admin_pb2.GetJobResponse]  # type: ignore[assignment]
+    """Describes a job. UNKNOWN_JOB if there is none of this number (any more)."""
+    CancelJob: _aio.UnaryUnaryMultiCallable[_admin_pb2.CancelJobRequest, _admin_pb2.CancelJobResponse]  # type: ignore[assignment]
+    """Asks a job to do no more; what it has done stays done. One that has ended
+    stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
+    `appraise-queues`, which the crawl needs. UNKNOWN_JOB.
+    """
+    PutOverride: _aio.UnaryUnaryMultiCallable[_admin_pb2.PutOverrideRequest, _admin_pb2.PutOverrideResponse]  # type: ignore[assignment]
+    """Sets the override of a SURT prefix, in place of the one it has. It counts
+    from the next decision on; queues that wait on disk get their precedence by
+    a job. INVALID_SPEC tells all that is wrong with the settings at once, by
+    path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+    """
+    DeleteOverride: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteOverrideRequest, _admin_pb2.DeleteOverrideResponse]  # type: ignore[assignment]
+    """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED."""
+    ListOverrides: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListOverridesRequest, _admin_pb2.ListOverridesResponse]  # type: ignore[assignment]
+    """Lists overrides, in the order of their SURT prefixes."""
+    ListHosts: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListHostsRequest, _admin_pb2.ListHostsResponse]  # type: ignore[assignment]
+    """Lists the hosts that URIs were fetched from, and what came of that."""
+    ListSources: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSourcesRequest, _admin_pb2.ListSourcesResponse]  # type: ignore[assignment]
+    """Lists the seeds that URIs descend from (Candidate.source), and what came of
+    those.
+    """
+    ListSeeds: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSeedsRequest, _admin_pb2.ListSeedsResponse]  # type: ignore[assignment]
+    """Lists seeds in the order in which they were added, and what became of each."""
+    Explain: _aio.UnaryUnaryMultiCallable[_admin_pb2.ExplainRequest, _admin_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Tells why a crawl, a queue or a URI is not being fetched, and when it will
+    be: each reason is read from the values that decide. UNKNOWN_QUEUE;
+    INVALID_ARGUMENT_VALUE for what is no http(s) URI.
+    """
+    StreamOutcomes: _aio.UnaryStreamMultiCallable[_admin_pb2.StreamOutcomesRequest, _admin_pb2.StreamOutcomesResponse]  # type: ignore[assignment]
+    """First the range of outcomes that is kept, then every final disposition
+    behind the cursor, in order, without gap or repeat. With `follow` also those
+    to come: while there is none an empty message comes every 10 s, and after
+    the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
+    server shuts down (come back with the last cursor). Outcomes behind the
+    cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
+    OUT_OF_RANGE with CURSOR_TOO_OLD.
+    """
     GetFrontier: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]  # type: ignore[assignment]
     """Describes the server: version, limits, nodes."""
 
 class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues."""
+    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    and the seen-set; jobs; overrides; reasons; outcomes.
+    """
 
     @_abc_1.abstractmethod
     def CreateCrawl(
@@ -190,7 +392,226 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListQueuesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListQueuesResponse, _abc.Awaitable[_admin_pb2.ListQueuesResponse]]:
-        """Lists work queues, in the order of their stored keys."""
+        """Lists work queues, in the order of their stored keys; those in state
+        INACTIVE in the order in which they will be activated.
+        """
+
+    @_abc_1.abstractmethod
+    def GetQueue(
+        self,
+        request: _admin_pb2.GetQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetQueueResponse, _abc.Awaitable[_admin_pb2.GetQueueResponse]]:
+        """Describes the queues that have a key: one, unless they are of several
+        partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
+        none.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateQueue(
+        self,
+        request: _admin_pb2.UpdateQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateQueueResponse, _abc.Awaitable[_admin_pb2.UpdateQueueResponse]]:
+        """Changes the queues that have a key. It counts from the next decision on: a
+        URI that is out ends as it would have. UNKNOWN_QUEUE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLargestQueues(
+        self,
+        request: _admin_pb2.ListLargestQueuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListLargestQueuesResponse, _abc.Awaitable[_admin_pb2.ListLargestQueuesResponse]]:
+        """The queues with most URIs, at most 20, the largest first, of those that were
+        touched since the server started.
+        """
+
+    @_abc_1.abstractmethod
+    def ListUris(
+        self,
+        request: _admin_pb2.ListUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListUrisResponse, _abc.Awaitable[_admin_pb2.ListUrisResponse]]:
+        """Lists the URIs that wait, those that are out included: by queue, in the
+        order in which they will be fetched; then future URIs by their time.
+        """
+
+    @_abc_1.abstractmethod
+    def GetUri(
+        self,
+        request: _admin_pb2.GetUriRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetUriResponse, _abc.Awaitable[_admin_pb2.GetUriResponse]]:
+        """Tells all that the crawl knows of a URI, seen or not."""
+
+    @_abc_1.abstractmethod
+    def NoteUris(
+        self,
+        request: _admin_pb2.NoteUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.NoteUrisResponse, _abc.Awaitable[_admin_pb2.NoteUrisResponse]]:
+        """Notes URIs as seen, so that they will not be fetched, without asking the
+        scope. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
+        no http(s) URI; CRAWL_FINISHED.
+        """
+
+    @_abc_1.abstractmethod
+    def ForgetUris(
+        self,
+        request: _admin_pb2.ForgetUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ForgetUrisResponse, _abc.Awaitable[_admin_pb2.ForgetUrisResponse]]:
+        """Forgets that URIs were seen, so that they are new when they are offered
+        again. Future URIs are forgotten with their time; URIs in queues are left
+        alone (StartJob with delete_uris takes them out). Errors as for NoteUris.
+        """
+
+    @_abc_1.abstractmethod
+    def ImportUris(
+        self,
+        request_iterator: _MaybeAsyncIterator[_admin_pb2.ImportUrisRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ImportUrisResponse, _abc.Awaitable[_admin_pb2.ImportUrisResponse]]:
+        """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
+        a message. They are stored as they come, and a job begins when the stream
+        ends; the answer is that job. It works in two passes: first what has been
+        seen is noted, then candidates are scheduled as Schedule would, so that what
+        was done is not done again, in whatever order it comes (Heritrix 2.17). If
+        the stream breaks, the job is cancelled and nothing is taken in.
+        CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+        """
+
+    @_abc_1.abstractmethod
+    def ExportUris(
+        self,
+        request: _admin_pb2.ExportUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.ExportUrisResponse], _abc.AsyncIterator[_admin_pb2.ExportUrisResponse]]:
+        """All URIs that wait, in the order of ListUris, in pages. It may be broken off
+        and taken up again with a cursor. What changes its place meanwhile may be
+        missed, or come twice: pause the crawl for an exact copy.
+        """
+
+    @_abc_1.abstractmethod
+    def StartJob(
+        self,
+        request: _admin_pb2.StartJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.StartJobResponse, _abc.Awaitable[_admin_pb2.StartJobResponse]]:
+        """Starts work on many URIs or queues: done little by little, by one job of a
+        crawl at a time, durable, and not in the way of nodes. Repeated, it starts
+        another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs wait.
+        """
+
+    @_abc_1.abstractmethod
+    def ListJobs(
+        self,
+        request: _admin_pb2.ListJobsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListJobsResponse, _abc.Awaitable[_admin_pb2.ListJobsResponse]]:
+        """Lists the jobs that wait or run and the last that have ended, 100 together,
+        by number.
+        """
+
+    @_abc_1.abstractmethod
+    def GetJob(
+        self,
+        request: _admin_pb2.GetJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.GetJobResponse, _abc.Awaitable[_admin_pb2.GetJobResponse]]:
+        """Describes a job. UNKNOWN_JOB if there is none of this number (any more)."""
+
+    @_abc_1.abstractmethod
+    def CancelJob(
+        self,
+        request: _admin_pb2.CancelJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CancelJobResponse, _abc.Awaitable[_admin_pb2.CancelJobResponse]]:
+        """Asks a job to do no more; what it has done stays done. One that has ended
+        stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
+        `appraise-queues`, which the crawl needs. UNKNOWN_JOB.
+        """
+
+    @_abc_1.abstractmethod
+    def PutOverride(
+        self,
+        request: _admin_pb2.PutOverrideRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PutOverrideResponse, _abc.Awaitable[_admin_pb2.PutOverrideResponse]]:
+        """Sets the override of a SURT prefix, in place of the one it has. It counts
+        from the next decision on; queues that wait on disk get their precedence by
+        a job. INVALID_SPEC tells all that is wrong with the settings at once, by
+        path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteOverride(
+        self,
+        request: _admin_pb2.DeleteOverrideRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DeleteOverrideResponse, _abc.Awaitable[_admin_pb2.DeleteOverrideResponse]]:
+        """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED."""
+
+    @_abc_1.abstractmethod
+    def ListOverrides(
+        self,
+        request: _admin_pb2.ListOverridesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListOverridesResponse, _abc.Awaitable[_admin_pb2.ListOverridesResponse]]:
+        """Lists overrides, in the order of their SURT prefixes."""
+
+    @_abc_1.abstractmethod
+    def ListHosts(
+        self,
+        request: _admin_pb2.ListHostsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListHostsResponse, _abc.Awaitable[_admin_pb2.ListHostsResponse]]:
+        """Lists the hosts that URIs were fetched from, and what came of that."""
+
+    @_abc_1.abstractmethod
+    def ListSources(
+        self,
+        request: _admin_pb2.ListSourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListSourcesResponse, _abc.Awaitable[_admin_pb2.ListSourcesResponse]]:
+        """Lists the seeds that URIs descend from (Candidate.source), and what came of
+        those.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSeeds(
+        self,
+        request: _admin_pb2.ListSeedsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListSeedsResponse, _abc.Awaitable[_admin_pb2.ListSeedsResponse]]:
+        """Lists seeds in the order in which they were added, and what became of each."""
+
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _admin_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ExplainResponse, _abc.Awaitable[_admin_pb2.ExplainResponse]]:
+        """Tells why a crawl, a queue or a URI is not being fetched, and when it will
+        be: each reason is read from the values that decide. UNKNOWN_QUEUE;
+        INVALID_ARGUMENT_VALUE for what is no http(s) URI.
+        """
+
+    @_abc_1.abstractmethod
+    def StreamOutcomes(
+        self,
+        request: _admin_pb2.StreamOutcomesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.StreamOutcomesResponse], _abc.AsyncIterator[_admin_pb2.StreamOutcomesResponse]]:
+        """First the range of outcomes that is kept, then every final disposition
+        behind the cursor, in order, without gap or repeat. With `follow` also those
+        to come: while there is none an empty message comes every 10 s, and after
+        the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
+        server shuts down (come back with the last cursor). Outcomes behind the
+        cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
+        OUT_OF_RANGE with CURSOR_TOO_OLD.
+        """
 
     @_abc_1.abstractmethod
     def GetFrontier(

@@ -1977,6 +1977,9 @@ class Statistics(_message.Message):
     DEEPEST_QUEUE_COUNT_FIELD_NUMBER: _builtins.int
     CONGESTION_RATIO_FIELD_NUMBER: _builtins.int
     ROUND_FIELD_NUMBER: _builtins.int
+    AVERAGE_SUCCEEDED_PER_SECOND_FIELD_NUMBER: _builtins.int
+    AVERAGE_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    AVERAGE_DEPTH_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -2029,6 +2032,16 @@ class Statistics(_message.Message):
     """
     round: _builtins.int
     """How often the seeds have been announced again (ReseedSpec)."""
+    average_succeeded_per_second: _builtins.float
+    """URIs that succeeded, a second, since launch, pauses left out (Heritrix:
+    docsPerSecond).
+    """
+    average_bytes_per_second: _builtins.float
+    """Bytes of their bodies, a second, likewise."""
+    average_depth: _builtins.float
+    """URIs queued for each queue that is inactive or active: ready, busy or
+    snoozed (Heritrix: averageDepth).
+    """
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """Figures of now, by the frontier's clock."""
@@ -2091,10 +2104,13 @@ class Statistics(_message.Message):
         deepest_queue_count: _builtins.int = ...,
         congestion_ratio: _builtins.float = ...,
         round: _builtins.int = ...,
+        average_succeeded_per_second: _builtins.float = ...,
+        average_bytes_per_second: _builtins.float = ...,
+        average_depth: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

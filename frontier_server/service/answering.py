@@ -1,0 +1,161 @@
+"""What all RPCs do alike: refusals become statuses, messages have a limit, listings have pages."""
+
+import contextlib
+import functools
+import importlib.metadata
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
+
+from .. import status, wire
+from ..config import Config
+from ..core.canonical import MAX_URI_BYTES
+from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
+from ..core.model import MAX_BATCH
+from ..crawl_log import CrawlLogs
+from ..runner import Closing, Refused, Runner
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request
+PAGE_BYTES = 3 * 1024 * 1024  # of a listing: a client takes 4 MiB unless it is told otherwise
+FRAME_BYTES = 6  # what a message within another takes beside its own bytes
+DEFAULT_PAGE, MAX_PAGE = 100, 1000
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+Stream = TypeVar("Stream", bound=Callable[..., AsyncIterator[Any]])
+V = TypeVar("V")
+M = TypeVar("M", bound=Message)
+P = TypeVar("P")
+
+
+class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
+    """What the parts of FrontierAdminService share."""
+
+    def __init__(self, runner: Runner, config: Config, logs: CrawlLogs, start_ms: int) -> None:
+        self._runner = runner
+        self._config = config
+        self._logs = logs
+        self._start_ms = start_ms
+
+
+def version() -> str:
+    """The version of what is installed."""
+    return importlib.metadata.version("toehold-crawler")
+
+
+def limits() -> frontier_pb2.Limits:
+    """The server's limits, as published."""
+    return frontier_pb2.Limits(
+        max_candidates=MAX_BATCH,
+        max_reports=MAX_BATCH,
+        max_message_bytes=MAX_MESSAGE_BYTES,
+        max_uri_bytes=MAX_URI_BYTES,
+    )
+
+
+# Refusals.
+
+
+def answered(handler: Handler) -> Handler:
+    """A handler with one answer, whose refusals become statuses."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: object, request: Any, context: Context) -> Any:
+        try:
+            if isinstance(request, Message):  # a stream of them checks each
+                check_size(request)
+            return await handler(self, request, context)
+        except (FrontierError, Refused, Closing) as problem:
+            await _abort(context, problem)
+
+    return wrapper  # type: ignore[return-value]  # same signature
+
+
+def streamed(handler: Stream) -> Stream:
+    """A handler with a stream of answers, whose refusals become statuses."""
+
+    @functools.wraps(handler)
+    async def wrapper(self: object, request: Any, context: Context) -> AsyncIterator[Any]:
+        try:
+            check_size(request)
+            answers: Any = handler(self, request, context)
+            async with contextlib.aclosing(answers):
+                async for answer in answers:
+                    yield answer
+        except (FrontierError, Refused, Closing) as problem:
+            await _abort(context, problem)
+
+    return wrapper  # type: ignore[return-value]  # same signature
+
+
+async def _abort(context: Context, problem: FrontierError | Refused | Closing) -> NoReturn:
+    """End an RPC with the status of a refusal."""
+    if isinstance(problem, FrontierError):
+        code, message, trailer = status.of_error(problem)
+    elif isinstance(problem, Refused):
+        code, message, trailer = status.status(
+            grpc.StatusCode.RESOURCE_EXHAUSTED, problem.reason, str(problem), retry_ms=problem.retry_ms
+        )
+    else:
+        code, message, trailer = status.status(grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem))
+    await context.abort(code, message, trailer)
+
+
+def check_size(message: Message) -> None:
+    """Raise BatchTooLarge for a request beyond the published limit."""
+    size = message.ByteSize()
+    if size > MAX_MESSAGE_BYTES:
+        raise BatchTooLarge(
+            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are taken", limit=str(MAX_MESSAGE_BYTES)
+        )
+
+
+# Pages.
+
+
+def page_size(asked: int) -> int:
+    """How many items a page has at most. Raises InvalidRequest."""
+    if not 0 <= asked <= MAX_PAGE:
+        raise InvalidRequest(f"page_size is {asked}; 1 to {MAX_PAGE} can be asked for", field="page_size")
+    return asked or DEFAULT_PAGE
+
+
+def place_of(listing: str, token: str) -> bytes:
+    """Where a page of a listing begins. Raises InvalidRequest for a token of another listing, or none."""
+    place = wire.place_of(listing, token)
+    if place is None:
+        raise InvalidRequest(
+            f"page_token {token[:40]!r} is not one of this listing's; begin again without one",
+            field="page_token",
+        )
+    return place
+
+
+def fitting(
+    read: Callable[[int], tuple[Sequence[V], P]], size: int, encode: Callable[[V], M]
+) -> tuple[list[M], P]:
+    """A page of at most so many messages that stays below PAGE_BYTES, and where the next one begins.
+
+    `read` gives so many items, and the place behind them. A page that is too large is read
+    again, shorter, for the place behind that. One item alone may be larger.
+    """
+    items, following = read(size)
+    messages = [encode(item) for item in items]
+    count = fitting_count(messages)
+    if count < len(messages):
+        _, following = read(count)
+    return messages[:count], following
+
+
+def fitting_count(messages: Sequence[Message]) -> int:
+    """How many of these, from the first, stay below PAGE_BYTES; at least one, if there is one."""
+    size = 0
+    for count, message in enumerate(messages):
+        size += message.ByteSize() + FRAME_BYTES
+        if size > PAGE_BYTES and count:
+            return count
+    return len(messages)

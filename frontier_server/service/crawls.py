@@ -1,0 +1,152 @@
+"""Crawls as a whole: created, seeded, launched, described, deleted; the server itself."""
+
+import functools
+from collections.abc import AsyncIterator
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..core.canonical import Malformed, TooLong, UnsupportedScheme, canonical
+from ..core.errors import InvalidRequest, invalid_spec
+from ..core.frontier import Frontier, check_batch
+from ..core.model import CrawlView, Verdict
+from ..core.spec_problems import problems
+from ..core.store import Changes
+from .answering import AdminRpcs, Context, answered, check_size, fitting, limits, page_size, version
+
+MAX_REJECTED_SHOWN = 100
+
+
+class CrawlRpcs(AdminRpcs):
+    """What is asked of crawls as a whole."""
+
+    @answered
+    async def CreateCrawl(
+        self, request: admin_pb2.CreateCrawlRequest, context: Context
+    ) -> admin_pb2.CreateCrawlResponse:
+        settings = wire.settings_of(request.spec)
+        if found := wire.spec_problems(request.spec):
+            raise invalid_spec(found | problems(settings))
+        spec = request.spec.SerializeToString()
+        view = await self._runner.run(
+            lambda frontier, now_ms: frontier.create_crawl(request.crawl, settings, spec, now_ms)
+        )
+        return admin_pb2.CreateCrawlResponse(crawl=wire.crawl(view))
+
+    @answered
+    async def AddSeeds(
+        self, requests: AsyncIterator[admin_pb2.AddSeedsRequest], context: Context
+    ) -> admin_pb2.AddSeedsResponse:
+        response = admin_pb2.AddSeedsResponse()
+        number = 0
+        crawl: str | None = None
+        async for request in requests:
+            check_batch(len(request.uris), "seeds")
+            check_size(request)
+            if crawl is not None and request.crawl != crawl:
+                raise InvalidRequest(f"crawl {request.crawl[:80]!r} in a stream for {crawl!r}", field="crawl")
+            crawl = request.crawl
+            good: list[str] = []
+            for uri in request.uris:
+                number += 1
+                verdict = _seed_verdict(uri)
+                if verdict is None:
+                    good.append(uri)
+                    continue
+                response.rejected_count += 1
+                if len(response.rejected) < MAX_REJECTED_SHOWN:
+                    response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[verdict])
+            if good:
+                self._runner.admit()
+                await self._runner.run(functools.partial(_add_seeds, crawl, good))
+                response.added_count += len(good)
+        if crawl is None:
+            check_batch(0, "seeds")
+        else:
+            known = crawl
+            await self._runner.read(
+                lambda frontier, _: frontier.crawl(known)
+            )  # UNKNOWN_CRAWL if all were rejected
+        return response
+
+    @answered
+    async def LaunchCrawl(
+        self, request: admin_pb2.LaunchCrawlRequest, context: Context
+    ) -> admin_pb2.LaunchCrawlResponse:
+        view = await self._runner.run(lambda frontier, now_ms: frontier.launch(request.crawl, now_ms))
+        return admin_pb2.LaunchCrawlResponse(status=wire.crawl_status(view))
+
+    @answered
+    async def GetCrawl(
+        self, request: admin_pb2.GetCrawlRequest, context: Context
+    ) -> admin_pb2.GetCrawlResponse:
+        view = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        return admin_pb2.GetCrawlResponse(crawl=wire.crawl(view))
+
+    @answered
+    async def ListCrawls(
+        self, request: admin_pb2.ListCrawlsRequest, context: Context
+    ) -> admin_pb2.ListCrawlsResponse:
+        size = page_size(request.page_size)
+
+        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.Crawl], str]:
+            def read(most: int) -> tuple[list[CrawlView], str]:
+                views = frontier.crawls_after(request.page_token, most + 1)
+                return views[:most], views[most - 1].name if len(views) > most else ""
+
+            return fitting(read, size, wire.crawl)
+
+        crawls, following = await self._runner.read(question)
+        return admin_pb2.ListCrawlsResponse(crawls=crawls, next_page_token=following)
+
+    @answered
+    async def DeleteCrawl(
+        self, request: admin_pb2.DeleteCrawlRequest, context: Context
+    ) -> admin_pb2.DeleteCrawlResponse:
+        await self._runner.run(lambda frontier, now_ms: frontier.delete_crawl(request.crawl, now_ms))
+        self._logs.forget(request.crawl)
+        return admin_pb2.DeleteCrawlResponse()
+
+    @answered
+    async def GetStatistics(
+        self, request: admin_pb2.GetStatisticsRequest, context: Context
+    ) -> admin_pb2.GetStatisticsResponse:
+        figures, view = await self._runner.read(
+            lambda frontier, now_ms: (
+                frontier.statistics(request.crawl, now_ms),
+                frontier.crawl(request.crawl),
+            )
+        )
+        return admin_pb2.GetStatisticsResponse(
+            statistics=wire.statistics(figures), status=wire.crawl_status(view)
+        )
+
+    @answered
+    async def GetFrontier(
+        self, request: admin_pb2.GetFrontierRequest, context: Context
+    ) -> admin_pb2.GetFrontierResponse:
+        nodes = await self._runner.read(lambda frontier, _: frontier.nodes())
+        return admin_pb2.GetFrontierResponse(
+            version=version(),
+            start_time=wire.timestamp(self._start_ms),
+            limits=limits(),
+            nodes=[wire.node(view) for view in nodes],
+            lease_duration=wire.duration(self._config.lease_ms),
+        )
+
+
+def _add_seeds(crawl: str, uris: list[str], frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+    return frontier.add_seeds(crawl, uris, now_ms)
+
+
+def _seed_verdict(uri: str) -> Verdict | None:
+    """Why a URI cannot be a seed; None if it can."""
+    try:
+        canonical(uri)
+    except TooLong:
+        return Verdict.TOO_LONG
+    except UnsupportedScheme:
+        return Verdict.UNSUPPORTED_SCHEME
+    except Malformed:
+        return Verdict.MALFORMED
+    return None

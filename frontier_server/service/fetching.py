@@ -1,0 +1,134 @@
+"""FrontierService: what fetchers and feeders need."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
+
+from .. import wire
+from ..config import Config
+from ..core.errors import InvalidRequest
+from ..core.frontier import check_batch
+from ..core.model import EmptyReason
+from ..runner import Runner
+from .answering import Context, answered, limits, streamed
+
+MAX_WAIT_S = 60.0
+DEADLINE_MARGIN_S = 0.5
+MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
+
+
+class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
+    """What fetchers need."""
+
+    def __init__(self, runner: Runner, config: Config) -> None:
+        self._runner = runner
+        self._config = config
+
+    @answered
+    async def Schedule(
+        self, request: frontier_pb2.ScheduleRequest, context: Context
+    ) -> frontier_pb2.ScheduleResponse:
+        check_batch(len(request.candidates), "candidates")
+        candidates = [wire.candidate(message) for message in request.candidates]
+        verdicts = await self._runner.schedule(request.crawl, candidates)
+        return frontier_pb2.ScheduleResponse(verdicts=[wire.VERDICTS[verdict] for verdict in verdicts])
+
+    @answered
+    async def Next(self, request: frontier_pb2.NextRequest, context: Context) -> frontier_pb2.NextResponse:
+        wait_s = min(max(wire.milliseconds(request.wait_duration) / 1000, 0), MAX_WAIT_S)
+        remaining_s = context.time_remaining()
+        if remaining_s is not None:
+            wait_s = max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
+        runner = self._runner
+        answer = await runner.next(
+            request.node, request.session, request.max_leases, request.crawl or None, wait_s
+        )
+        if answer.grants and context.done():
+            await runner.take_back(answer)
+        response = frontier_pb2.NextResponse(leases=[wire.lease(grant) for grant in answer.grants])
+        if answer.empty_reason is not None:
+            response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
+            response.retry_duration.CopyFrom(wire.duration(await self._retry_ms(answer.empty_reason, wait_s)))
+        known = set(request.known_fetch_policy_ids)
+        for grant in answer.grants:
+            if grant.fetch_policy_id not in known:
+                known.add(grant.fetch_policy_id)
+                policy = runner.frontier.policy(grant.crawl, grant.fetch_policy_id)
+                response.fetch_policies.append(wire.fetch_policy(policy))
+        return response
+
+    async def _retry_ms(self, reason: EmptyReason, waited_s: float) -> int:
+        if waited_s >= 1 and reason is not EmptyReason.FINISHED:
+            return MIN_RETRY_MS  # who waits here hears at once of what comes, and loses no time between
+        if reason is not EmptyReason.NOTHING_DUE:
+            return OTHER_RETRY_MS
+
+        def until_due(frontier: Any, now_ms: int) -> int | None:
+            due_ms: int | None = frontier.next_due_ms()
+            return None if due_ms is None else due_ms - now_ms
+
+        due_ms = await self._runner.read(until_due)
+        return MAX_RETRY_MS if due_ms is None else min(max(due_ms, MIN_RETRY_MS), MAX_RETRY_MS)
+
+    @answered
+    async def Finished(
+        self, request: frontier_pb2.FinishedRequest, context: Context
+    ) -> frontier_pb2.FinishedResponse:
+        check_batch(len(request.reports), "reports")
+        reports = [wire.report(message) for message in request.reports]
+        results = await self._runner.finished(reports, request.node, request.session)
+        return frontier_pb2.FinishedResponse(results=[wire.report_result(result) for result in results])
+
+    @answered
+    async def Heartbeat(
+        self, request: frontier_pb2.HeartbeatRequest, context: Context
+    ) -> frontier_pb2.HeartbeatResponse:
+        tokens, steps = list(request.tokens), wire.toe_steps(request.toe_steps)
+        answer = await self._runner.run(
+            lambda frontier, now_ms: frontier.heartbeat(request.node, request.session, tokens, steps, now_ms)
+        )
+        return frontier_pb2.HeartbeatResponse(
+            ended_tokens=answer.ended,
+            release_tokens=answer.release,
+            interval_duration=wire.duration(self._config.heartbeat_ms),
+            lease_duration=wire.duration(self._config.lease_ms),
+            limits=limits(),
+        )
+
+    @answered
+    async def RequestState(
+        self, request: frontier_pb2.RequestStateRequest, context: Context
+    ) -> frontier_pb2.RequestStateResponse:
+        target = wire.TARGETS.get(request.target_state)
+        if target is None:
+            raise InvalidRequest(
+                f"target_state {request.target_state} is none of RUN, PAUSE and FINISH", field="target_state"
+            )
+        view = await self._runner.run(
+            lambda frontier, now_ms: frontier.request_state(request.crawl, target, now_ms)
+        )
+        return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
+
+    @streamed
+    async def StateEvents(
+        self, request: frontier_pb2.StateEventsRequest, context: Context
+    ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
+        view = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        sequence = wire.sequence_of(request.cursor) if request.cursor else view.last_event
+        if sequence is None:
+            raise InvalidRequest(
+                f"{request.cursor[:40]!r} is no cursor of StateEvents; 'start' begins at the oldest",
+                field="cursor",
+            )
+        if request.cursor == wire.START_CURSOR:
+            sequence = max(sequence, view.oldest_event - 1)
+        yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=wire.cursor(sequence))
+        async for found in self._runner.events(request.crawl, sequence):
+            if found is None:
+                yield frontier_pb2.StateEventsResponse(cursor=wire.cursor(sequence))
+                continue
+            sequence, row = found
+            yield frontier_pb2.StateEventsResponse(
+                event=wire.event(sequence, row), cursor=wire.cursor(sequence)
+            )

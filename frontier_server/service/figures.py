@@ -1,0 +1,78 @@
+"""What came of hosts, sources and seeds, and why something is not being fetched."""
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..core.errors import InvalidRequest
+from ..core.frontier import Frontier
+from ..core.keys import FiguresOf
+from ..core.model import SeedView
+from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+
+SEEDS_PER_PAGE = 100  # each one's story takes several reads
+_SEEDS = "seeds"
+
+
+class FiguresRpcs(AdminRpcs):
+    """What is asked about what came of a crawl."""
+
+    @answered
+    async def ListHosts(
+        self, request: admin_pb2.ListHostsRequest, context: Context
+    ) -> admin_pb2.ListHostsResponse:
+        hosts, following = await self._figures_page(
+            request.crawl, FiguresOf.HOST, request.page_size, request.page_token
+        )
+        return admin_pb2.ListHostsResponse(hosts=hosts, next_page_token=following)
+
+    @answered
+    async def ListSources(
+        self, request: admin_pb2.ListSourcesRequest, context: Context
+    ) -> admin_pb2.ListSourcesResponse:
+        sources, following = await self._figures_page(
+            request.crawl, FiguresOf.SOURCE, request.page_size, request.page_token
+        )
+        return admin_pb2.ListSourcesResponse(sources=sources, next_page_token=following)
+
+    async def _figures_page(
+        self, crawl: str, kind: FiguresOf, asked: int, token: str
+    ) -> tuple[list[admin_pb2.FetchFigures], str]:
+        size, listing = page_size(asked), f"figures {kind}"
+        place = place_of(listing, token)
+
+        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.FetchFigures], bytes]:
+            figures = frontier.administration.figures
+            return fitting(lambda most: figures(crawl, kind, most, place), size, wire.fetch_figures)
+
+        page, following = await self._runner.read(question)
+        return page, wire.page_token(listing, following)
+
+    @answered
+    async def ListSeeds(
+        self, request: admin_pb2.ListSeedsRequest, context: Context
+    ) -> admin_pb2.ListSeedsResponse:
+        size = min(page_size(request.page_size), SEEDS_PER_PAGE)
+        place = place_of(_SEEDS, request.page_token)
+        behind = int.from_bytes(place[:7], "big")
+
+        def question(frontier: Frontier, now_ms: int) -> tuple[list[admin_pb2.Seed], bytes]:
+            def read(most: int) -> tuple[list[SeedView], bytes]:
+                seeds, following = frontier.administration.seeds(request.crawl, most, behind, now_ms)
+                return seeds, following.to_bytes(7, "big") if following else b""
+
+            return fitting(read, size, wire.seed)
+
+        seeds, following = await self._runner.read(question)
+        return admin_pb2.ListSeedsResponse(seeds=seeds, next_page_token=wire.page_token(_SEEDS, following))
+
+    @answered
+    async def Explain(self, request: admin_pb2.ExplainRequest, context: Context) -> admin_pb2.ExplainResponse:
+        subject = request.WhichOneof("subject")
+        if subject is not None and not getattr(request, subject):
+            raise InvalidRequest(f"{subject} is empty", field=subject)
+        reasons = await self._runner.read(
+            lambda frontier, now_ms: frontier.administration.explain(
+                request.crawl, request.queue_key, request.uri, now_ms
+            )
+        )
+        return admin_pb2.ExplainResponse(reasons=[wire.reason(told) for told in reasons])

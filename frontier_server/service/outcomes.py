@@ -1,0 +1,95 @@
+"""StreamOutcomes: final dispositions, those that are kept and those to come."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..core.errors import InvalidRequest
+from ..core.frontier import Frontier
+from ..core.lifecycle import CrawlState
+from ..core.records import OutcomeRow
+from .answering import AdminRpcs, Context, fitting_count, streamed
+
+OUTCOMES_PER_READ = 500
+GATHER_S = 0.1  # outcomes come in lots: a look for them costs an operation
+HEARTBEAT_S = 10.0
+
+
+class OutcomeRpcs(AdminRpcs):
+    """What is asked about final dispositions."""
+
+    @streamed
+    async def StreamOutcomes(
+        self, request: admin_pb2.StreamOutcomesRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.StreamOutcomesResponse]:
+        oldest, last = await self._runner.read(
+            lambda frontier, _: frontier.administration.outcome_range(request.crawl)
+        )
+        number = wire.outcome_number(request.cursor) if request.cursor else last
+        if number is None:
+            raise InvalidRequest(
+                f"{request.cursor[:40]!r} is no cursor of StreamOutcomes; 'start' begins at the oldest",
+                field="cursor",
+            )
+        if request.cursor == wire.START_CURSOR:
+            number = max(number, oldest - 1)
+        cursor = wire.outcome_cursor(number)
+        yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, last), cursor=cursor)
+        rows = self._following(request.crawl, number) if request.follow else self._kept(request, number, last)
+        async for read in rows:
+            for part in _parts(read):
+                cursor = part[-1].cursor if part else cursor
+                yield admin_pb2.StreamOutcomesResponse(outcomes=part, cursor=cursor)
+
+    async def _kept(
+        self, request: admin_pb2.StreamOutcomesRequest, number: int, last: int
+    ) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
+        """Outcomes behind one, up to another."""
+        while True:
+            read, _ = await self._read(request.crawl, number)
+            rows = [(serial, row) for serial, row in read if serial <= last]
+            if not rows:
+                return
+            yield rows
+            number = rows[-1][0]
+
+    async def _following(self, crawl: str, number: int) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
+        """Outcomes behind one as they become durable, to the crawl's end; none while nothing happens."""
+        loop = asyncio.get_running_loop()
+        silent_since_s = loop.time()
+        while True:
+            change = self._runner.next_change()
+            rows, finished = await self._read(crawl, number)
+            left_s = silent_since_s + HEARTBEAT_S - loop.time()
+            if rows or left_s <= 0:
+                yield rows
+                number = rows[-1][0] if rows else number
+                silent_since_s = loop.time()
+            elif finished:
+                return
+            else:
+                done, _ = await asyncio.wait((change,), timeout=left_s)
+                if done:
+                    await asyncio.sleep(GATHER_S)
+
+    async def _read(self, crawl: str, number: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
+        """Some outcomes behind one, and whether the crawl has finished."""
+
+        def question(frontier: Frontier, _: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
+            rows = frontier.administration.outcomes(crawl, number, OUTCOMES_PER_READ)
+            return rows, frontier.crawl(crawl).state is CrawlState.FINISHED
+
+        return await self._runner.read(question)
+
+
+def _parts(rows: Sequence[tuple[int, OutcomeRow]]) -> Iterator[list[admin_pb2.UriOutcome]]:
+    """Outcomes in parts that are no longer than a page; one part without any for none."""
+    outcomes = [wire.outcome(number, row) for number, row in rows]
+    while True:
+        count = fitting_count(outcomes)
+        yield outcomes[:count]
+        outcomes = outcomes[count:]
+        if not outcomes:
+            return

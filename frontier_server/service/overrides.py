@@ -1,0 +1,73 @@
+"""Overrides: settings for a part of a crawl's URIs."""
+
+from bisect import bisect_right
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
+
+from .. import wire
+from ..core.errors import InvalidRequest, invalid_spec
+from ..core.frontier import Frontier
+from ..core.spec_problems import override_problems
+from ..core.store import Changes
+from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+
+_LISTING = "overrides"
+
+
+class OverrideRpcs(AdminRpcs):
+    """What is asked of overrides."""
+
+    @answered
+    async def PutOverride(
+        self, request: admin_pb2.PutOverrideRequest, context: Context
+    ) -> admin_pb2.PutOverrideResponse:
+        asked = request.override.settings
+        if not any(value.ListFields() for _, value in asked.ListFields()):
+            raise InvalidRequest(
+                "the override sets nothing; DeleteOverride removes one", field="override.settings"
+            )
+        settings = asked.SerializeToString()
+
+        def operation(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
+            if found := wire.override_problems(asked):
+                spec = frontier.open_crawl(request.crawl).spec.spec
+                raise invalid_spec(found | override_problems(frontier.settings_of(spec, (settings,))))
+            return frontier.administration.put_override(
+                request.crawl, request.override.surt_prefix, settings, now_ms
+            )
+
+        surt_prefix = await self._runner.run(operation)
+        return admin_pb2.PutOverrideResponse(override=wire.override(surt_prefix, settings))
+
+    @answered
+    async def DeleteOverride(
+        self, request: admin_pb2.DeleteOverrideRequest, context: Context
+    ) -> admin_pb2.DeleteOverrideResponse:
+        await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.delete_override(
+                request.crawl, request.surt_prefix, now_ms
+            )
+        )
+        return admin_pb2.DeleteOverrideResponse()
+
+    @answered
+    async def ListOverrides(
+        self, request: admin_pb2.ListOverridesRequest, context: Context
+    ) -> admin_pb2.ListOverridesResponse:
+        size = page_size(request.page_size)
+        behind = place_of(_LISTING, request.page_token).decode(errors="replace")
+
+        def question(frontier: Frontier, _: int) -> tuple[list[crawl_pb2.Override], bytes]:
+            kept = frontier.administration.overrides(request.crawl)
+            start = bisect_right(kept, behind, key=lambda item: item[0]) if behind else 0
+
+            def read(most: int) -> tuple[list[tuple[str, bytes]], bytes]:
+                page = kept[start : start + most]
+                return page, page[-1][0].encode() if len(kept) > start + most else b""
+
+            return fitting(read, size, lambda item: wire.override(*item))
+
+        overrides, following = await self._runner.read(question)
+        return admin_pb2.ListOverridesResponse(
+            overrides=overrides, next_page_token=wire.page_token(_LISTING, following)
+        )

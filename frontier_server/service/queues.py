@@ -1,0 +1,62 @@
+"""Work queues: listed, looked at, changed."""
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
+
+from .. import wire
+from ..core.errors import InvalidRequest
+from ..core.frontier import Frontier
+from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+
+
+class QueueRpcs(AdminRpcs):
+    """What is asked of work queues."""
+
+    @answered
+    async def ListQueues(
+        self, request: admin_pb2.ListQueuesRequest, context: Context
+    ) -> admin_pb2.ListQueuesResponse:
+        size = page_size(request.page_size)
+        state = wire.QUEUE_STATES_BY_NUMBER.get(request.state)
+        if state is None and request.state != crawl_pb2.QUEUE_STATE_UNSPECIFIED:
+            raise InvalidRequest(f"state {request.state} is no QueueState", field="state")
+        listing = f"queues {request.state}"
+        place = place_of(listing, request.page_token)
+
+        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.WorkQueue], bytes]:
+            queues = frontier.administration.queues
+            return fitting(lambda most: queues(request.crawl, state, most, place), size, wire.queue)
+
+        queues, following = await self._runner.read(question)
+        return admin_pb2.ListQueuesResponse(
+            queues=queues, next_page_token=wire.page_token(listing, following)
+        )
+
+    @answered
+    async def GetQueue(
+        self, request: admin_pb2.GetQueueRequest, context: Context
+    ) -> admin_pb2.GetQueueResponse:
+        views = await self._runner.read(
+            lambda frontier, _: frontier.administration.queue(request.crawl, request.queue_key)
+        )
+        return admin_pb2.GetQueueResponse(queues=[wire.queue(view) for view in views])
+
+    @answered
+    async def UpdateQueue(
+        self, request: admin_pb2.UpdateQueueRequest, context: Context
+    ) -> admin_pb2.UpdateQueueResponse:
+        change = wire.queue_change(request.change)
+        views = await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.change_queue(
+                request.crawl, request.queue_key, change, now_ms
+            )
+        )
+        return admin_pb2.UpdateQueueResponse(queues=[wire.queue(view) for view in views])
+
+    @answered
+    async def ListLargestQueues(
+        self, request: admin_pb2.ListLargestQueuesRequest, context: Context
+    ) -> admin_pb2.ListLargestQueuesResponse:
+        views = await self._runner.read(
+            lambda frontier, _: frontier.administration.largest_queues(request.crawl)
+        )
+        return admin_pb2.ListLargestQueuesResponse(queues=[wire.queue(view) for view in views])

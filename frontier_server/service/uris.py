@@ -1,0 +1,78 @@
+"""URIs that wait, their stories, the seen-set by hand, and all that waits as a stream."""
+
+from collections.abc import AsyncIterator
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..core.errors import InvalidRequest
+from ..core.frontier import Frontier, check_batch
+from .answering import MAX_PAGE, AdminRpcs, Context, answered, fitting, page_size, place_of, streamed
+
+_EXPORT = "export"
+
+
+class UriRpcs(AdminRpcs):
+    """What is asked of URIs."""
+
+    @answered
+    async def ListUris(
+        self, request: admin_pb2.ListUrisRequest, context: Context
+    ) -> admin_pb2.ListUrisResponse:
+        size = page_size(request.page_size)
+        listing = f"uris {request.queue_key}"
+        place = place_of(listing, request.page_token)
+        uris, following = await self._uri_page(request.crawl, request.queue_key, size, place)
+        return admin_pb2.ListUrisResponse(uris=uris, next_page_token=wire.page_token(listing, following))
+
+    async def _uri_page(
+        self, crawl: str, queue_key: str, size: int, place: bytes
+    ) -> tuple[list[admin_pb2.WaitingUri], bytes]:
+        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.WaitingUri], bytes]:
+            uris = frontier.administration.uris
+            return fitting(lambda most: uris(crawl, queue_key, most, place), size, wire.waiting_uri)
+
+        return await self._runner.read(question)
+
+    @answered
+    async def GetUri(self, request: admin_pb2.GetUriRequest, context: Context) -> admin_pb2.GetUriResponse:
+        view = await self._runner.read(
+            lambda frontier, now_ms: frontier.administration.story(request.crawl, request.uri, now_ms)
+        )
+        return admin_pb2.GetUriResponse(story=wire.story(view))
+
+    @answered
+    async def NoteUris(
+        self, request: admin_pb2.NoteUrisRequest, context: Context
+    ) -> admin_pb2.NoteUrisResponse:
+        check_batch(len(request.uris), "uris")
+        self._runner.admit()
+        noted = await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.note_seen(request.crawl, request.uris, now_ms)
+        )
+        return admin_pb2.NoteUrisResponse(noted_count=noted)
+
+    @answered
+    async def ForgetUris(
+        self, request: admin_pb2.ForgetUrisRequest, context: Context
+    ) -> admin_pb2.ForgetUrisResponse:
+        check_batch(len(request.uris), "uris")
+        forgotten = await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.forget_seen(request.crawl, request.uris, now_ms)
+        )
+        return admin_pb2.ForgetUrisResponse(forgotten_count=forgotten)
+
+    @streamed
+    async def ExportUris(
+        self, request: admin_pb2.ExportUrisRequest, context: Context
+    ) -> AsyncIterator[admin_pb2.ExportUrisResponse]:
+        cursor = request.cursor
+        while cursor != wire.END_CURSOR:
+            place = wire.place_of(_EXPORT, cursor)
+            if place is None:
+                raise InvalidRequest(f"{cursor[:40]!r} is no cursor of ExportUris", field="cursor")
+            uris, following = await self._uri_page(request.crawl, "", MAX_PAGE, place)
+            cursor = wire.page_token(_EXPORT, following) or wire.END_CURSOR
+            yield admin_pb2.ExportUrisResponse(uris=uris, cursor=cursor)
+        # A reader that has all may still ask for a crawl that is not there.
+        await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))

@@ -1,0 +1,45 @@
+"""Jobs: what is asked of them, and how far they have come."""
+
+from toehold.frontier.v1 import admin_pb2
+
+from ..core.job import JobState, Kind
+from ..core.model import JobView
+from .times import timestamp
+
+JOB_STATES = {state: admin_pb2.JobState.Value(f"JOB_STATE_{state.value}") for state in JobState}
+
+
+def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]] | None:
+    """What a job is to do, and its parameters; None if the request does not say."""
+    match request.WhichOneof("job"):
+        case "delete_uris":
+            asked = request.delete_uris
+            patterns = {"queue_pattern": asked.queue_pattern, "uri_pattern": asked.uri_pattern}
+            return Kind.DELETE_URIS, patterns | ({"dry_run": "true"} if asked.dry_run else {})
+        case "retire_queues":
+            return Kind.RETIRE_QUEUES, {"queue_pattern": request.retire_queues.queue_pattern}
+        case "unretire_queues":
+            return Kind.UNRETIRE_QUEUES, {"queue_pattern": request.unretire_queues.queue_pattern}
+        case "wake_queues":
+            return Kind.WAKE_QUEUES, {"queue_pattern": request.wake_queues.queue_pattern}
+        case "verify":
+            return Kind.VERIFY, {"repair": "true"} if request.verify.repair else {}
+        case _:
+            return None
+
+
+def job(view: JobView) -> admin_pb2.Job:
+    """A job's description."""
+    return admin_pb2.Job(
+        job=view.number,
+        kind=view.kind,
+        state=JOB_STATES[JobState(view.state)],
+        parameters=view.parameters,
+        create_time=timestamp(view.create_ms),
+        finish_time=timestamp(view.finish_ms),
+        done_count=view.done,
+        changed_count=view.changed,
+        total_count=view.total,
+        findings=view.findings,
+        figures=view.figures,
+    )

@@ -1,0 +1,83 @@
+"""URIs one by one, as operators see them and bring them: those that wait, their stories, seeds, imports."""
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+from ..core.disposition import Disposition
+from ..core.model import SeedView, UriState, UriStory, UriView
+from ..core.records import ImportRow
+from .exchange import DISPOSITIONS, candidate
+from .times import timestamp
+
+URI_STATES = {state: admin_pb2.UriState.Value(f"URI_STATE_{state.value}") for state in UriState}
+_FINAL = {
+    DISPOSITIONS[disposition]: disposition.value
+    for disposition in (Disposition.SUCCEEDED, Disposition.FAILED, Disposition.DISREGARDED)
+}
+
+
+def waiting_uri(view: UriView) -> admin_pb2.WaitingUri:
+    """A URI that waits. Its candidate is told as it was offered."""
+    return admin_pb2.WaitingUri(
+        candidate=frontier_pb2.Candidate.FromString(view.candidate.record),
+        queue_key=view.queue_key,
+        cost=view.cost,
+        precedence=view.precedence,
+        attempt_count=view.attempts,
+        due_time=timestamp(view.due_ms),
+    )
+
+
+def story(view: UriStory) -> admin_pb2.UriStory:
+    """All that a crawl knows of a URI."""
+    message = admin_pb2.UriStory(
+        uri=view.uri,
+        identity=view.identity,
+        state=URI_STATES[view.state],
+        queue_key=view.queue_key,
+        refused_by=view.refused_by,
+        fetch_status=view.fetch_status,
+        disposition=disposition(view.disposition),
+        finish_time=timestamp(view.finish_ms),
+        visit_count=view.visits,
+        etag=view.etag,
+        last_modified=view.last_modified,
+        digest=view.digest,
+        due_time=timestamp(view.due_ms),
+    )
+    if view.waiting is not None:
+        message.waiting.CopyFrom(waiting_uri(view.waiting))
+    if view.node:
+        lease = admin_pb2.UriLease(
+            node=view.node, lease_time=timestamp(view.lease_ms), expire_time=timestamp(view.expire_ms)
+        )
+        message.lease.CopyFrom(lease)
+    return message
+
+
+def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
+    """A stored disposition; none if its name is empty."""
+    return DISPOSITIONS[Disposition(name)] if name else crawl_pb2.DISPOSITION_UNSPECIFIED
+
+
+def seed(view: SeedView) -> admin_pb2.Seed:
+    """A seed, and what became of it."""
+    message = admin_pb2.Seed(uri=view.uri)
+    if view.story is not None:
+        message.story.CopyFrom(story(view.story))
+    return message
+
+
+def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:
+    """What is to be taken in, or what is wrong with the entry."""
+    match entry.WhichOneof("entry"):
+        case "candidate":
+            return ImportRow(entry.candidate.SerializeToString())
+        case "seen":
+            seen = entry.seen
+            name = _FINAL.get(seen.disposition, "")
+            if not name and seen.disposition != crawl_pb2.DISPOSITION_UNSPECIFIED:
+                return f"disposition {seen.disposition} is none of SUCCEEDED, FAILED and DISREGARDED"
+            record = candidate(frontier_pb2.Candidate(uri=seen.uri)).record
+            return ImportRow(record, True, seen.fetch_status, name)
+        case _:
+            return "neither candidate nor seen is set"
