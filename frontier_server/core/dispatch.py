@@ -97,18 +97,12 @@ class Dispatcher:
         if row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
-        host = self.hosts.of(op.tx, crawl, row.host)
-        groups = self.hosts.groups(op.tx, crawl, row.host, host)
-        busy = full(host, crawl.settings.politeness.max_parallel, groups)
-        if busy is not None:
-            busy.waiting.append(queue)
-            return None
-        until_ms, reason = rest_until(queue, host, groups)
-        if until_ms > op.now_ms:
-            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
-            return None
         while row.count and share.clearings > 0:
             head = self.head(op, crawl, queue)
+            free = self._free(op, crawl, queue, head)
+            if free is None:
+                return None
+            host, groups = free
             spent = over_quota(op, crawl, head)
             if spent and head.settings.limits.fail_over_quota:
                 share.clearings -= 1
@@ -144,6 +138,25 @@ class Dispatcher:
                     _clear(op, crawl, queue, head, ROBOTS_PRECLUDED)
         crawl.ready.append(queue)
         return None
+
+    def _free(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head
+    ) -> tuple[Host, list[Group]] | None:
+        """The host of a queue's head, and its groups; None if they are busy or rest, and the queue waits."""
+        if queue.row.host != head.uri.host:
+            op.counters(crawl)
+            op.touch(queue).host = head.uri.host
+        host = self.hosts.of(op.tx, crawl, head.uri.host)
+        groups = self.hosts.groups(op.tx, crawl, head.uri.host, host)
+        busy = full(host, head.settings.politeness.max_parallel, groups)
+        if busy is not None:
+            busy.waiting.append(queue)
+            return None
+        until_ms, reason = rest_until(queue, host, groups)
+        if until_ms > op.now_ms:
+            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
+            return None
+        return host, groups
 
     def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
         """The first URI of a queue that has one."""
@@ -225,7 +238,7 @@ class Dispatcher:
         counters = op.counters(crawl)
         serial = counters.next_lease
         counters.next_lease += 1
-        row.groups = tuple(group.host.name for group in groups)
+        row.host, row.groups = host.name, tuple(group.host.name for group in groups)
         hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
         op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))

@@ -392,6 +392,7 @@ class Frontier:
     def begin(self, now_ms: int) -> Operation:
         """The start of an operation of this object's."""
         self._now_ms = max(self._now_ms, now_ms)
+        self._hosts.let_go()
         return Operation(self.store, self._now_ms)
 
     def end(self, op: Operation) -> Changes:

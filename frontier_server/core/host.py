@@ -44,14 +44,12 @@ class Hosts:
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
-        self._drop_at = MAX_IDLE_IN_MEMORY
+        self._let_go_at = MAX_IDLE_IN_MEMORY
 
     def get(self, tx: Transaction, name: str) -> Host:
         """A host, or a group; unknown ones may be asked at once."""
         host = self._hosts.get(name)
         if host is None:
-            if len(self._hosts) >= self._drop_at:
-                self._drop_idle()
             value = tx.get(Family.HOSTS, host_key(partition_of(name), name))
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow())
         return host
@@ -96,9 +94,12 @@ class Hosts:
         """Hosts and groups with requests in flight."""
         return {host.name: host.in_flight for host in self._hosts.values() if host.in_flight}
 
-    def _drop_idle(self) -> None:
+    def let_go(self) -> None:
+        """Let go of idle hosts, if there are too many; between operations, as one may hold a host."""
+        if len(self._hosts) < self._let_go_at:
+            return
         self._hosts = {name: host for name, host in self._hosts.items() if host.in_flight or host.waiting}
-        self._drop_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
+        self._let_go_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
 
 
 def rest_until(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> tuple[int, str]:

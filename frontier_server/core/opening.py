@@ -107,8 +107,7 @@ def open_crawl(
         hard_ms = now_ms + leases.longest_ms(crawl.settings.fetch)
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
-        host = hosts.of(tx, crawl, queue.row.host)
-        note_out(crawl, queue, (host, *(hosts.get(tx, name) for name in row.groups)), lease)
+        note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
     for number, job_row in job.rows(store, crawl):

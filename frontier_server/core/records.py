@@ -97,7 +97,7 @@ class QueueRow(Record):
     """A work queue."""
 
     key: str
-    host: str
+    host: str  # of its first URI, when that was last looked at
     state: str
     precedence: int
     count: int = 0
@@ -155,6 +155,7 @@ class LeaseRow(Record):
     scheme: str = ""  # robots.txt: whose
     authority: str = ""
     groups: tuple[str, ...] = ()  # of hosts, that it counts for
+    host: str = ""  # that it counts for, as memory calls it
 
 
 class HostRow(Record):

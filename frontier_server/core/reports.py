@@ -254,7 +254,7 @@ class Reports:
         op.tx.delete(Family.LEASES, keys.lease_key(lease.crawl, lease.row.queue[:8], lease.serial))
         op.counters(crawl)
         queue = crawl.queues[lease.row.queue]
-        host = self.hosts.of(op.tx, crawl, queue.row.host)
+        host = self.hosts.get(op.tx, lease.row.host)
         shared = [self.hosts.get(op.tx, name) for name in lease.row.groups]
         op.touch(queue).lease_ms = lease.row.lease_ms
         queue.leases_out -= 1
