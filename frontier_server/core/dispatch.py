@@ -104,9 +104,9 @@ class Dispatcher:
                 return None
             host, groups = free
             spent = over_quota(op, crawl, head)
-            if spent and head.settings.limits.fail_over_quota:
+            if spent is not None and head.settings.limits.fail_over_quota:
                 share.clearings -= 1
-                _clear(op, crawl, queue, head, BLOCKED_BY_QUOTA, f"quota:{spent}")
+                _clear(op, crawl, queue, head, BLOCKED_BY_QUOTA, f"quota:{spent.field}")
                 continue
             if self._sent_away(op, crawl, queue, head, spent):
                 return None
@@ -171,13 +171,15 @@ class Dispatcher:
             return crawl.settings
         return self.head(op, crawl, queue).settings
 
-    def _sent_away(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: str) -> bool:
+    def _sent_away(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: figures.Spent | None
+    ) -> bool:
         """Whether a queue's precedence, budgets or quota end its turn; it has gone where it belongs."""
         settings, row = head.settings.queues, queue.row
         if is_barred(queue, settings):
             op.move(crawl, queue, QueueEvent.BARRED)
             return True
-        reason = retire_reason(row, settings) or (f"quota {spent}" if spent else "")
+        reason = retire_reason(row, settings) or (spent.words if spent is not None else "")
         if reason:
             op.touch(queue).retire_reason = reason
             op.move(crawl, queue, QueueEvent.RETIRED)
@@ -320,8 +322,8 @@ def session_spent(row: QueueRow, settings: QueueSettings) -> bool:
     return budget > 0 and row.expenditure - row.session_start > budget
 
 
-def over_quota(op: Operation, crawl: Crawl, head: Head) -> str:
-    """Which quota is spent for a queue's head; empty if none is."""
+def over_quota(op: Operation, crawl: Crawl, head: Head) -> figures.Spent | None:
+    """Which quota is spent for a queue's head, if one is."""
     candidate = head.candidate
     source = candidate.source or (head.uri.uri if candidate.seed else "")
     return figures.over_quota(op.tx, crawl, head.settings, head.uri.host, source)

@@ -1,6 +1,7 @@
 """What happened to the URIs of a host and of a source (Heritrix's FetchStats, 2.16), and quotas of them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from . import keys
 from .assign import hash64
@@ -60,34 +61,43 @@ def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:
         row.novel_bytes += happened.body_bytes
 
 
-def over_quota(tx: Transaction, crawl: Crawl, settings: CrawlSettings, host: str, source: str) -> str:
-    """Which quota is spent (`host_quota.max_successes`), or an empty text (Heritrix 2.13).
+class Spent(NamedTuple):
+    """A quota that is spent: its field, its size, and whose it is."""
+
+    field: str  # `host_quota.max_successes`
+    most: int
+    name: str
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"quota limits.{self.field} {self.most} of {self.name} is spent"
+
+
+def over_quota(
+    tx: Transaction, crawl: Crawl, settings: CrawlSettings, host: str, source: str
+) -> Spent | None:
+    """Which quota of a host or a source is spent, if one is (Heritrix 2.13).
 
     A quota is looked at before each lease, so parallel leases of a host or a source may
     exceed it by what is in flight.
     """
     limits = settings.limits
-    for field, quota, kind, name in (
+    for part, quota, kind, name in (
         ("host_quota", limits.host_quota, FiguresOf.HOST, host),
         ("source_quota", limits.source_quota, FiguresOf.SOURCE, source),
     ):
         if quota != _NONE and name:
-            spent = _spent(quota, of(tx, crawl, kind, name))
-            if spent:
-                return f"{field}.{spent}"
-    return ""
+            row = of(tx, crawl, kind, name)
+            for field, most, actual in (
+                ("max_successes", quota.max_successes, row.successes),
+                ("max_success_bytes", quota.max_success_bytes, row.success_bytes),
+                ("max_responses", quota.max_responses, row.responses),
+                ("max_response_bytes", quota.max_response_bytes, row.response_bytes),
+            ):
+                if most and actual >= most:
+                    return Spent(f"{part}.{field}", most, name)
+    return None
 
 
 _NONE = QuotaSettings()
-
-
-def _spent(quota: QuotaSettings, row: FiguresRow) -> str:
-    for field, most, actual in (
-        ("max_successes", quota.max_successes, row.successes),
-        ("max_success_bytes", quota.max_success_bytes, row.success_bytes),
-        ("max_responses", quota.max_responses, row.responses),
-        ("max_response_bytes", quota.max_response_bytes, row.response_bytes),
-    ):
-        if most and actual >= most:
-            return field
-    return ""

@@ -142,6 +142,11 @@ class ScopeRules:
             return trap
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
 
+    def longest_prefix(self, uri: CanonicalUri) -> str:
+        """The longest of `surt_prefixes` that a URI begins with; "" if none does."""
+        found = self._prefixes.longest(surt_of(uri))
+        return found[0] if found is not None else ""
+
     def _trap(self, target: str) -> str:
         path = target.partition("?")[0]
         if path_repeats(path, self._settings.max_path_repetitions):
