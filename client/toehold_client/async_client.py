@@ -5,13 +5,9 @@ The same methods, arguments, answers and errors, awaited.
 
 from __future__ import annotations
 
-import asyncio
-import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar, cast
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from typing import cast
 
-from google.protobuf.message import Message
 from grpc import aio
 
 from toehold.frontier.v1.admin_pb2 import (
@@ -20,10 +16,8 @@ from toehold.frontier.v1.admin_pb2 import (
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
-    WorkQueue,
 )
-from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
@@ -32,36 +26,20 @@ from toehold.frontier.v1.frontier_pb2 import (
     ReportResult,
     StateEventsRequest,
 )
-from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 
 from . import calls
-from .calls import Attempt, Page, Procedure, Rest, SeedBatches, Stubs
-from .channel import CHANNEL_OPTIONS, checked_address
-from .client import RECONNECT_S, SEEDS_TIMEOUT_S
-from .errors import ClientClosed, ToeholdError, from_rpc_error, unsendable
-from .events import AsyncConnection, AsyncEventStream, Following, this_task_is_cancelled
-from .retry import Patience
-
-_T = TypeVar("_T")
-_P = TypeVar("_P", bound=Page)
-_Q = TypeVar("_Q", bound=Message)
-_R = TypeVar("_R", bound=Message)
+from .async_operators import AsyncOperators
+from .drivers import RECONNECT_S, SEEDS_TIMEOUT_S
+from .errors import from_rpc_error
+from .streams import AsyncEventStream
+from .uploads import SeedBatches
 
 
-class AsyncFrontierClient:
+class AsyncFrontierClient(AsyncOperators):
     """A frontier, for asyncio programs.
 
     Belongs to the event loop that it is made in. Everything else is as FrontierClient says.
     """
-
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
-        self.address = checked_address(address)
-        self._timeout_s = timeout_s
-        self._patience = Patience(patience_s)
-        self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = Stubs(FrontierServiceStub(self._channel), FrontierAdminServiceStub(self._channel))
-        self._streams: weakref.WeakSet[AsyncEventStream] = weakref.WeakSet()
-        self._closed = False
 
     # what fetchers and feeders need
 
@@ -120,19 +98,16 @@ class AsyncFrontierClient:
         reconnect_s: float = RECONNECT_S,
     ) -> AsyncEventStream:
         """See FrontierClient.state_events. Not awaited itself: iterate over it with `async for`."""
-        following = Following(
-            crawl,
-            cursor,
-            address=self.address,
+        return self._stream(
+            lambda stubs: stubs.frontier.StateEvents,
+            StateEventsRequest(crawl=crawl, cursor=cursor),
+            what="events",
+            head="present",
             timeout_s=timeout_s,
-            first=self._patience,
-            later=Patience(reconnect_s),
+            reconnect_s=reconnect_s,
         )
-        stream = AsyncEventStream(following, self._connect)
-        self._streams.add(stream)
-        return stream
 
-    # what operators and controllers need
+    # crawls as a whole
 
     async def create_crawl(self, crawl: str, spec: CrawlSpec) -> Crawl:
         """See FrontierClient.create_crawl."""
@@ -180,78 +155,6 @@ class AsyncFrontierClient:
         """See FrontierClient.get_statistics."""
         return await self._run(calls.get_statistics(crawl, self._patience))
 
-    async def list_queues(
-        self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
-    ) -> AsyncIterator[WorkQueue]:
-        """See FrontierClient.list_queues."""
-        async for page in self._pages(lambda token: calls.queues_page(crawl, state, token, self._patience)):
-            for queue in page.queues:
-                yield queue
-
     async def get_frontier(self) -> GetFrontierResponse:
         """See FrontierClient.get_frontier."""
         return await self._run(calls.get_frontier(self._patience))
-
-    async def close(self) -> None:
-        """See FrontierClient.close."""
-        self._closed = True
-        for stream in list(self._streams):
-            await stream.close()
-        await self._channel.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def _connect(self, request: StateEventsRequest, timeout_s: float) -> AsyncConnection:
-        if self._closed:
-            raise self._closed_error()
-        return cast(AsyncConnection, self._stubs.frontier.StateEvents(request, timeout=timeout_s))
-
-    def _closed_error(self) -> ClientClosed:
-        return ClientClosed(f"the client of the frontier at {self.address} has been closed")
-
-    async def _run(self, procedure: Procedure[_T]) -> _T:
-        try:
-            step = next(procedure)
-            while True:
-                if isinstance(step, Rest):
-                    await asyncio.sleep(step.seconds)
-                    step = next(procedure)
-                else:
-                    answer = await self._attempt(step)
-                    step = (
-                        procedure.throw(answer)
-                        if isinstance(answer, ToeholdError)
-                        else procedure.send(answer)
-                    )
-        except StopIteration as end:
-            return cast(_T, end.value)
-        except UnicodeEncodeError as error:
-            unsendable(error)
-
-    async def _attempt(self, attempt: Attempt[_Q, _R]) -> _R | ToeholdError:
-        timeout_s = self._timeout_s + attempt.wait_s
-        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], attempt.pick(self._stubs))
-        try:
-            return await call(attempt.request, timeout=timeout_s)
-        except aio.AioRpcError as error:
-            failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
-            return self._closed_error() if self._closed else failure
-        except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
-            if not self._closed or this_task_is_cancelled():
-                raise
-            return self._closed_error()
-
-    async def _pages(self, page: Callable[[str], Procedure[_P]]) -> AsyncIterator[_P]:
-        token = ""
-        while True:
-            answer = await self._run(page(token))
-            yield answer
-            token = answer.next_page_token
-            if not token:
-                return

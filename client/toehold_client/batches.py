@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from .errors import BatchTooLarge
 
 MAX_ITEMS = 1000
-"""Most candidates, reports or seeds in one message."""
+"""Most candidates, reports, seeds or entries in one message."""
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """Most bytes of one message."""
@@ -28,7 +28,15 @@ def split_messages(items: Iterable[_M], *, envelope: Message) -> list[list[_M]]:
 
     BatchTooLarge, and nothing of what was given is sent, when one item alone is too large.
     """
-    return list(_split(((item, item.ByteSize()) for item in items), _room(envelope)))
+    return list(batches_of(items, envelope=envelope))
+
+
+def batches_of(items: Iterable[_M], *, envelope: Message) -> Iterator[list[_M]]:
+    """The items, read as they are needed, as batches that each fit into one message beside `envelope`.
+
+    BatchTooLarge where one item alone is too large.
+    """
+    return _split(((item, item.ByteSize()) for item in items), _room(envelope))
 
 
 def split_texts(texts: Iterable[str], *, envelope: Message) -> Iterator[list[str]]:

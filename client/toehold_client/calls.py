@@ -7,7 +7,7 @@ drives it, blocking or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -16,7 +16,6 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 
 from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsRequest,
     Crawl,
     CreateCrawlRequest,
     DeleteCrawlRequest,
@@ -28,11 +27,9 @@ from toehold.frontier.v1.admin_pb2 import (
     LaunchCrawlRequest,
     ListCrawlsRequest,
     ListCrawlsResponse,
-    ListQueuesRequest,
-    ListQueuesResponse,
 )
 from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     FinishedRequest,
@@ -48,11 +45,11 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 
-from .batches import split_messages, split_texts
-from .errors import ToeholdError, UnexpectedAnswer, unsendable
+from .batches import split_messages
+from .errors import ToeholdError, UnexpectedAnswer
 from .retry import Patience, Retries
 
-_PAGE_SIZE = 100
+PAGE_SIZE = 100
 
 _Q = TypeVar("_Q", bound=Message)
 _R = TypeVar("_R", bound=Message)
@@ -86,7 +83,7 @@ class Rest:
 Procedure: TypeAlias = Generator[Attempt[Any, Any] | Rest, Any, _T]
 
 
-def _call(
+def call(
     pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
     request: _Q,
     patience: Patience,
@@ -94,6 +91,7 @@ def _call(
     wait_s: float = 0.0,
     safe_to_repeat: bool = True,
 ) -> Procedure[_R]:
+    """Makes one call, again and again while there is patience; its answer."""
     retries = Retries(patience)
     while True:
         try:
@@ -117,7 +115,7 @@ def schedule(
     verdicts: list[Verdict.ValueType] = []
     for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl)):
         request = ScheduleRequest(crawl=crawl, candidates=batch)
-        answer = yield from _call(lambda stubs: stubs.frontier.Schedule, request, patience)
+        answer = yield from call(lambda stubs: stubs.frontier.Schedule, request, patience)
         verdicts.extend(_one_for_each(batch, answer.verdicts))
     return verdicts
 
@@ -141,7 +139,7 @@ def next_leases(
         wait_duration=duration(wait_s),
         known_fetch_policy_ids=known_fetch_policy_ids,
     )
-    return (yield from _call(lambda stubs: stubs.frontier.Next, request, patience, wait_s=wait_s))
+    return (yield from call(lambda stubs: stubs.frontier.Next, request, patience, wait_s=wait_s))
 
 
 def finished(
@@ -151,7 +149,7 @@ def finished(
     results: list[ReportResult] = []
     for batch in split_messages(reports, envelope=FinishedRequest(node=node, session=session)):
         request = FinishedRequest(reports=batch, node=node, session=session)
-        answer = yield from _call(lambda stubs: stubs.frontier.Finished, request, patience)
+        answer = yield from call(lambda stubs: stubs.frontier.Finished, request, patience)
         results.extend(_one_for_each(batch, answer.results))
     return results
 
@@ -162,54 +160,52 @@ def heartbeat(
     """Names the leases held."""
     steps = [ToeStepCount(step=step, count=count) for step, count in toe_steps.items()]
     request = HeartbeatRequest(node=node, session=session, tokens=tokens, toe_steps=steps)
-    return (yield from _call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
+    return (yield from call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
 
 
 def request_state(crawl: str, target: TargetState.ValueType, patience: Patience) -> Procedure[CrawlStatus]:
     """Asks a crawl to reach a state."""
     request = RequestStateRequest(crawl=crawl, target_state=target)
-    answer = yield from _call(lambda stubs: stubs.frontier.RequestState, request, patience)
+    answer = yield from call(lambda stubs: stubs.frontier.RequestState, request, patience)
     return answer.status
 
 
-# FrontierAdminService
+# FrontierAdminService: crawls as a whole (their inside is in `admin_calls`)
 
 
 def create_crawl(crawl: str, spec: CrawlSpec, patience: Patience) -> Procedure[Crawl]:
     """Creates a crawl. Not repeated after a broken connection: if it was done, repeating it is refused."""
     request = CreateCrawlRequest(crawl=crawl, spec=spec)
-    answer = yield from _call(lambda stubs: stubs.admin.CreateCrawl, request, patience, safe_to_repeat=False)
+    answer = yield from call(lambda stubs: stubs.admin.CreateCrawl, request, patience, safe_to_repeat=False)
     return answer.crawl
 
 
 def launch_crawl(crawl: str, patience: Patience) -> Procedure[CrawlStatus]:
     """Launches a crawl."""
-    answer = yield from _call(
-        lambda stubs: stubs.admin.LaunchCrawl, LaunchCrawlRequest(crawl=crawl), patience
-    )
+    answer = yield from call(lambda stubs: stubs.admin.LaunchCrawl, LaunchCrawlRequest(crawl=crawl), patience)
     return answer.status
 
 
 def get_crawl(crawl: str, patience: Patience) -> Procedure[Crawl]:
     """Describes a crawl."""
-    answer = yield from _call(lambda stubs: stubs.admin.GetCrawl, GetCrawlRequest(crawl=crawl), patience)
+    answer = yield from call(lambda stubs: stubs.admin.GetCrawl, GetCrawlRequest(crawl=crawl), patience)
     return answer.crawl
 
 
 def delete_crawl(crawl: str, patience: Patience) -> Procedure[None]:
     """Deletes a crawl."""
-    yield from _call(lambda stubs: stubs.admin.DeleteCrawl, DeleteCrawlRequest(crawl=crawl), patience)
+    yield from call(lambda stubs: stubs.admin.DeleteCrawl, DeleteCrawlRequest(crawl=crawl), patience)
 
 
 def get_statistics(crawl: str, patience: Patience) -> Procedure[GetStatisticsResponse]:
     """Asks for a crawl's figures."""
     request = GetStatisticsRequest(crawl=crawl)
-    return (yield from _call(lambda stubs: stubs.admin.GetStatistics, request, patience))
+    return (yield from call(lambda stubs: stubs.admin.GetStatistics, request, patience))
 
 
 def get_frontier(patience: Patience) -> Procedure[GetFrontierResponse]:
     """Describes the server."""
-    return (yield from _call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest(), patience))
+    return (yield from call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest(), patience))
 
 
 class Page(Protocol):
@@ -222,43 +218,8 @@ class Page(Protocol):
 
 def crawls_page(page_token: str, patience: Patience) -> Procedure[ListCrawlsResponse]:
     """One page of the crawls."""
-    request = ListCrawlsRequest(page_size=_PAGE_SIZE, page_token=page_token)
-    return (yield from _call(lambda stubs: stubs.admin.ListCrawls, request, patience))
-
-
-def queues_page(
-    crawl: str, state: QueueState.ValueType, page_token: str, patience: Patience
-) -> Procedure[ListQueuesResponse]:
-    """One page of a crawl's queues."""
-    request = ListQueuesRequest(crawl=crawl, state=state, page_size=_PAGE_SIZE, page_token=page_token)
-    return (yield from _call(lambda stubs: stubs.admin.ListQueues, request, patience))
-
-
-class SeedBatches:
-    """Seeds as the messages of one AddSeeds stream, read as the stream takes them.
-
-    gRPC would lose an exception out of the seeds' own iterator. So the stream just ends there, and
-    `raise_failure` raises it afterwards; the seeds before it are stored, which harms nothing.
-    """
-
-    def __init__(self, crawl: str, uris: Iterable[str]) -> None:
-        self._crawl = crawl
-        self._uris = uris
-        self._failure: Exception | None = None
-
-    def __iter__(self) -> Iterator[AddSeedsRequest]:
-        try:
-            for batch in split_texts(self._uris, envelope=AddSeedsRequest(crawl=self._crawl)):
-                yield AddSeedsRequest(crawl=self._crawl, uris=batch)
-        except Exception as failure:
-            self._failure = failure
-
-    def raise_failure(self) -> None:
-        """Raises what reading the seeds ended with, if that was not their end."""
-        if isinstance(self._failure, UnicodeEncodeError):
-            unsendable(self._failure)
-        if self._failure is not None:
-            raise self._failure
+    request = ListCrawlsRequest(page_size=PAGE_SIZE, page_token=page_token)
+    return (yield from call(lambda stubs: stubs.admin.ListCrawls, request, patience))
 
 
 def duration(seconds: float) -> Duration:

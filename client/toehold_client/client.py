@@ -1,30 +1,23 @@
 """FrontierClient: a method for each RPC of a frontier, for blocking programs.
 
 It takes plain values and the contract's messages and returns the contract's messages. What is said in each
-call, what is cut into parts and what is tried again is in `calls` and `retry`, shared with `async_client`;
-here is only how to wait.
+call, what is cut into parts and what is tried again is in `calls`, `admin_calls` and `retry`, shared with
+`async_client`; how to wait is in `drivers`. What operators do to a crawl's inside is in `operators`.
 """
 
 from __future__ import annotations
 
-import threading
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Self, TypeVar, cast
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import grpc
-from google.protobuf.message import Message
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
-    WorkQueue,
 )
-from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
@@ -33,49 +26,28 @@ from toehold.frontier.v1.frontier_pb2 import (
     ReportResult,
     StateEventsRequest,
 )
-from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 
 from . import calls
-from .calls import Attempt, Page, Procedure, Rest, SeedBatches, Stubs
-from .channel import CHANNEL_OPTIONS, checked_address
-from .errors import ClientClosed, ToeholdError, from_rpc_error, unsendable
-from .events import EventStream, Following, SyncConnection
-from .retry import Patience
-
-SEEDS_TIMEOUT_S = 3600.0
-"""The deadline of a whole stream of seeds, unless another is given."""
-
-RECONNECT_S = 60.0
-"""How long a stream of events that was connected once tries to reconnect, unless another time is given."""
-
-_T = TypeVar("_T")
-_P = TypeVar("_P", bound=Page)
-_Q = TypeVar("_Q", bound=Message)
-_R = TypeVar("_R", bound=Message)
+from .drivers import RECONNECT_S, SEEDS_TIMEOUT_S
+from .errors import from_rpc_error
+from .operators import Operators
+from .streams import EventStream
+from .uploads import SeedBatches
 
 
-class FrontierClient:
+class FrontierClient(Operators):
     """A frontier, for blocking programs. May be used by many threads at once; close it, or use it as a
     context manager.
 
     `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer (a long poll: that
     much longer than it asked to wait). `patience_s` is how long a call keeps trying while the frontier is
     away or overloaded; 0 tries once. Trying again stops when no further try could begin within it. Not tried
-    again after a broken connection: `create_crawl`, since a repeat would be refused, and `add_seeds`, since
-    its seeds are used up.
+    again after a broken connection: `create_crawl`, since a repeat would be refused, `start_job`, since it
+    might start another, and `add_seeds` and `import_uris`, since what they send is used up.
 
     Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded` and `InvalidArgument`, and
     what it names.
     """
-
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
-        self.address = checked_address(address)
-        self._timeout_s = timeout_s
-        self._patience = Patience(patience_s)
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = Stubs(FrontierServiceStub(self._channel), FrontierAdminServiceStub(self._channel))
-        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
-        self._closed = threading.Event()
 
     # what fetchers and feeders need
 
@@ -159,19 +131,17 @@ class FrontierClient:
         patience. With `timeout_s` it raises DeadlineExceeded when it has not ended by then. CursorTooOld,
         after the present state, when the events after `cursor` are no longer kept.
         """
-        following = Following(
-            crawl,
-            cursor,
-            address=self.address,
-            timeout_s=timeout_s,
-            first=self._patience,
-            later=Patience(reconnect_s),
-        )
-        stream = EventStream(following, self._connect)
-        self._streams.add(stream)
-        return stream
 
-    # what operators and controllers need
+        return self._stream(
+            lambda stubs: stubs.frontier.StateEvents,
+            StateEventsRequest(crawl=crawl, cursor=cursor),
+            what="events",
+            head="present",
+            timeout_s=timeout_s,
+            reconnect_s=reconnect_s,
+        )
+
+    # crawls as a whole
 
     def create_crawl(self, crawl: str, spec: CrawlSpec) -> Crawl:
         """Creates a crawl in state NASCENT.
@@ -230,79 +200,6 @@ class FrontierClient:
         """A crawl's figures, and its status at the same moment. UnknownCrawl."""
         return self._run(calls.get_statistics(crawl, self._patience))
 
-    def list_queues(
-        self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
-    ) -> Iterator[WorkQueue]:
-        """A crawl's work queues, all or those in one state; asks for further pages as it is read.
-
-        UnknownCrawl.
-        """
-        for page in self._pages(lambda token: calls.queues_page(crawl, state, token, self._patience)):
-            yield from page.queues
-
     def get_frontier(self) -> GetFrontierResponse:
         """Describes the server: version, limits, the nodes that it has heard of."""
         return self._run(calls.get_frontier(self._patience))
-
-    def close(self) -> None:
-        """Ends all streams and the connection. Calls that other threads wait for fail: ClientClosed."""
-        self._closed.set()
-        for stream in list(self._streams):
-            stream.close()
-        self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _connect(self, request: StateEventsRequest, timeout_s: float) -> SyncConnection:
-        if self._closed.is_set():
-            raise self._closed_error()
-        return self._stubs.frontier.StateEvents(request, timeout=timeout_s)
-
-    def _closed_error(self) -> ClientClosed:
-        return ClientClosed(f"the client of the frontier at {self.address} has been closed")
-
-    def _run(self, procedure: Procedure[_T]) -> _T:
-        try:
-            step = next(procedure)
-            while True:
-                if isinstance(step, Rest):
-                    self._closed.wait(step.seconds)
-                    step = next(procedure)
-                else:
-                    answer = self._attempt(step)
-                    step = (
-                        procedure.throw(answer)
-                        if isinstance(answer, ToeholdError)
-                        else procedure.send(answer)
-                    )
-        except StopIteration as end:
-            return cast(_T, end.value)
-        except UnicodeEncodeError as error:
-            unsendable(error)
-
-    def _attempt(self, attempt: Attempt[_Q, _R]) -> _R | ToeholdError:
-        timeout_s = self._timeout_s + attempt.wait_s
-        try:
-            return attempt.pick(self._stubs)(attempt.request, timeout=timeout_s)
-        except grpc.RpcError as error:
-            failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
-            return self._closed_error() if self._closed.is_set() else failure
-        except ValueError:  # what gRPC raises on a closed channel
-            if not self._closed.is_set():
-                raise
-            return self._closed_error()
-
-    def _pages(self, page: Callable[[str], Procedure[_P]]) -> Iterator[_P]:
-        token = ""
-        while True:
-            answer = self._run(page(token))
-            yield answer
-            token = answer.next_page_token
-            if not token:
-                return

@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Iterator
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, Crawl, GetStatisticsResponse
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
 
-from .client import RECONNECT_S, FrontierClient
+from .client import FrontierClient
+from .drivers import RECONNECT_S
 from .errors import CrawlExists, CrawlFinished, DeadlineExceeded, IllegalState, WaitTimedOut
-from .events import EventStream
 from .spec_file import differences
+from .streams import EventStream
 
 NASCENT = CrawlState.CRAWL_STATE_NASCENT
 

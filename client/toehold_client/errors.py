@@ -38,6 +38,18 @@ class UnknownCrawl(ToeholdError):
     """The frontier has no crawl of this name."""
 
 
+class UnknownQueue(ToeholdError):
+    """The crawl has no work queue of this key."""
+
+
+class UnknownJob(ToeholdError):
+    """The crawl has no job of this number (any more)."""
+
+
+class UnknownOverride(ToeholdError):
+    """The crawl has no override for this SURT prefix."""
+
+
 class CrawlExists(ToeholdError):
     """The frontier has a crawl of this name already."""
 
@@ -51,7 +63,10 @@ class InvalidName(InvalidArgument):
 
 
 class InvalidSpec(InvalidArgument):
-    """A crawl's spec has problems. `problems` tells them all: a field's path → what is wrong with it."""
+    """A crawl's spec, or an override, has problems.
+
+    `problems` tells them all: a field's path → what is wrong with it.
+    """
 
     @property
     def problems(self) -> dict[str, str]:
@@ -94,7 +109,7 @@ class SessionSuperseded(ToeholdError):
 
 
 class CursorTooOld(ToeholdError):
-    """The events after the cursor are no longer kept."""
+    """The events or outcomes after the cursor are no longer kept."""
 
 
 class Overloaded(ToeholdError):
@@ -135,7 +150,7 @@ class ClientClosed(ToeholdError):
 
 
 class WaitTimedOut(DeadlineExceeded):
-    """The crawl did not reach the state that was waited for in time. It may still do so."""
+    """The crawl did not reach the state, or a job its end, in time. It may still do so."""
 
 
 class UnexpectedAnswer(ToeholdError):
@@ -163,6 +178,9 @@ def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> T
 
 _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "UNKNOWN_CRAWL": UnknownCrawl,
+    "UNKNOWN_QUEUE": UnknownQueue,
+    "UNKNOWN_JOB": UnknownJob,
+    "UNKNOWN_OVERRIDE": UnknownOverride,
     "CRAWL_EXISTS": CrawlExists,
     "INVALID_SPEC": InvalidSpec,
     "INVALID_NAME": InvalidName,

@@ -13,6 +13,9 @@ from .errors import (
     NoSeeds,
     ToeholdError,
     UnknownCrawl,
+    UnknownJob,
+    UnknownOverride,
+    UnknownQueue,
     WaitTimedOut,
 )
 
@@ -24,7 +27,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     BAD_INPUT = 2
     NO_FRONTIER = 3
-    UNKNOWN_CRAWL = 4
+    UNKNOWN = 4
     REFUSED = 5
     TIMED_OUT = 6
     INTERRUPTED = 130
@@ -35,7 +38,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
     ExitCode.NO_FRONTIER: "no frontier there, or no answer from it in time",
-    ExitCode.UNKNOWN_CRAWL: "the frontier has no such crawl",
+    ExitCode.UNKNOWN: "the frontier has no such crawl, or the crawl no such queue, job or override",
     ExitCode.REFUSED: "refused in the crawl's present state",
     ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
     ExitCode.INTERRUPTED: "interrupted",
@@ -46,7 +49,10 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (WaitTimedOut, ExitCode.TIMED_OUT),
     (DeadlineExceeded, ExitCode.NO_FRONTIER),
     (FrontierUnavailable, ExitCode.NO_FRONTIER),
-    (UnknownCrawl, ExitCode.UNKNOWN_CRAWL),
+    (UnknownCrawl, ExitCode.UNKNOWN),
+    (UnknownQueue, ExitCode.UNKNOWN),
+    (UnknownJob, ExitCode.UNKNOWN),
+    (UnknownOverride, ExitCode.UNKNOWN),
     (InvalidArgument, ExitCode.BAD_INPUT),
     (CrawlExists, ExitCode.REFUSED),
     (CrawlFinished, ExitCode.REFUSED),

@@ -31,7 +31,7 @@ class OverrideRpcs(AdminRpcs):
         def operation(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
             if found := wire.override_problems(asked):
                 spec = frontier.open_crawl(request.crawl).spec.spec
-                raise invalid_spec(found | override_problems(frontier.settings_of(spec, (settings,))))
+                raise invalid_spec(override_problems(frontier.settings_of(spec, (settings,))) | found)
             return frontier.administration.put_override(
                 request.crawl, request.override.surt_prefix, settings, now_ms
             )

@@ -82,6 +82,6 @@ def outcome(number: int, row: OutcomeRow) -> admin_pb2.UriOutcome:
         annotations=row.annotations,
         source=row.source,
     )
-    if row.start_ms:
+    if row.node:
         message.fetch_duration.CopyFrom(duration(row.duration_ms))
     return message

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, Self
 
 from toehold_client import AsyncFrontierClient
-from toehold_client.events import AsyncEventStream
+from toehold_client.streams import AsyncStream
 
 
 class Connect(Protocol):
@@ -17,10 +17,10 @@ class Connect(Protocol):
     def __call__(self, address: str, **settings: float) -> Any: ...
 
 
-class BlockingEvents:
-    """An AsyncEventStream, read from another thread."""
+class BlockingStream:
+    """An AsyncStream, read from another thread."""
 
-    def __init__(self, stream: AsyncEventStream, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, stream: AsyncStream[Any, Any], run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._stream = stream
         self._run = run
 
@@ -85,8 +85,8 @@ class BlockingAsyncClient:
             return await result if asyncio.iscoroutine(result) else result
 
         result = self._run(started())
-        if isinstance(result, AsyncEventStream):
-            return BlockingEvents(result, self._run)
+        if isinstance(result, AsyncStream):
+            return BlockingStream(result, self._run)
         return self._read(result) if isinstance(result, AsyncIterator) else result
 
     def _read(self, items: AsyncIterator[Any]) -> Iterator[Any]:

@@ -133,7 +133,7 @@ def test_details_that_are_damaged_do_not_hide_the_failure(details: bytes) -> Non
         (errors.WaitTimedOut("x"), ExitCode.TIMED_OUT),
         (errors.DeadlineExceeded("x"), ExitCode.NO_FRONTIER),
         (errors.FrontierUnavailable("x"), ExitCode.NO_FRONTIER),
-        (errors.UnknownCrawl("x"), ExitCode.UNKNOWN_CRAWL),
+        (errors.UnknownCrawl("x"), ExitCode.UNKNOWN),
         (errors.InvalidSpec("x"), ExitCode.BAD_INPUT),
         (errors.InvalidName("x"), ExitCode.BAD_INPUT),
         (errors.BatchTooLarge("x"), ExitCode.BAD_INPUT),

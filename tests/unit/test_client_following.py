@@ -8,10 +8,10 @@ from client_doubles.fake_frontier import UNAVAILABLE, Refusal
 from grpc.aio import AioRpcError, Metadata
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event
-from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
 from toehold_client.errors import DeadlineExceeded, FrontierUnavailable
-from toehold_client.events import Following
 from toehold_client.retry import Patience
+from toehold_client.streams import Following
 
 PRESENT = StateEventsResponse(present=CrawlStatus(), cursor="e1")
 EVENT = StateEventsResponse(event=Event(sequence=2), cursor="e2")
@@ -29,9 +29,10 @@ class Reader:
         def patience(seconds: float) -> Patience:
             return Patience(seconds, clock=lambda: self.now_s, chance=lambda: 1.0)
 
-        self.following = Following(
-            "c",
-            "",
+        self.following: Following[StateEventsRequest, StateEventsResponse] = Following(
+            StateEventsRequest(crawl="c"),
+            what="events",
+            head="present",
             address="here:7707",
             timeout_s=timeout_s,
             first=patience(first_s),

@@ -1,6 +1,6 @@
-"""A crawl's events as a stream that survives restarts of the frontier.
+"""What a frontier tells in a stream (events, outcomes, exports), read so that it survives restarts.
 
-It reconnects at the last cursor, so nothing is missed or told twice.
+A stream reconnects at the last cursor, so nothing is missed or told twice.
 """
 
 from __future__ import annotations
@@ -9,11 +9,17 @@ import asyncio
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Generic, Self, TypeAlias, TypeVar, cast
 
 import grpc
 from grpc import aio
 
+from toehold.frontier.v1.admin_pb2 import (
+    ExportUrisRequest,
+    ExportUrisResponse,
+    StreamOutcomesRequest,
+    StreamOutcomesResponse,
+)
 from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
 
 from .errors import DeadlineExceeded, from_rpc_error
@@ -23,30 +29,40 @@ from .retry import Patience, Retries
 _CONNECTION_S = 3600.0
 
 
-class Following:
-    """Where a reader of events is, and what to do when its connection ends.
+# Requests have `crawl` and `cursor`, responses `cursor`: where to go on after them.
+Q = TypeVar("Q", StateEventsRequest, StreamOutcomesRequest, ExportUrisRequest)
+R = TypeVar("R", StateEventsResponse, StreamOutcomesResponse, ExportUrisResponse)
 
-    Shared by both streams; touches no network.
+
+class Following(Generic[Q, R]):
+    """Where a reader of a stream is, and what to do when its connection ends.
+
+    `request` has the crawl and the first cursor; `what` says in one word what the stream tells. Every
+    connection begins with a message whose field `head` is set, if the stream has such. Shared by both kinds
+    of stream; touches no network.
     """
 
     def __init__(
         self,
-        crawl: str,
-        cursor: str,
+        request: Q,
         *,
+        what: str,
+        head: str = "",
         address: str,
         timeout_s: float | None,
         first: Patience,
         later: Patience,
     ) -> None:
-        self.request = StateEventsRequest(crawl=crawl, cursor=cursor)
+        self.request: Q = request
+        self._what = what
+        self._head = head
         self._address = address
         self._timeout_s = timeout_s
         self._clock = first.clock
         self._until_s = None if timeout_s is None else first.clock() + timeout_s
         self._later = later
         self._retries: Retries | None = Retries(first)
-        self._told_present = False
+        self._told_head = False
 
     def connection_s(self) -> float:
         """The deadline of the next connection."""
@@ -54,16 +70,19 @@ class Following:
             return _CONNECTION_S
         return min(_CONNECTION_S, max(0.001, self._until_s - self._clock()))
 
-    def accept(self, message: StateEventsResponse) -> bool:
+    def accept(self, message: R) -> bool:
         """Notes a message.
 
-        False for one that the reader has no use for: the present state again, after a reconnection.
+        False for one that the reader has no use for: the head again, after a reconnection.
         """
         if message.cursor:
-            self.request = StateEventsRequest(crawl=self.request.crawl, cursor=message.cursor)
-        if message.HasField("present") and self._told_present:
+            following = type(self.request)()
+            following.CopyFrom(self.request)
+            following.cursor = message.cursor
+            self.request = following
+        if self._told_head and any(field.name == self._head for field, _ in message.ListFields()):
             return False  # nor is it news enough to have patience anew
-        self._told_present = True
+        self._told_head = True
         self._retries = None
         return True
 
@@ -84,29 +103,25 @@ class Following:
         if left_s <= 0:
             crawl, limit_s = self.request.crawl, self._timeout_s
             raise DeadlineExceeded(
-                f"the events of {crawl} did not end within {limit_s:g} s", reason=error.reason
+                f"the {self._what} of {crawl} did not end within {limit_s:g} s", reason=error.reason
             )
         return min(rest_s, left_s)
 
 
-SyncConnection: TypeAlias = "grpc._CallIterator[StateEventsResponse]"
-AsyncConnection: TypeAlias = "aio.UnaryStreamCall[StateEventsRequest, StateEventsResponse]"
-
-
-class EventStream:
-    """An iterator over a crawl's events.
+class Stream(Generic[Q, R]):
+    """An iterator over the messages of a stream.
 
     `close`, from any thread, ends it; so does leaving it as a context manager.
     """
 
     def __init__(
-        self, following: Following, connect: Callable[[StateEventsRequest, float], SyncConnection]
+        self, following: Following[Q, R], connect: Callable[[Q, float], grpc._CallIterator[R]]
     ) -> None:
-        self._following = following
-        self._connect = connect
+        self._following: Following[Q, R] = following
+        self._connect: Callable[[Q, float], grpc._CallIterator[R]] = connect
         self._closed = threading.Event()
         self._lock = threading.Lock()
-        self._connection: SyncConnection | None = None
+        self._connection: grpc._CallIterator[R] | None = None
         self._connection_s = 0.0
 
     @property
@@ -117,7 +132,7 @@ class EventStream:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> StateEventsResponse:
+    def __next__(self) -> R:
         while True:
             connection = self._connected()
             try:
@@ -131,7 +146,7 @@ class EventStream:
                 if self._following.accept(message):
                     return message
 
-    def _connected(self) -> SyncConnection:
+    def _connected(self) -> grpc._CallIterator[R]:
         with self._lock:  # so that no connection is made after `close`
             if self._closed.is_set():
                 raise StopIteration
@@ -156,19 +171,19 @@ class EventStream:
         self.close()
 
 
-class AsyncEventStream:
-    """An async iterator over a crawl's events.
+class AsyncStream(Generic[Q, R]):
+    """An async iterator over the messages of a stream.
 
     `close` ends it; so does leaving it as an async context manager.
     """
 
     def __init__(
-        self, following: Following, connect: Callable[[StateEventsRequest, float], AsyncConnection]
+        self, following: Following[Q, R], connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]]
     ) -> None:
-        self._following = following
-        self._connect = connect
+        self._following: Following[Q, R] = following
+        self._connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]] = connect
         self._closed = asyncio.Event()
-        self._connection: AsyncConnection | None = None
+        self._connection: aio.UnaryStreamCall[Q, R] | None = None
         self._connection_s = 0.0
 
     @property
@@ -179,13 +194,13 @@ class AsyncEventStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> StateEventsResponse:
+    async def __anext__(self) -> R:
         while not self._closed.is_set():
             if self._connection is None:
                 self._connection_s = self._following.connection_s()
                 self._connection = self._connect(self._following.request, self._connection_s)
             try:
-                message = await self._connection.read()
+                read = await self._connection.read()
             except asyncio.CancelledError:
                 if self._closed.is_set() and not this_task_is_cancelled():
                     break
@@ -194,9 +209,9 @@ class AsyncEventStream:
                 self._connection = None
                 await self._rest(self._following.rest_s(failure, self._connection_s))
                 continue
-            if message is aio.EOF:
+            if read is aio.EOF:
                 break
-            assert isinstance(message, StateEventsResponse)
+            message = cast(R, read)
             if self._following.accept(message):
                 return message
         raise StopAsyncIteration
@@ -221,6 +236,14 @@ class AsyncEventStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+EventStream: TypeAlias = Stream[StateEventsRequest, StateEventsResponse]
+OutcomeStream: TypeAlias = Stream[StreamOutcomesRequest, StreamOutcomesResponse]
+ExportStream: TypeAlias = Stream[ExportUrisRequest, ExportUrisResponse]
+AsyncEventStream: TypeAlias = AsyncStream[StateEventsRequest, StateEventsResponse]
+AsyncOutcomeStream: TypeAlias = AsyncStream[StreamOutcomesRequest, StreamOutcomesResponse]
+AsyncExportStream: TypeAlias = AsyncStream[ExportUrisRequest, ExportUrisResponse]
 
 
 def this_task_is_cancelled() -> bool:

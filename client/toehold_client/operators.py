@@ -1,0 +1,224 @@
+"""What FrontierClient can do with a crawl's inside: queues, URIs, jobs, overrides, figures, outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import grpc
+
+from toehold.frontier.v1.admin_pb2 import (
+    ExportUrisRequest,
+    FetchFigures,
+    ImportEntry,
+    Job,
+    QueueChange,
+    Reason,
+    Seed,
+    StreamOutcomesRequest,
+    UriStory,
+    WaitingUri,
+    WorkQueue,
+)
+from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
+
+from . import admin_calls, calls
+from .admin_calls import JobAsked
+from .drivers import IMPORT_TIMEOUT_S, RECONNECT_S, Driver
+from .errors import from_rpc_error
+from .streams import ExportStream, OutcomeStream
+from .uploads import ImportBatches
+
+
+class Operators(Driver):
+    """The operators' part of FrontierClient. Every method may raise UnknownCrawl, and what it names."""
+
+    # queues
+
+    def list_queues(
+        self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
+    ) -> Iterator[WorkQueue]:
+        """A crawl's work queues, all or those in one state; asks for further pages as it is read."""
+        for page in self._pages(lambda token: admin_calls.queues_page(crawl, state, token, self._patience)):
+            yield from page.queues
+
+    def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
+        """The queues of a key: one, unless they are of several partitions. UnknownQueue."""
+        return self._run(admin_calls.get_queue(crawl, queue_key, self._patience))
+
+    def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
+        """Changes the queues of a key; what they are then. UnknownQueue."""
+        return self._run(admin_calls.update_queue(crawl, queue_key, change, self._patience))
+
+    def largest_queues(self, crawl: str) -> list[WorkQueue]:
+        """The queues with most URIs, the largest first, of those touched since the server started."""
+        return self._run(admin_calls.largest_queues(crawl, self._patience))
+
+    # URIs
+
+    def list_uris(self, crawl: str, queue_key: str = "") -> Iterator[WaitingUri]:
+        """The URIs that wait, of one queue or of all, then future ones; asks for further pages as it is read.
+
+        UnknownQueue.
+        """
+        for page in self._pages(lambda token: admin_calls.uris_page(crawl, queue_key, token, self._patience)):
+            yield from page.uris
+
+    def get_uri(self, crawl: str, uri: str) -> UriStory:
+        """All that a crawl knows of a URI, seen or not."""
+        return self._run(admin_calls.get_uri(crawl, uri, self._patience))
+
+    def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
+        """Notes URIs, any number, as seen, so that they will not be fetched; how many were new.
+
+        Sent in batches; if one fails, those before it count. CrawlFinished; InvalidArgument for what is no
+        http(s) URI.
+        """
+        return self._run(admin_calls.note_uris(crawl, uris, self._patience))
+
+    def forget_uris(self, crawl: str, uris: Iterable[str]) -> int:
+        """Forgets that URIs, any number, were seen, unless they wait in queues; how many were forgotten.
+
+        Sent in batches, and errors, as in `note_uris`.
+        """
+        return self._run(admin_calls.forget_uris(crawl, uris, self._patience))
+
+    def import_uris(
+        self,
+        crawl: str,
+        entries: Iterable[ImportEntry],
+        *,
+        force: bool = False,
+        timeout_s: float = IMPORT_TIMEOUT_S,
+    ) -> Job:
+        """Takes in URIs by the million, read as they are sent; the job that does it, just begun.
+
+        What is `seen` is noted first, whatever the order; `force` schedules candidates although they have
+        been seen. `timeout_s` is for sending them all. Whether the frontier is there and has the crawl is
+        asked first, with the client's patience; the URIs themselves are sent once. If that fails, or reading
+        them does, nothing is taken in. CrawlFinished.
+        """
+        self._run(calls.get_crawl(crawl, self._patience))
+        batches = ImportBatches(crawl, entries, force)
+        sending = self._stubs.admin.ImportUris.future(iter(batches), timeout=timeout_s)
+        batches.bind(sending.cancel)
+        try:
+            answer = sending.result()
+        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            batches.raise_failure()
+            self._check_open()
+            assert isinstance(error, grpc.RpcError)  # who else would have cancelled it?
+            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+        finally:
+            sending.cancel()  # interrupted: an import that just ended would count as whole
+        return answer.job
+
+    def export_uris(self, crawl: str, cursor: str = "", *, reconnect_s: float = RECONNECT_S) -> ExportStream:
+        """All URIs that wait, in messages of many, in the order of `list_uris`; after `cursor`, if given.
+
+        It reconnects by itself as long as the frontier is away no longer than `reconnect_s`. What changes its
+        place meanwhile may be missed, or come twice: pause the crawl for an exact copy.
+        """
+
+        request = ExportUrisRequest(crawl=crawl, cursor=cursor)
+        return self._stream(
+            lambda stubs: stubs.admin.ExportUris,
+            request,
+            what="URIs",
+            timeout_s=None,
+            reconnect_s=reconnect_s,
+        )
+
+    # jobs
+
+    def start_job(self, crawl: str, asked: JobAsked) -> Job:
+        """Starts work on many URIs or queues; the job, just begun. What it is to do is told by its class.
+
+        InvalidArgument for a bad pattern, or if too many jobs wait. Not tried again after a broken
+        connection: that might start another.
+        """
+        return self._run(admin_calls.start_job(crawl, asked, self._patience))
+
+    def list_jobs(self, crawl: str) -> Iterator[Job]:
+        """The jobs that wait or run and the last that have ended, by number."""
+        for page in self._pages(lambda token: admin_calls.jobs_page(crawl, token, self._patience)):
+            yield from page.jobs
+
+    def get_job(self, crawl: str, job: int) -> Job:
+        """A job. UnknownJob."""
+        return self._run(admin_calls.get_job(crawl, job, self._patience))
+
+    def cancel_job(self, crawl: str, job: int) -> Job:
+        """Asks a job to do no more; what it has done stays done. UnknownJob; InvalidArgument."""
+        return self._run(admin_calls.cancel_job(crawl, job, self._patience))
+
+    # overrides
+
+    def put_override(self, crawl: str, surt_prefix: str, settings: OverrideSettings) -> Override:
+        """Sets the override of a SURT prefix (or host, or URL); as it is kept.
+
+        InvalidSpec tells all that is wrong with the settings at once; CrawlFinished.
+        """
+        return self._run(admin_calls.put_override(crawl, surt_prefix, settings, self._patience))
+
+    def delete_override(self, crawl: str, surt_prefix: str) -> None:
+        """Removes an override. UnknownOverride, CrawlFinished.
+
+        UnknownOverride after patience was needed may mean that an earlier try did it.
+        """
+        self._run(admin_calls.delete_override(crawl, surt_prefix, self._patience))
+
+    def list_overrides(self, crawl: str) -> Iterator[Override]:
+        """A crawl's overrides, in the order of their SURT prefixes; asks for further pages as it is read."""
+        for page in self._pages(lambda token: admin_calls.overrides_page(crawl, token, self._patience)):
+            yield from page.overrides
+
+    # figures and reasons
+
+    def list_hosts(self, crawl: str) -> Iterator[FetchFigures]:
+        """What came of each host; asks for further pages as it is read."""
+        for page in self._pages(lambda token: admin_calls.hosts_page(crawl, token, self._patience)):
+            yield from page.hosts
+
+    def list_sources(self, crawl: str) -> Iterator[FetchFigures]:
+        """What came of the URIs that descend from each seed; asks for further pages as it is read."""
+        for page in self._pages(lambda token: admin_calls.sources_page(crawl, token, self._patience)):
+            yield from page.sources
+
+    def list_seeds(self, crawl: str) -> Iterator[Seed]:
+        """The seeds and what became of them, as they were added; asks for further pages as it is read."""
+        for page in self._pages(lambda token: admin_calls.seeds_page(crawl, token, self._patience)):
+            yield from page.seeds
+
+    def explain(self, crawl: str, *, queue_key: str | None = None, uri: str | None = None) -> list[Reason]:
+        """Why a crawl, a queue of it or a URI is not being fetched, and when it will be.
+
+        UnknownQueue; InvalidArgument for what is no http(s) URI.
+        """
+        return self._run(admin_calls.explain(crawl, queue_key, uri, self._patience))
+
+    def stream_outcomes(
+        self,
+        crawl: str,
+        cursor: str = "",
+        *,
+        follow: bool = True,
+        timeout_s: float | None = None,
+        reconnect_s: float = RECONNECT_S,
+    ) -> OutcomeStream:
+        """A crawl's final dispositions after `cursor`: "" for only those to come, "start" for all kept.
+
+        The first message has the range that is kept, each other one some outcomes, or none: a sign of life,
+        every 10 s. With `follow` it ends after the last outcome of a FINISHED crawl, else after the last that
+        there is. It reconnects by itself, as `state_events` does. CursorTooOld, after the first message, when
+        outcomes after `cursor` are no longer kept.
+        """
+
+        request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
+        return self._stream(
+            lambda stubs: stubs.admin.StreamOutcomes,
+            request,
+            what="outcomes",
+            head="kept",
+            timeout_s=timeout_s,
+            reconnect_s=reconnect_s,
+        )
