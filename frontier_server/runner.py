@@ -32,6 +32,7 @@ STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
 EVENT_HEARTBEAT_S = 10.0
 MAX_TIMER_S = 60.0
+MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
 
 _log = structlog.get_logger()
 
@@ -235,13 +236,16 @@ class Runner:
             self._tasks = [task for task in self._tasks if task is not current]
 
     async def _worker(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._work_wanted.wait()
             self._work_wanted.clear()
             try:
                 while self.frontier.has_work:
+                    start_s = loop.time()
                     await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
-                    await asyncio.sleep(0)  # others go in between
+                    # Others go in between; threads that flush and that serve gRPC need the loop to stand still.
+                    await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
             except Closing:
                 return
 

@@ -1,6 +1,6 @@
 """One crawl in memory: the rows that memory holds, and its active queues."""
 
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
@@ -17,6 +17,7 @@ from .surt import surt_of
 from .target import Target
 
 MAX_KNOWN_TEXTS = 50_000
+MAX_RECENT = 4_096
 LARGEST_QUEUES = 20  # Heritrix 2.2
 
 SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
@@ -48,6 +49,7 @@ class Crawl:
         self.ready: deque[WorkQueue] = deque()
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
         self.queues: dict[bytes, WorkQueue] = {}  # active ones
+        self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # others that were changed of late
         # READY, BUSY and SNOOZED ones in memory; the counts of others are stored.
         self.active_counts: Counter[QueueState] = Counter()
         self.leases_out = 0
@@ -147,6 +149,18 @@ class Crawl:
                 return queue
             heappop(self.snoozed)
         return None
+
+    def known_queue(self, queue: bytes) -> WorkQueue | None:
+        """A queue, if memory has it: because it is active, or because it was changed of late."""
+        return self.queues.get(queue) or self.recent.get(queue)
+
+    def remember(self, queue: WorkQueue) -> None:
+        """Keep a queue that was changed, though it is not active: links come in swarms."""
+        recent = self.recent
+        recent[queue.queue] = queue
+        recent.move_to_end(queue.queue)
+        if len(recent) > MAX_RECENT:
+            recent.popitem(last=False)
 
     def note_size(self, queue: WorkQueue) -> None:
         """Keep the list of the largest queues."""

@@ -54,7 +54,7 @@ class Operation:
 
     def queue(self, crawl: Crawl, queue: bytes) -> WorkQueue | None:
         """A queue of any state, if it was ever filled."""
-        known = crawl.queues.get(queue) or self._queues.get((crawl.number, queue))
+        known = crawl.known_queue(queue) or self._queues.get((crawl.number, queue))
         if known is not None:
             return known
         if (crawl.number, queue) not in self._read:
@@ -66,7 +66,7 @@ class Operation:
         wanted = [
             queue
             for queue in set(queues)
-            if queue not in crawl.queues and (crawl.number, queue) not in self._queues
+            if crawl.known_queue(queue) is None and (crawl.number, queue) not in self._queues
         ]
         row_keys = [keys.queue_row_key(crawl.number, queue) for queue in wanted]
         for queue, value in zip(wanted, self.tx.get_many(Family.QUEUES, row_keys), strict=True):
@@ -249,7 +249,10 @@ class Operation:
     def close(self) -> None:
         """Write the rows that were touched, once each."""
         for queue in self._queues.values():
-            self._crawls[queue.crawl].note_size(queue)
+            crawl = self._crawls[queue.crawl]
+            crawl.note_size(queue)
+            if not queue.in_memory:
+                crawl.remember(queue)
             queue.row.state = queue.state.value
             self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
         for crawl in self._crawls.values():

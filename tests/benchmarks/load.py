@@ -85,6 +85,8 @@ class Load:
             address, options=[("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         )
 
+        self.admin = admin_pb2_grpc.FrontierAdminServiceStub(self._channel)
+
     def __enter__(self) -> Self:
         return self
 
@@ -109,7 +111,7 @@ class Load:
         spec.politeness.delay_factor = 0
         spec.politeness.min_delay.FromMilliseconds(rest_ms)
         spec.politeness.max_delay.FromMilliseconds(rest_ms)
-        admin = admin_pb2_grpc.FrontierAdminServiceStub(self._channel)
+        admin = self.admin
         admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=spec), timeout=CALL_S)
         if launch:
             seeds = [admin_pb2.AddSeedsRequest(crawl=name, uris=[f"https://{hosts[0]}/"])]

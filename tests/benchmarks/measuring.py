@@ -11,6 +11,20 @@ SERVER, CLIENT = "server", "client"
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """Something that may not be more than that."""
+
+    words: str
+    value: float
+    most: float
+
+    @property
+    def met(self) -> bool:
+        """Whether it is not."""
+        return self.value <= self.most
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """What one kind of work costs."""
 
@@ -25,6 +39,7 @@ class Figure:
     """How long answers took: p50, p99 and max."""
     mib: Mapping[str, float] = field(default_factory=dict)
     """Memory."""
+    limit: Limit | None = None
 
     def scaled_us(self, process: str) -> float:
         """CPU time of an item where the loop takes `REFERENCE_MS`."""

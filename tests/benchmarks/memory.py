@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.calibration import loop_ms
 from benchmarks.fetchers import Fetcher
 from benchmarks.load import Link, Load, host_names, schedule_requests
-from benchmarks.measuring import SERVER, Figure
+from benchmarks.measuring import SERVER, Figure, Limit
 from benchmarks.processes import FrontierServer
 
 from toehold.frontier.v1 import crawl_pb2
@@ -45,4 +45,5 @@ def memory(folder: Path) -> Iterator[Figure]:
             {SERVER: used_us, "client": 0.0},
             loop_ms(),
             mib={"few": few_mib, "many": mib, "growth": mib - few_mib},
+            limit=Limit("MiB for a million hosts beside a thousand", mib - few_mib, MAX_GROWTH_MIB),
         )
