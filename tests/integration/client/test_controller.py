@@ -196,7 +196,7 @@ def test_waiting_outlives_a_frontier_that_dies() -> None:
 
 
 def test_waiting_ends_when_its_time_is_over(frontier: FakeFrontier, controller: CrawlController) -> None:
-    """D19: and not before; Heritrix compares its time-out the wrong way round."""
+    """D19: Heritrix compares the time-out of such a wait the wrong way round."""
     silent: list[Answer] = [present(PAUSING), SILENCE]
     frontier.will("StateEvents", *[silent] * 20)
     with pytest.raises(WaitTimedOut, match=r"c has not become PAUSED within 0\.2 s; its state is PAUSING"):

@@ -1,0 +1,65 @@
+"""docs/behaviour.md: no row is missing; each names a module and a test that exist, and the test names it."""
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXPECTED = [
+    *(f"T{number}" for number in range(1, 16)),
+    *(f"S1.{number}" for number in range(1, 23)),
+    *(f"S2.{number}" for number in range(1, 19)),
+    *(f"S3.{number}" for number in range(1, 18)),
+    *(f"D{number}" for number in (8, 9, 10, 11, 15, 16, 17, 18, 19, 20, 22, 23, 24)),
+]
+
+
+class Row(NamedTuple):
+    """A line of the tables."""
+
+    number: str
+    meaning: str
+    toehold: str
+    module: str
+    test: str
+
+
+def rows() -> list[Row]:
+    """All lines that begin with a row's number."""
+    page = (ROOT / "docs" / "behaviour.md").read_text()
+    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines()]
+    return [Row(*row) for row in cells if re.fullmatch(r"[A-Z]\d+(\.\d+)?", row[0])]
+
+
+def description(test: str) -> str:
+    """The docstring of a test function, or the remarks of a transcript."""
+    path, _, name = test.partition("::")
+    text = (ROOT / "tests" / path).read_text()
+    if path.endswith(".txt"):
+        assert not name and path.startswith("scenarios/")
+        return "\n".join(line for line in text.splitlines() if line.startswith("#"))
+    functions = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+    assert name.startswith("test_") and name in functions, f"{path} has no test {name}"
+    return ast.get_docstring(functions[name]) or ""
+
+
+def test_every_row_is_there_once() -> None:
+    assert [row.number for row in rows()] == EXPECTED
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.number)
+def test_each_row_says_what_is_meant_what_holds_and_where(row: Row) -> None:
+    assert len(row.meaning) > 20
+    assert re.match(r"(same|different|does not apply)\b", row.toehold), row.toehold
+    if not row.toehold.startswith("same"):
+        assert ": " in row.toehold, "what differs is said"
+    assert (ROOT / "frontier_server" / row.module).is_file(), row.module
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.number)
+def test_each_row_has_a_test_that_names_it(row: Row) -> None:
+    """D22: none is a stub."""
+    assert re.search(rf"\b{re.escape(row.number)}\b(?!\.\d)", description(row.test)), row.test
