@@ -244,7 +244,7 @@ class Runner:
                 while self.frontier.has_work:
                     start_s = loop.time()
                     await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
-                    # Others go in between; threads that flush and that serve gRPC need the loop to stand still.
+                    # Others go in between; threads that flush and serve gRPC need the loop to stand still.
                     await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
             except Closing:
                 return

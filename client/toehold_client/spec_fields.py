@@ -62,6 +62,16 @@ class Robots(Table, frozen=True):
     validity_seconds: _Seconds = _DAY_S
 
 
+class RetryRule(Table, frozen=True):
+    """RetryRule."""
+
+    fetch_status: _Integer = 0
+    max_attempts: _Count = 30
+    delay_seconds: _Seconds = 900.0
+    growth: float = 1.0
+    max_delay_seconds: _Seconds = 14_400.0
+
+
 class Retry(Table, frozen=True):
     """RetrySpec."""
 
@@ -69,6 +79,7 @@ class Retry(Table, frozen=True):
     delay_seconds: _Seconds = 900.0
     growth: float = 1.0
     max_delay_seconds: _Seconds = 14_400.0
+    statuses: tuple[RetryRule, ...] = ()
 
 
 class Fetch(Table, frozen=True):
@@ -190,7 +201,18 @@ class Spec(Table, frozen=True):
     outcomes_kept: _LargeCount = 100_000
 
 
-LISTS: dict[str, Table] = {"rewrites": Rewrite(), "groups": Group()}
+class Override(Table, frozen=True):
+    """OverrideSettings."""
+
+    politeness: Politeness = Politeness()
+    retry: Retry = Retry()
+    fetch: Fetch = Fetch()
+    queues: Queues = Queues()
+    host_quota: Quota = Quota()
+    revisit: Revisit = Revisit()
+
+
+LISTS: dict[str, Table] = {"rewrites": Rewrite(), "groups": Group(), "statuses": RetryRule()}
 """The fields that are lists of tables: name → such a table with its defaults."""
 
 GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (

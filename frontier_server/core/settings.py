@@ -144,6 +144,17 @@ class RobotsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryRule:
+    """See the contract's RetryRule."""
+
+    fetch_status: int
+    max_attempts: int = 30
+    delay_ms: int = 900_000
+    growth: float = 1.0
+    max_delay_ms: int = 14_400_000
+
+
+@dataclass(frozen=True, slots=True)
 class RetrySettings:
     """See the contract's RetrySpec."""
 
@@ -151,6 +162,7 @@ class RetrySettings:
     delay_ms: int = 900_000
     growth: float = 1.0
     max_delay_ms: int = 14_400_000
+    statuses: tuple[RetryRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

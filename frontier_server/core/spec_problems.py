@@ -8,6 +8,7 @@ from typing import TypeVar
 from .assign import ASSIGNMENTS, PARTITIONS, group_members
 from .canonical import MAX_URI_BYTES, SCHEMES, Malformed
 from .cost import POLICIES
+from .disposition import RULED
 from .identity import RULES
 from .patterns import BadPattern, BadReplacement, compile_pattern, compile_rewrite
 from .precedence import MAX_QUEUE_PRECEDENCE, QUEUE_POLICIES, URI_POLICIES
@@ -30,6 +31,7 @@ from .settings import (
 )
 
 REVISIT_POLICIES = ("none", "fixed", "adaptive")
+MAX_RULES = 200
 MAX_HOSTS, MAX_PREFIXES, MAX_PATTERNS, MAX_GROUPS, MAX_NETWORKS = 10_000, 10_000, 1_000, 1_000, 1_000
 MAX_RULES, MAX_REWRITES, MAX_THRESHOLDS = 100, 100, 100
 MAX_CONTACT_CHARACTERS = 500
@@ -208,6 +210,20 @@ def _retry(found: _Problems, retry: RetrySettings) -> None:
     found.within_ms("retry.delay", retry.delay_ms, 0, DAY_MS)
     found.within("retry.growth", retry.growth, 1, 100)
     found.within_ms("retry.max_delay", retry.max_delay_ms, retry.delay_ms, 30 * DAY_MS)
+    known: set[int] = set()
+    for place, rule in enumerate(found.at_most("retry.statuses", retry.statuses, MAX_RULES, "statuses")):
+        path = f"retry.statuses[{place}]"
+        if rule.fetch_status not in RULED:
+            found[f"{path}.fetch_status"] = (
+                f"{rule.fetch_status} is not -5 to -1 or 400 to 599; other statuses are never tried again"
+            )
+        elif rule.fetch_status in known:
+            found[f"{path}.fetch_status"] = f"{rule.fetch_status} has a rule already"
+        known.add(rule.fetch_status)
+        found.within(f"{path}.max_attempts", rule.max_attempts, 1, 10_000)
+        found.within_ms(f"{path}.delay", rule.delay_ms, 0, DAY_MS)
+        found.within(f"{path}.growth", rule.growth, 1, 100)
+        found.within_ms(f"{path}.max_delay", rule.max_delay_ms, rule.delay_ms, 30 * DAY_MS)
 
 
 def _fetch(found: _Problems, fetch: FetchSettings) -> None:

@@ -18,6 +18,7 @@ from .records import JobRow, QueueRow, SeenRow, decode, decode_pending, encode
 from .store import Family
 
 ROWS_PER_SLICE = 200
+QUEUES_PER_SLICE = 20
 RECOUNTS = 3  # of a long queue that changes while it is counted
 _QUEUES, _INDEX, _SEEN = b"\0", b"\1", b"\2"
 _QUEUE_SETS = frozenset(
@@ -75,20 +76,25 @@ class Verification:
     # Queues.
 
     def _queues(self, cursor: bytes) -> bytes | None:
-        """The next queue, or the next part of a long one; where to go on."""
+        """The next queues, or the next part of a long one; where to go on."""
         prefix = keys.crawl_prefix(self.crawl.number)
         behind = cursor[:16]
         if len(cursor) > 16:
             return self._count(self._queue(behind, None), cursor[16:])
-        for key, value in self.op.tx.scan(Family.QUEUES, prefix + behind, prefix):
-            if key[4:] != behind:
-                queue = self._queue(key[4:], value)
-                self._membership(queue)
-                figures = self.row.figures
-                figures["counted"], figures["recounts"] = 0, 0
-                self._note_queue(queue)
-                return self._count(queue, b"\0")
-        return None
+        rows = self.op.tx.scan(Family.QUEUES, prefix + behind, prefix)
+        read = [row for row in islice(rows, QUEUES_PER_SLICE + 1) if row[0][4:] != behind]
+        counted = self.row.done
+        following = None
+        for key, value in read[:QUEUES_PER_SLICE]:
+            queue = self._queue(key[4:], value)
+            self._membership(queue)
+            figures = self.row.figures
+            figures["counted"], figures["recounts"] = 0, 0
+            self._note_queue(queue)
+            following = self._count(queue, b"\0")
+            if len(following) > 16 or self.row.done - counted >= ROWS_PER_SLICE:
+                break
+        return following
 
     def _queue(self, queue_id: bytes, value: bytes | None) -> WorkQueue:
         queue = self.op.queue(self.crawl, queue_id)
@@ -101,7 +107,7 @@ class Verification:
         figures = self.row.figures
         figures["enqueued_then"], figures["count_then"] = queue.row.enqueued, queue.row.count
 
-    def _count(self, queue: WorkQueue, cursor: bytes) -> bytes | None:
+    def _count(self, queue: WorkQueue, cursor: bytes) -> bytes:
         """Count some URIs of a queue; where to go on."""
         figures, row = self.row.figures, queue.row
         prefix = keys.queue_row_key(self.crawl.number, queue.queue)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1 import crawl_pb2
 
-from ..core.settings import CrawlSettings, GroupSettings, Rewrite
+from ..core.settings import CrawlSettings, GroupSettings, RetryRule, Rewrite
 from .times import milliseconds
 
 S = TypeVar("S")
@@ -21,7 +21,11 @@ S = TypeVar("S")
 # What the settings have another name for: a choice of two is a boolean there.
 _ALLOW_UNREACHABLE = "allow_unreachable"
 # The elements of lists, with their defaults.
-_ELEMENTS: dict[str, Any] = {"rewrites": Rewrite("", ""), "groups": GroupSettings("", ())}
+_ELEMENTS: dict[str, Any] = {
+    "rewrites": Rewrite("", ""),
+    "groups": GroupSettings("", ()),
+    "statuses": RetryRule(0),
+}
 # A bound that is not set gives way to a value that is: part, bound, value, which of the two counts.
 _GIVING_WAY = (
     ("politeness", "max_delay", "min_delay", max),

@@ -9,9 +9,9 @@ from typing import Any
 DEADLINE_S = 20.0
 
 
-def eventually(holds: Callable[[], object], what: str) -> None:
+def eventually(holds: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
     """Return as soon as it holds; fail when it does not within the deadline."""
-    until_s = time.monotonic() + DEADLINE_S
+    until_s = time.monotonic() + deadline_s
     while not holds():
         assert time.monotonic() < until_s, what
         time.sleep(0.005)

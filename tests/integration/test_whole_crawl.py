@@ -51,7 +51,7 @@ def _crawl(data: Path, *, uris: int, hosts: int, wait_s: float) -> None:
         with ThreadPoolExecutor(FETCHERS) as threads:
             fetchers = [_Fetcher(stubs, f"node{number}") for number in range(FETCHERS)]
             done = list(threads.map(_Fetcher.run, fetchers, timeout=wait_s))
-        _judge(stubs, uris + 1, sum(done, Counter()))
+        _judge(stubs, uris + 1, sum(done, Counter()), wait_s)
 
 
 def _uris(count: int, hosts: int) -> Iterator[str]:
@@ -92,7 +92,7 @@ class _Fetcher:
         return status
 
 
-def _judge(stubs: Stubs, scheduled: int, reported: Counter[int]) -> None:
+def _judge(stubs: Stubs, scheduled: int, reported: Counter[int], wait_s: float) -> None:
     figures = stubs.statistics("whole")
     assert (figures.queued_count, figures.leased_count, figures.future_count) == (0, 0, 0)
     succeeded = sum(count for status, count in reported.items() if status > 0)
@@ -113,7 +113,7 @@ def _judge(stubs: Stubs, scheduled: int, reported: Counter[int]) -> None:
         job = stubs.admin.GetJob(asked, timeout=TIMEOUT_S).job
         return job if job.state == admin_pb2.JOB_STATE_DONE else None
 
-    eventually(ended, "the crawl is not verified")
+    eventually(ended, "the crawl is not verified", wait_s)
     found = ended()
     assert found is not None
     assert (found.changed_count, list(found.findings)) == (0, [])

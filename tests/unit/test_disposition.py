@@ -4,8 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.disposition import Decision, Disposition, decide, known_status, retry_rest_ms
-from frontier_server.core.settings import DAY_MS, RetrySettings
+from frontier_server.core.disposition import (
+    MEANINGS,
+    Decision,
+    Disposition,
+    decide,
+    known_status,
+    retry_rest_ms,
+)
+from frontier_server.core.settings import DAY_MS, RetryRule, RetrySettings
 
 D = Disposition
 RETRY = RetrySettings()  # Heritrix's: 30 tries, 900 s apart
@@ -106,3 +113,21 @@ def test_no_rest_is_longer_than_the_longest_or_shorter_than_the_one_before(
     rest_ms = retry_rest_ms(attempt, retry)
     assert delay_ms <= rest_ms <= delay_ms + more_ms
     assert rest_ms <= retry_rest_ms(attempt + 1, retry)
+
+
+def test_the_table_has_every_status_of_heritrix_below_zero() -> None:
+    """Heritrix 2.10."""
+    assert {status for status in MEANINGS if status < 0} == {status for status in ALL_KNOWN if status < 0}
+
+
+@pytest.mark.parametrize(
+    ("status", "last"), [(-4, D.FAILED), (404, D.SUCCEEDED), (500, D.SUCCEEDED), (503, D.FAILED)]
+)
+def test_a_status_may_have_a_rule_of_its_own(status: int, last: Disposition) -> None:
+    """Delay, growth and tries by status; once its tries are used up it is what it would have been."""
+    rule = RetryRule(status, max_attempts=3, delay_ms=1_000, growth=2.0, max_delay_ms=10_000)
+    retry = RetrySettings(statuses=(RetryRule(-1, max_attempts=9), rule))
+    assert decide(status, 1, retry) == Decision(D.DEFERRED, rest_ms=1_000)
+    assert decide(status, 2, retry) == Decision(D.DEFERRED, rest_ms=2_000)
+    assert decide(status, 3, retry) == Decision(last)
+    assert decide(-2, 3, retry) == Decision(D.DEFERRED, rest_ms=900_000), "others keep the common rule"

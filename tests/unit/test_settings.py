@@ -20,6 +20,7 @@ from frontier_server.core.settings import (
     QueueSettings,
     QuotaSettings,
     ReseedSettings,
+    RetryRule,
     RetrySettings,
     RevisitSettings,
     Rewrite,
@@ -496,3 +497,22 @@ def test_the_same_id_is_the_same_policy_and_another_is_another(
     base = fetch_policy(CrawlSettings(fetch=FetchSettings(1, 1)), "1")
     assert (one.policy_id == base.policy_id) == (one == base)
     assert one.timeout_ms == timeout_ms and one.max_bytes == max_bytes
+
+
+def test_rules_of_statuses_are_checked_each() -> None:
+    rules = (
+        RetryRule(-4),
+        RetryRule(-4),
+        RetryRule(200),
+        RetryRule(500, max_attempts=0, delay_ms=-1, growth=0.5),
+        RetryRule(404, delay_ms=20_000_000),
+    )
+    found = problems(replace(GOOD, retry=RetrySettings(statuses=rules)))
+    assert set(found) == {
+        "retry.statuses[1].fetch_status",
+        "retry.statuses[2].fetch_status",
+        "retry.statuses[3].max_attempts",
+        "retry.statuses[3].delay",
+        "retry.statuses[3].growth",
+        "retry.statuses[4].max_delay",
+    }

@@ -75,10 +75,11 @@ def tables_last(said: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() -> None:
     said = plain(spec_of("\n".join(EXAMPLE.findall(template()))))
-    (group,), (rewrite,) = said["groups"], said["identity"]["rewrites"]
+    (group,), (rewrite,), (rule,) = said["groups"], said["identity"]["rewrites"], said["retry"]["statuses"]
     assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"]
     shown = {line.split(" = ")[0] for line in EXAMPLE.findall(template())}
-    assert shown == {"[[groups]]", "[[identity.rewrites]]", *group, *rewrite}
+    tables = {"[[groups]]", "[[identity.rewrites]]", "[[retry.statuses]]"}
+    assert shown == tables | {*group, *rewrite, *rule} - {"max_delay_seconds"}
     assert (group["max_parallel"], group["min_gap_seconds"]) == (1, 0.0), "the defaults"
 
 
@@ -97,7 +98,7 @@ def test_a_spec_file_can_say_every_field_of_a_spec() -> None:
             elif field.message_type is not None and field.is_repeated:
                 same(said[key][0], field.message_type)
 
-    lists = "[[identity.rewrites]]\n[[groups]]\n"
+    lists = "[[identity.rewrites]]\n[[groups]]\n[[retry.statuses]]\n"
     same(plain(spec_of(lists)), CrawlSpec.DESCRIPTOR)
 
 

@@ -22,6 +22,7 @@ from frontier_server.core.settings import (
     QueueSettings,
     QuotaSettings,
     ReseedSettings,
+    RetryRule,
     RetrySettings,
     RevisitSettings,
     Rewrite,
@@ -112,7 +113,11 @@ def usable(draw: st.DrawFn) -> CrawlSettings:
             draw(st.booleans()), draw(st.integers(1, 1000)), draw(lengths()), draw(lengths(1000))
         ),
         retry=RetrySettings(
-            draw(st.integers(1, 10_000)), delay_ms, draw(st.floats(1, 100)), draw(lengths(delay_ms))
+            draw(st.integers(1, 10_000)),
+            delay_ms,
+            draw(st.floats(1, 100)),
+            draw(lengths(delay_ms)),
+            draw(st.sampled_from([(RetryRule(-1),), (RetryRule(-4, 3, 1_000, 2.0, 9_000), RetryRule(500))])),
         ),
         fetch=FetchSettings(
             draw(lengths(1)),
@@ -210,6 +215,7 @@ DEFAULTS: dict[tuple[str, ...], Any] = {
     ("retry", "delay"): 900,
     ("retry", "growth"): 1,
     ("retry", "max_delay"): 14_400,
+    ("retry", "statuses"): [],
     ("fetch", "timeout"): 1200,
     ("fetch", "max_bytes"): 100 * 1024 * 1024,
     ("fetch", "product_token"): "toehold",

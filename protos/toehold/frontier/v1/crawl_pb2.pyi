@@ -1107,6 +1107,7 @@ class RetrySpec(_message.Message):
     DELAY_FIELD_NUMBER: _builtins.int
     GROWTH_FIELD_NUMBER: _builtins.int
     MAX_DELAY_FIELD_NUMBER: _builtins.int
+    STATUSES_FIELD_NUMBER: _builtins.int
     max_attempts: _builtins.int
     """Most times a URI is fetched. Default 30."""
     growth: _builtins.float
@@ -1123,6 +1124,13 @@ class RetrySpec(_message.Message):
         is longer.
         """
 
+    @_builtins.property
+    def statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetryRule]:
+        """Rules of their own for some statuses, in place of the above. A status that
+        is not tried again otherwise (-4, 404, 500) is, with a rule; once its tries
+        are used up it is what it would have been. At most 200, one a status.
+        """
+
     def __init__(
         self,
         *,
@@ -1130,10 +1138,11 @@ class RetrySpec(_message.Message):
         delay: _duration_pb2.Duration | None = ...,
         growth: _builtins.float | None = ...,
         max_delay: _duration_pb2.Duration | None = ...,
+        statuses: _abc.Iterable[Global___RetryRule] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay", "statuses", b"statuses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
     _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
@@ -1145,6 +1154,55 @@ class RetrySpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
 
 Global___RetrySpec: _TypeAlias = RetrySpec  # noqa: Y015
+
+@_typing.final
+class RetryRule(_message.Message):
+    """What is tried again after one fetch status, and when."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FETCH_STATUS_FIELD_NUMBER: _builtins.int
+    MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    DELAY_FIELD_NUMBER: _builtins.int
+    GROWTH_FIELD_NUMBER: _builtins.int
+    MAX_DELAY_FIELD_NUMBER: _builtins.int
+    fetch_status: _builtins.int
+    """The fetch status: -5 to -1, or 400 to 599."""
+    max_attempts: _builtins.int
+    """Most times a URI is fetched that ends with it. Default 30."""
+    growth: _builtins.float
+    """Each further rest is this many times the one before. Default 1."""
+    @_builtins.property
+    def delay(self) -> _duration_pb2.Duration:
+        """Rest of the queue before the second try. Default 900 s."""
+
+    @_builtins.property
+    def max_delay(self) -> _duration_pb2.Duration:
+        """Longest rest that growth can lead to. Default 14 400 s."""
+
+    def __init__(
+        self,
+        *,
+        fetch_status: _builtins.int = ...,
+        max_attempts: _builtins.int | None = ...,
+        delay: _duration_pb2.Duration | None = ...,
+        growth: _builtins.float | None = ...,
+        max_delay: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "fetch_status", b"fetch_status", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
+    _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
+    _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
+    _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__growth) -> _WhichOneofReturnType__growth | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+
+Global___RetryRule: _TypeAlias = RetryRule  # noqa: Y015
 
 @_typing.final
 class FetchSpec(_message.Message):
