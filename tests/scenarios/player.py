@@ -47,7 +47,7 @@ from frontier_server.core.job import Kind
 from frontier_server.core.lifecycle import Input
 from frontier_server.core.model import Candidate, Directive, QueueView, Report
 from frontier_server.core.queue import ACTIVE, QueueState
-from frontier_server.core.settings import CrawlSettings, GroupSettings
+from frontier_server.core.settings import CrawlSettings, GroupSettings, RetryRule
 from frontier_server.core.steering import QueueChange
 
 A = TypeVar("A")
@@ -82,6 +82,13 @@ def host_group(text: str) -> tuple[GroupSettings, ...]:
     return (GroupSettings(name, hosts, parallel, gap),)
 
 
+def retry_rule(text: str) -> tuple[RetryRule, ...]:
+    """`STATUS attempts N delay 5s`."""
+    status, *words = text.split()
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    return (RetryRule(int(status), int(said["attempts"]), milliseconds(said["delay"])),)
+
+
 # The word in a transcript → the field of the settings, and what its text means.
 SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hosts": ("scope.hosts", names),
@@ -100,6 +107,7 @@ SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "retry-delay": ("retry.delay_ms", milliseconds),
     "retry-growth": ("retry.growth", float),
     "attempts": ("retry.max_attempts", int),
+    "retry-of": ("retry.statuses", retry_rule),
     "robots-delay": ("robots.retry_delay_ms", milliseconds),
     "robots-attempts": ("robots.max_attempts", int),
     "partition": ("queues.partition", str),
@@ -181,12 +189,12 @@ def settings_in(words: str) -> list[tuple[str, Any]]:
 
 
 def changed(settings: Any, path: str, value: Any) -> Any:
-    """Settings with one field changed; each `group` is one more."""
+    """Settings with one field changed; each `group` and `retry-of` is one more."""
     name, _, rest = path.partition(".")
     before = getattr(settings, name)
     if rest:
         value = changed(before, rest, value)
-    elif name == "groups":
+    elif name in ("groups", "statuses"):
         value = before + value
     assert is_dataclass(settings) and name in {field.name for field in fields(settings)}
     return replace(settings, **{name: value})  # type: ignore[type-var]  # it is one of the settings
