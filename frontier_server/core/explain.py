@@ -118,7 +118,7 @@ class Explanations:
         ]
         nodes = ", ".join(sorted({lease.row.node for lease in holding}))
         words = f"{what}: {busy.in_flight} of {most} requests at once, at node {nodes}"
-        return Reason(why, words, min(lease.deadline_ms for lease in holding))
+        return Reason(why, words, min((lease.deadline_ms for lease in holding), default=0))
 
     def _turn(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> list[Reason]:
         """What is in the way of a queue's head, if it were its turn now."""

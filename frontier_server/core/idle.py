@@ -91,7 +91,9 @@ def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reaso
         return [Reason(Why.EMPTY, f"nothing is left that could be fetched{waits}")]
     found = []
     ready = crawl.active_counts[QueueState.READY]
-    if crawl.counters.inactive or any(queue.state is QueueState.READY for queue in crawl.ready):
+    resting = _resting(op, crawl)
+    woken = any(reason.until_ms <= op.now_ms for reason in resting)  # or are about to be
+    if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
         found.append(asked(op, crawl))
     elif ready:
         words = f"{some(ready, 'queue')} could be leased from but for others of the same host or group"
@@ -100,6 +102,12 @@ def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reaso
         first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
         words = f"{some(crawl.leases_out, 'lease')} out; the first of them lapses if its node keeps silent"
         found.append(Reason(Why.LEASED, words, first_ms))
+    return found + [reason for reason in resting if reason.until_ms > op.now_ms]
+
+
+def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
+    """What waits for a time: queues in memory and on disk, and future URIs."""
+    found = []
     queue = crawl.next_wake()
     if queue is not None:
         resting = some(crawl.active_counts[QueueState.SNOOZED], "queue")

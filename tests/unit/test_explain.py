@@ -1,11 +1,13 @@
 """Why something is not fetched now: a true and specific answer for each reason that there is."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from core_doubles.codec import candidate, override_of
 from core_doubles.shell import PERIOD_MS, START_MS, Shell
+from scenarios.player import STEP, Player
 
 from frontier_server.core import operation
 from frontier_server.core.job import Kind
@@ -626,3 +628,29 @@ def test_asking_changes_nothing() -> None:
     explained(shell, queue="a,")
     assert [list(shell.store.scan(family, b"", b"")) for family in Family] == before
     assert [grant.uri for grant in shell.grants()] == ["http://a/", "http://b/"]
+
+
+TRANSCRIPTS = sorted((Path(__file__).parents[1] / "scenarios").glob("*.txt"))
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_there_is_a_reason_for_everything_at_every_moment(transcript: Path) -> None:
+    """Of crawls, queues and URIs, after each step of each transcript; and none until a time gone by."""
+    player = Player()
+    for line in transcript.read_text().splitlines():
+        if match := STEP.match(line):
+            player.play(match["second"], match["command"], match["rest"] or "")
+            everything_has_a_reason(player.shell, player.crawls)
+
+
+def everything_has_a_reason(shell: Shell, crawls: list[str]) -> None:
+    """Assert that there is one."""
+    administration = shell.frontier.administration
+    for name in crawls:
+        uris = [view.candidate.uri for view in administration.uris(name, "", 500, b"")[0]]
+        keys = [view.key for view in administration.queues(name, None, 500, b"")[0]]
+        for key, uri in [("", ""), *((key, "") for key in keys), *(("", uri) for uri in uris)]:
+            reasons = administration.explain(name, key, uri, shell.now_ms)
+            assert reasons, f"{name} {key}{uri}"
+            for reason in reasons:
+                assert reason.words and (not reason.until_ms or reason.until_ms >= shell.now_ms), reason
