@@ -6,9 +6,18 @@ any number of them, at any time, may steer and watch the same crawl.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator
 
-from toehold.frontier.v1.admin_pb2 import AddSeedsResponse, Crawl, GetStatisticsResponse
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsResponse,
+    Crawl,
+    GetStatisticsResponse,
+    Job,
+    JobState,
+    UriOutcome,
+    WaitingUri,
+)
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
 
 from .client import FrontierClient
@@ -18,6 +27,8 @@ from .spec_file import differences
 from .streams import EventStream
 
 NASCENT = CrawlState.CRAWL_STATE_NASCENT
+ENDED = frozenset((JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED))
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.05, 1.0
 
 
 class CrawlController:
@@ -129,6 +140,39 @@ class CrawlController:
                     return  # a sign of life: there is nothing more to tell
                 if message.cursor == end:
                     return
+
+    def wait_for_job(self, job: int, timeout_s: float | None = None) -> Job:
+        """Waits until a job has ended, whatever the crawl does; the job then. WaitTimedOut; UnknownJob."""
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        rest_s = _FIRST_LOOK_S
+        while True:
+            found = self.frontier.get_job(self.crawl, job)
+            if found.state in ENDED:
+                return found
+            if until_s is not None and time.monotonic() >= until_s:
+                looked_at = f"{found.done_count} of {found.total_count or 'an unknown number of'} rows"
+                raise WaitTimedOut(
+                    f"job {job} of {self.crawl} has not ended within {timeout_s} s; it has done {looked_at}"
+                )
+            left_s = rest_s if until_s is None else until_s - time.monotonic()
+            time.sleep(max(0.0, min(rest_s, left_s)))
+            rest_s = min(2 * rest_s, _LONGEST_LOOK_S)
+
+    def outcomes(self, cursor: str = "start", *, follow: bool = False) -> Iterator[UriOutcome]:
+        """The final dispositions after `cursor` that are kept; with `follow` also those to come, to the end.
+
+        Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
+        each. CursorTooOld.
+        """
+        with self.frontier.stream_outcomes(self.crawl, cursor, follow=follow) as stream:
+            for message in stream:
+                yield from message.outcomes
+
+    def waiting(self) -> Iterator[WaitingUri]:
+        """All URIs that wait, by queue, then the future ones. Restarts of the frontier are waited out."""
+        with self.frontier.export_uris(self.crawl) as stream:
+            for message in stream:
+                yield from message.uris
 
     def statistics(self) -> GetStatisticsResponse:
         """The crawl's figures, and its status at the same moment."""

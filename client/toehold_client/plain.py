@@ -8,7 +8,7 @@ name (`RUNNING`), bytes are base 64.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
@@ -67,6 +67,42 @@ def _plain(message: Message, fields: Iterable[FieldDescriptor], *, only_set: boo
     return plain
 
 
+def from_plain(said: Mapping[str, Any], message: Message) -> None:
+    """Sets the fields of a message from their plain form, maps left out; None leaves one unset.
+
+    ValueError tells what there is no field for, or what is no value of it.
+    """
+    known = {key_of(field): field for field in fields_of(message)}
+    for key, value in said.items():
+        if key not in known:
+            raise ValueError(f"{key!r:.80} is no field")
+        if value is not None:
+            try:
+                _set(message, known[key], value)
+            except (TypeError, AttributeError, OverflowError) as error:
+                raise ValueError(f"{key}: {error}") from None
+
+
+def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
+    if field.is_repeated:
+        getattr(message, field.name).extend(_value_of(field, each) for each in value)
+    elif field.message_type is None:
+        setattr(message, field.name, _value_of(field, value))
+    elif field.message_type.full_name == _DURATION:
+        getattr(message, field.name).FromNanoseconds(round(value * 1e9))
+    elif field.message_type.full_name == _TIMESTAMP:
+        getattr(message, field.name).FromJsonString(value)
+    else:
+        getattr(message, field.name).SetInParent()
+        from_plain(value, getattr(message, field.name))
+
+
+def _value_of(field: FieldDescriptor, value: Any) -> Any:
+    if field.enum_type is not None:
+        return enum_number(field.enum_type, value)
+    return base64.b64decode(value, validate=True) if field.type == FieldDescriptor.TYPE_BYTES else value
+
+
 def fields_of(message: Message) -> Sequence[FieldDescriptor]:
     """The fields that a message can have, as the contract lists them."""
     return cast(Sequence[FieldDescriptor], message.DESCRIPTOR.fields)
@@ -86,6 +122,14 @@ def enum_word(enum: EnumDescriptor, number: int) -> str:
         return str(number)
     shared = enum.values_by_number[0].name.removesuffix("UNSPECIFIED") if 0 in enum.values_by_number else ""
     return value.name.removeprefix(shared)
+
+
+def enum_number(enum: EnumDescriptor, word: str) -> int:
+    """The number of an enum's value, by its short name. ValueError if there is none."""
+    for value in enum.values:
+        if enum_word(enum, value.number) == word:
+            return value.number
+    raise ValueError(f"{word!r:.80} is no {enum.name}")
 
 
 def seconds_of(duration: Duration) -> float:

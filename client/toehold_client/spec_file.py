@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -21,11 +21,11 @@ import msgspec
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
 
 from .errors import InvalidSpec
 from .plain import fields_of, key_of, set_to_plain
-from .spec_fields import GIVING_WAY, LISTS, Spec
+from .spec_fields import GIVING_WAY, LISTS, Override, Spec, Table
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Most bytes of a spec file. Seeds by the million belong into a `seeds_file`, which has no limit."""
@@ -60,20 +60,7 @@ class SpecFile:
 
 def load(path: Path) -> SpecFile:
     """Reads a spec file. InvalidSpec names the file, the place in it, and what would be right."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise InvalidSpec(
-            f"{path} has more than {MAX_FILE_BYTES} bytes; long lists of seeds belong into a seeds_file"
-        )
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidSpec(f"{path} is not UTF-8 text (byte {error.start})") from None
-    found = parse(text, path)
+    found = parse(_text_of(path), path)
     if found.seeds_file is not None:
         _check_readable(found.seeds_file)
     if found.surt_prefixes_file is not None:
@@ -87,17 +74,12 @@ def parse(text: str, path: Path) -> SpecFile:
     `path` is told in errors, and its folder is where a relative `seeds_file` or `surt_prefixes_file` is
     looked for. Neither is read here.
     """
-    try:
-        said = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSpec(f"{path} is not TOML: {error}") from None
-    except RecursionError:
-        raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
+    said = _toml(text, path)
     try:
         beside = msgspec.convert(said, _Beside)
         values = msgspec.convert({key: said[key] for key in said if key not in _BESIDE_KEYS}, Spec)
     except msgspec.ValidationError as error:
-        place, problem = _explained(str(error))
+        place, problem = _explained(str(error), Spec(), _BESIDE_KEYS)
         raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
     spec = CrawlSpec()
     _fill(spec, values, Spec())
@@ -109,6 +91,25 @@ def parse(text: str, path: Path) -> SpecFile:
         surt_prefixes_file=path.parent / beside.surt_prefixes_file if beside.surt_prefixes_file else None,
         places={},
     )
+
+
+def load_override(path: Path) -> OverrideSettings:
+    """Reads a file with settings for a part of a crawl's URIs: the tables of a spec file that an override may
+    have, and only what is to differ. InvalidSpec as in `load`.
+    """
+    said = _toml(_text_of(path), path)
+    try:
+        values = msgspec.convert(said, Override)
+    except msgspec.ValidationError as error:
+        place, problem = _explained(str(error), Override())
+        raise InvalidSpec(f"{path}: {place}: {problem}", metadata={place: problem}) from None
+    settings = OverrideSettings()
+    for name in said:
+        part, table = getattr(settings, name), getattr(values, name)
+        for field in fields_of(part):
+            if key_of(field) in said[name]:  # also what is a crawl's default: here it may be otherwise
+                _put(part, field, getattr(table, key_of(field)))
+    return settings
 
 
 def template() -> str:
@@ -128,7 +129,7 @@ def plain(spec: CrawlSpec) -> dict[str, Any]:
     try:
         values = msgspec.convert(said, Spec)
     except msgspec.ValidationError as error:
-        place, problem = _explained(str(error))
+        place, problem = _explained(str(error), Spec())
         raise InvalidSpec(f"{place}: {problem}", metadata={place: problem}) from None
     filled: dict[str, Any] = msgspec.to_builtins(values)
     return filled
@@ -171,6 +172,37 @@ def read_seeds(path: Path) -> Iterator[str]:
     """
     for _, line in _lines(path, "seeds file"):
         yield normalise_seed(line)
+
+
+def read_uris(path: Path) -> Iterator[str]:
+    """The URIs in a file, as they stand there, one a line; what counts is as in `read_seeds`."""
+    for _, line in _lines(path, "file"):
+        yield line
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidSpec(
+            f"{path} has more than {MAX_FILE_BYTES} bytes; long lists of seeds belong into a seeds_file"
+        )
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidSpec(f"{path} is not UTF-8 text (byte {error.start})") from None
+
+
+def _toml(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSpec(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
 
 
 def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
@@ -226,7 +258,7 @@ class _Beside(msgspec.Struct, frozen=True):
     surt_prefixes_file: str = ""
 
 
-_BESIDE_KEYS = frozenset(_Beside.__struct_fields__)
+_BESIDE_KEYS = _Beside.__struct_fields__
 
 
 def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
@@ -237,15 +269,20 @@ def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) ->
             continue
         if isinstance(value, msgspec.Struct):
             _fill(getattr(message, field.name), value, default)
-        elif field.name in LISTS:
-            for each in value:
-                _fill(getattr(message, field.name).add(), each, LISTS[field.name])
-        elif field.message_type is not None:
-            getattr(message, field.name).FromNanoseconds(round(value * 1e9))
-        elif field.is_repeated:
-            getattr(message, field.name).extend(value)
         else:
-            setattr(message, field.name, _number_of(field, value))
+            _put(message, field, value)
+
+
+def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
+    if field.name in LISTS:
+        for each in value:
+            _fill(getattr(message, field.name).add(), each, LISTS[field.name])
+    elif field.message_type is not None:
+        getattr(message, field.name).FromNanoseconds(round(value * 1e9))
+    elif field.is_repeated:
+        getattr(message, field.name).extend(value)
+    else:
+        setattr(message, field.name, _number_of(field, value))
 
 
 def _number_of(field: FieldDescriptor, value: Any) -> Any:
@@ -265,23 +302,23 @@ _PROBLEM = re.compile(r"(?P<problem>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOT
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
 
 
-def _explained(error: str) -> tuple[str, str]:
-    """The place in the file and the problem, of what msgspec says."""
+def _explained(error: str, root: Table, beside: Iterable[str] = ()) -> tuple[str, str]:
+    """The place in the file and the problem, of what msgspec says of a file that may say what `root` does."""
     match = _PROBLEM.fullmatch(error)
     assert match is not None  # it matches any text
     place, problem = match["place"] or "", match["problem"]
     unknown = _UNKNOWN.fullmatch(problem)
     if unknown is None:
         return place, problem[:1].lower() + problem[1:]
-    known = _known_fields(place)
+    known = _known_fields(place, root, beside)
     near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
     there_are = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
 
 
-def _known_fields(place: str) -> list[str]:
-    table: Any = Spec()
+def _known_fields(place: str, root: Table, beside: Iterable[str]) -> list[str]:
+    table: Any = root
     for name in re.sub(r"\[\d+\]", "", place).split(".") if place else ():
         table = LISTS.get(name) or getattr(table, name)
     own: list[str] = list(table.__struct_fields__)
-    return own if place else [*_Beside.__struct_fields__, *own]
+    return own if place else [*beside, *own]

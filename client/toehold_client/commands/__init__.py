@@ -5,11 +5,20 @@ import click
 from .crawl import crawl
 from .crawls import crawls, delete
 from .events import events
+from .explain import explain
 from .init import init
+from .jobs import jobs
 from .launch import launch
+from .outcomes import outcomes
+from .overrides import overrides
 from .queues import queues
+from .report import report
+from .seen import seen
+from .stats import stats
 from .status import status
 from .steer import pause, resume, stop
+from .uris import uris
+from .verify import verify
 
 ALL: tuple[click.Command, ...] = (
     crawl,
@@ -20,7 +29,16 @@ ALL: tuple[click.Command, ...] = (
     resume,
     stop,
     events,
+    stats,
+    explain,
+    report,
+    outcomes,
     queues,
+    uris,
+    seen,
+    jobs,
+    overrides,
+    verify,
     crawls,
     delete,
 )

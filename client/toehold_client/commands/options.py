@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
+from google.protobuf.message import Message
 
-from toehold_client import frontier_file
+from toehold_client import frontier_file, show
 from toehold_client.channel import DEFAULT_ADDRESS
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidArgument, UnknownCrawl
+from toehold_client.plain import to_plain
 
 CALL_TIMEOUT_S = 10.0
+TABLE_ROWS = 100
 _MOST_NAMED = 10
+
+_M = TypeVar("_M", bound=Message)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -29,6 +35,42 @@ wait_option = click.option(
     metavar="SECONDS",
     help="Wait until it is done, at most this long.",
 )
+
+
+class Listing(click.Group):
+    """Commands about one kind of thing, of which `list` may be left out: `toehold queues --state ready`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"Show this many at most. Default: {TABLE_ROWS} in a table, all as JSON.",
+)
+
+
+def tell(
+    items: Iterable[_M],
+    columns: Sequence[str],
+    row: Callable[[_M], Sequence[str]],
+    *,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Prints a listing: an object a line for programs, a table for people."""
+    if as_json:
+        for item in itertools.islice(items, limit):
+            show.record(to_plain(item))
+        return
+    shown = limit or TABLE_ROWS
+    listed = list(itertools.islice(items, shown + 1))
+    show.table(columns, map(row, listed[:shown]))
+    if len(listed) > shown:
+        show.note(f"There are more than {shown}: --limit shows more.")
 
 
 def with_frontier(command: Callable[..., None]) -> Callable[..., None]:
