@@ -118,6 +118,9 @@ class Dispatcher:
             match gate(robots, op.now_ms, head.settings.robots):
                 case Gate.FETCH:
                     lease = self._robots_lease(op, queue, head, robots, node, session)
+                    if self.leases.robots_out(crawl.number, lease.subject):
+                        host.waiting.append(queue)  # another queue of a host that answers several at once
+                        return None
                     address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"
                     return self._grant(op, crawl, queue, host, groups, lease, head, address)
                 case Gate.WAIT:

@@ -62,6 +62,7 @@ class LeaseTable:
         self._secret = secret
         self.period_ms = period_ms
         self._leases: dict[LeaseId, Lease] = {}
+        self._robots: set[tuple[int, bytes]] = set()  # crawls, and the robots.txt that are out
         self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
         self._superseded: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
@@ -76,6 +77,8 @@ class LeaseTable:
         """Note a lease; its token."""
         number = (lease.crawl, lease.serial)
         self._leases[number] = lease
+        if lease.robots:
+            self._robots.add((lease.crawl, lease.row.subject))
         self._node(lease.row.node, lease.row.session).leases.add(number)
         heappush(self._deadlines, (lease.deadline_ms, number))
         return lease.token(self._secret)
@@ -84,6 +87,8 @@ class LeaseTable:
         """Forget a lease that has ended."""
         number = (lease.crawl, lease.serial)
         del self._leases[number]
+        if lease.robots:
+            self._robots.discard((lease.crawl, lease.row.subject))
         node = self._nodes.get(lease.row.node)
         if node is not None:
             node.leases.discard(number)
@@ -98,6 +103,10 @@ class LeaseTable:
     def get(self, token: Token) -> Lease | None:
         """The lease of a token, while it is out."""
         return self._leases.get((token.crawl, token.serial))
+
+    def robots_out(self, crawl: int, subject: bytes) -> bool:
+        """Whether a node of the crawl is fetching a robots.txt already, told by its row's key."""
+        return (crawl, subject) in self._robots
 
     def heard(self, node: str, session: str, now_ms: int) -> list[Lease]:
         """Note a node's sign of life; the leases of its earlier session, which end.

@@ -34,8 +34,13 @@ _GIVING_WAY = (
     ("revisit", "min_interval", "interval", min),
     ("revisit", "max_interval", "interval", max),
 )
-# What an override must leave alone: a URI would leave its partition, or queues their names.
-_FIXED = ("partition", "assignment", "buckets")
+# What an override must leave alone: a URI would leave its partition, queues their names, a host its row.
+_FIXED = (
+    ("queues", "partition"),
+    ("queues", "assignment"),
+    ("queues", "buckets"),
+    ("politeness", "across_crawls"),
+)
 
 
 def settings(spec_bytes: bytes) -> CrawlSettings:
@@ -143,7 +148,7 @@ def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
 def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
     """What is wrong with an override that only the wire can see: fields that it may not have."""
     return {
-        f"queues.{name}": "the whole crawl has one, and an override cannot change it"
-        for name in _FIXED
-        if _is_set(override.queues, name)
+        f"{part}.{name}": "the whole crawl has one, and an override cannot change it"
+        for part, name in _FIXED
+        if _is_set(getattr(override, part), name)
     }

@@ -232,6 +232,7 @@ def test_a_more_urgent_uri_lowers_the_place_where_the_head_is_sought() -> None:
 def test_the_seen_set_and_the_queues_are_asked_once_for_a_whole_slice() -> None:
     store = CountingStore()
     shell = crawl([f"{HOST}/"], store=store)
+    shell.restart()  # memory knows no queue that is not active
     store.forget()
     shell.schedule("crawl", *(f"{HOST}/{number}" for number in range(100)))
     assert store.batches == [Family.SEEN, Family.QUEUES]

@@ -1589,7 +1589,7 @@ class OverrideSettings(_message.Message):
     REVISIT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def politeness(self) -> Global___PolitenessSpec:
-        """See CrawlSpec.politeness."""
+        """See CrawlSpec.politeness. `across_crawls` is refused: a host has one row."""
 
     @_builtins.property
     def retry(self) -> Global___RetrySpec:
