@@ -6,12 +6,14 @@ Decides nothing and checks nothing: a test says what it expects.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import pytest
+from google.protobuf import message_factory
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
 
@@ -244,6 +246,46 @@ class Stubs:
             token = answer.next_page_token
             if not token:
                 return found
+
+    def ask(self, rpc: str, crawl: str, **fields: Any) -> Any:
+        """What operators' RPC answers; all messages of a stream."""
+        method = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"].methods_by_name[rpc]
+        request: Any = message_factory.GetMessageClass(method.input_type)(crawl=crawl, **fields)
+        answer = getattr(self.admin, rpc)(request, timeout=TIMEOUT_S)
+        return list(answer) if method.server_streaming else answer
+
+    def pages_of(self, rpc: str, crawl: str, items: str, **fields: Any) -> list[list[Any]]:
+        """A listing, page by page."""
+        pages: list[list[Any]] = []
+        token = ""
+        while True:
+            answer = self.ask(rpc, crawl, page_token=token, **fields)
+            pages.append(list(getattr(answer, items)))
+            token = answer.next_page_token
+            if not token:
+                return pages
+
+    def job(self, crawl: str, **asked: Any) -> admin_pb2.Job:
+        """Start a job; how it ended."""
+        return self.ended(crawl, self.ask("StartJob", crawl, **asked).job.job)
+
+    def ended(self, crawl: str, job: int) -> admin_pb2.Job:
+        """A job, once it has ended."""
+        found: admin_pb2.Job = self.ask("GetJob", crawl, job=job).job
+        until_s = time.monotonic() + TIMEOUT_S
+        while not found.HasField("finish_time"):
+            assert time.monotonic() < until_s, found
+            time.sleep(0.005)
+            found = self.ask("GetJob", crawl, job=job).job
+        return found
+
+    def bring(self, crawl: str, *entries: admin_pb2.ImportEntry, force: bool = False) -> admin_pb2.Job:
+        """Import URIs; how the job ended."""
+        first = admin_pb2.ImportUrisRequest(crawl=crawl, force=force)
+        parts = (entries[start : start + 1000] for start in range(0, len(entries), 1000))
+        others = (admin_pb2.ImportUrisRequest(entries=part) for part in parts)
+        answer = self.admin.ImportUris(itertools.chain((first,), others), timeout=TIMEOUT_S)
+        return self.ended(crawl, answer.job.job)
 
     def events(self, crawl: str, cursor: str = "start") -> list[crawl_pb2.Event]:
         """The events of a crawl that has ended, behind a cursor."""

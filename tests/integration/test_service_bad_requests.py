@@ -60,15 +60,7 @@ def every_rpc(stubs: Stubs, name: str) -> dict[str, Callable[[], object]]:
         "ImportUris": lambda: admin.ImportUris(
             iter((admin_pb2.ImportUrisRequest(crawl=name),)), timeout=timeout
         ),
-    } | {rpc: functools.partial(asked, stubs, rpc, crawl=name, **more) for rpc, more in ASKED.items()}
-
-
-def asked(stubs: Stubs, rpc: str, **fields: Any) -> object:
-    """Call an RPC of operators with these fields; all that a stream has."""
-    method = RPCS[rpc]
-    request = method.input_type._concrete_class(**fields)
-    answer = getattr(stubs.admin, rpc)(request, timeout=TIMEOUT_S)
-    return list(answer) if method.server_streaming else answer
+    } | {rpc: functools.partial(stubs.ask, rpc, name, **more) for rpc, more in ASKED.items()}
 
 
 # Beside the crawl's name, what a request needs to make sense.

@@ -1,0 +1,277 @@
+"""Operators look at work queues and change them, over real gRPC; every refusal names what is wrong."""
+
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    INVALID,
+    PAUSE,
+    RUN,
+    Stubs,
+    fresh_name,
+    refused,
+    report,
+    seed_of,
+    spec,
+)
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
+
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
+INACTIVE, INELIGIBLE = crawl_pb2.QUEUE_STATE_INACTIVE, crawl_pb2.QUEUE_STATE_INELIGIBLE
+RETIRED, SNOOZED = crawl_pb2.QUEUE_STATE_RETIRED, crawl_pb2.QUEUE_STATE_SNOOZED
+
+
+def key_of(crawl: str, host: str = "") -> str:
+    """The key of the queue of `seed_of`."""
+    return f"example,{crawl},{host.replace('.', ',')}"
+
+
+def queue(stubs: Stubs, crawl: str, key: str = "") -> admin_pb2.WorkQueue:
+    (found,) = stubs.ask("GetQueue", crawl, queue_key=key or key_of(crawl)).queues
+    assert isinstance(found, admin_pb2.WorkQueue)
+    return found
+
+
+def change(stubs: Stubs, crawl: str, **change: Any) -> admin_pb2.WorkQueue:
+    (found,) = stubs.ask("UpdateQueue", crawl, queue_key=key_of(crawl), change=change).queues
+    assert found == queue(stubs, crawl)
+    assert isinstance(found, admin_pb2.WorkQueue)
+    return found
+
+
+def test_a_queue_tells_all_figures_of_it(stubs: Stubs) -> None:
+    """Heritrix 2.15: key, precedence, size, enqueues, balance, cost, times, budget, errors."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(queues={"session_budget": 500, "total_budget": 900}))
+    stubs.schedule(crawl, *(f"{seed_of(crawl)}{page}" for page in ("good", "bad", "left")))
+    for status in (200, 200, -4):
+        (lease,) = stubs.pages(crawl, most=1)
+        stubs.finish(report(lease, status))
+    found = queue(stubs, crawl)
+    assert (found.queue_key, found.host) == (key_of(crawl), f"{crawl}.example")
+    assert (found.queued_count, found.enqueued_count, found.leased_count) == (1, 4, 0)
+    assert (found.succeeded_count, found.failed_count) == (2, 1)
+    assert found.expenditure == found.session_expenditure == 3 + 100  # S1.13: the penalty
+    assert (found.session_budget, found.total_budget) == (500, 900)
+    assert (found.last_cost, found.average_cost) == (1, 1.0)
+    assert (found.precedence, found.precedence_fixed, found.paused) == (3, False, False)
+    assert found.HasField("queue_time") and found.HasField("lease_time")
+    (listed,) = stubs.queues(crawl)
+    assert listed == found
+
+
+def test_a_queue_that_is_not_there_is_named(stubs: Stubs, crawl: str) -> None:
+    for rpc, more in (("GetQueue", {}), ("UpdateQueue", {"change": {"wake": True}}), ("ListUris", {})):
+        problem = refused(
+            lambda rpc=rpc, more=more: stubs.ask(rpc, crawl, queue_key="no,such,", **more),  # type: ignore[misc]
+            NOT_FOUND,
+            "UNKNOWN_QUEUE",
+            "'no,such,'",
+        )
+        assert problem.metadata == {"crawl": crawl, "queue": "no,such,"}
+
+
+def test_a_key_of_several_partitions_names_all_their_queues(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    hosts = ("a.", "b.", "c.")
+    of = spec(queues={"assignment": "buckets", "buckets": 1})
+    stubs.launch(crawl, *(seed_of(crawl, host) for host in hosts), of=of)
+    found = stubs.ask("GetQueue", crawl, queue_key="bucket-0").queues
+    assert {each.host for each in found} == {f"{host}{crawl}.example" for host in hosts}
+    changed = stubs.ask("UpdateQueue", crawl, queue_key="bucket-0", change={"paused": True}).queues
+    assert [each.state for each in changed] == [INELIGIBLE] * 3
+
+
+def test_a_precedence_set_by_hand_holds_until_it_is_given_back(stubs: Stubs, crawl: str) -> None:
+    found = change(stubs, crawl, precedence=9)
+    assert (found.precedence, found.precedence_fixed) == (9, True)
+    stubs.schedule(crawl, f"{seed_of(crawl)}more")
+    assert queue(stubs, crawl).precedence == 9
+    found = change(stubs, crawl, precedence=-1)
+    assert (found.precedence, found.precedence_fixed) == (3, False)
+
+
+def test_a_precedence_at_the_floor_makes_a_queue_ineligible_and_a_lower_one_brings_it_back(
+    stubs: Stubs,
+) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), seed_of(crawl, "other."))
+    assert change(stubs, crawl, precedence=255).state == INELIGIBLE
+    assert [lease.uri for lease in stubs.pages(crawl)] == [seed_of(crawl, "other.")]
+    assert stubs.statistics(crawl).ineligible_uri_count == 1
+    assert change(stubs, crawl, precedence=254).state == INACTIVE
+    assert [lease.uri for lease in stubs.pages(crawl)] == [seed_of(crawl)]
+
+
+def test_budgets_of_its_own_go_before_the_settings_until_they_are_given_back(
+    stubs: Stubs, crawl: str
+) -> None:
+    found = change(stubs, crawl, session_budget=7, total_budget=0)
+    assert (found.session_budget, found.total_budget) == (7, 0)
+    found = change(stubs, crawl, session_budget=-2, total_budget=-2)
+    assert (found.session_budget, found.total_budget) == (3000, -1)
+
+
+def test_a_queue_whose_total_budget_is_spent_is_retired_at_its_turn(stubs: Stubs) -> None:
+    """T8; and T15: unretired, it needs a larger one."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), seed_of(crawl, "other."))
+    change(stubs, crawl, total_budget=0)
+    assert [lease.uri for lease in stubs.next(crawl).leases] == [f"{seed_of(crawl, 'other.')}robots.txt"]
+    spent = queue(stubs, crawl)
+    assert (spent.state, spent.reason) == (RETIRED, "total budget 0 spent")
+    change(stubs, crawl, retired=False)
+    stubs.next(crawl)
+    assert queue(stubs, crawl).state == RETIRED
+    change(stubs, crawl, total_budget=10, retired=False)
+    assert [lease.uri for lease in stubs.next(crawl).leases] == [f"{seed_of(crawl)}robots.txt"]
+
+
+def test_a_paused_queue_waits_and_keeps_the_crawl_going(stubs: Stubs, crawl: str) -> None:
+    found = change(stubs, crawl, paused=True)
+    assert (found.state, found.paused) == (INELIGIBLE, True) and "pause" in found.reason
+    assert stubs.next(crawl).leases == []
+    figures = stubs.statistics(crawl)
+    assert (figures.queued_count, figures.ineligible_uri_count) == (1, 0)
+    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_RUNNING
+    assert change(stubs, crawl, paused=False).state == INACTIVE
+    assert len(stubs.pages(crawl)) == 1
+
+
+def test_a_retired_queue_keeps_its_uris_but_not_the_crawl(stubs: Stubs) -> None:
+    """T12, T15, D20: what is in retired queues does not keep a crawl from ending."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(pause_with_uris_left=True))
+    assert change(stubs, crawl, retired=True).state == RETIRED
+    stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
+    figures = stubs.statistics(crawl)
+    assert (figures.queued_count, figures.retired_uri_count) == (0, 1)
+    assert change(stubs, crawl, retired=False).state == INACTIVE
+    stubs.request(crawl, RUN)
+    assert len(stubs.pages(crawl)) == 1
+
+
+def test_a_queue_that_rests_before_a_retry_can_be_woken(stubs: Stubs, crawl: str) -> None:
+    """T14: its own rest ends; its host's goes on."""
+    (lease,) = stubs.pages(crawl)
+    assert stubs.finish(report(lease, -2)) == [("DEFERRED", False)]
+    found = queue(stubs, crawl)
+    assert found.state == SNOOZED and found.HasField("wake_time")
+    assert change(stubs, crawl, wake=True).state != SNOOZED
+    assert [again.uri for again in stubs.pages(crawl)] == [lease.uri]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, "nothing is to be changed"),
+        ({"precedence": -2}, "precedence -2"),
+        ({"precedence": 256}, "precedence 256"),
+        ({"precedence": 2**31 - 1}, "precedence 2147483647"),
+        ({"session_budget": -3}, "session_budget -3"),
+        ({"total_budget": -3}, "total_budget -3"),
+        ({"total_budget": 2**63 - 1}, f"total_budget {2**63 - 1}"),
+    ],
+)
+def test_a_change_that_makes_no_sense_changes_nothing(
+    stubs: Stubs, crawl: str, asked: dict[str, int], told: str
+) -> None:
+    before = queue(stubs, crawl)
+    refused(
+        lambda: stubs.ask("UpdateQueue", crawl, queue_key=key_of(crawl), change={**asked}),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        told,
+    )
+    assert queue(stubs, crawl) == before
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 7])
+@pytest.mark.parametrize("state", [crawl_pb2.QUEUE_STATE_UNSPECIFIED, INACTIVE, RETIRED, INELIGIBLE, SNOOZED])
+def test_pages_of_any_size_have_every_queue_of_a_state_once(
+    stubs: Stubs, state: crawl_pb2.QueueState.ValueType, page_size: int
+) -> None:
+    crawl = fresh_name()
+    seeds = [seed_of(crawl, f"h{number}.") for number in range(9)]
+    stubs.launch(crawl, *seeds)
+    keys = sorted(each.queue_key for each in stubs.queues(crawl))
+    for key in keys[:3]:
+        stubs.ask("UpdateQueue", crawl, queue_key=key, change={"retired": True})
+    for key in keys[3:5]:
+        stubs.ask("UpdateQueue", crawl, queue_key=key, change={"paused": True})
+    leases = stubs.pages(crawl, most=2)
+    stubs.finish(*(report(lease, -2) for lease in leases))
+    expected = sorted(
+        each.queue_key
+        for each in stubs.queues(crawl)
+        if state in (crawl_pb2.QUEUE_STATE_UNSPECIFIED, each.state)
+    )
+    pages = stubs.pages_of("ListQueues", crawl, "queues", state=state, page_size=page_size)
+    assert all(len(page) <= page_size for page in pages)
+    assert sorted(each.queue_key for page in pages for each in page) == expected
+    assert expected
+
+
+def test_a_page_token_is_good_for_its_own_listing_only(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, *(seed_of(crawl, f"h{number}.") for number in range(3)))
+    token = stubs.ask("ListQueues", crawl, page_size=1).next_page_token
+    for rpc, more in (
+        ("ListQueues", {"state": INACTIVE}),
+        ("ListUris", {}),
+        ("ListHosts", {}),
+        ("ListSources", {}),
+        ("ListSeeds", {}),
+        ("ListJobs", {}),
+        ("ListOverrides", {}),
+    ):
+        for wrong in (token, "x", "00", "é", f"{token[:-2]}00", token[2:]):
+            problem = refused(
+                lambda rpc=rpc, more=more, wrong=wrong: stubs.ask(rpc, crawl, page_token=wrong, **more),  # type: ignore[misc]
+                INVALID,
+                "INVALID_ARGUMENT_VALUE",
+                "page_token",
+            )
+            assert problem.metadata == {"field": "page_token"}
+    assert len(stubs.ask("ListQueues", crawl, page_token=token).queues) == 2
+
+
+@pytest.mark.parametrize(
+    "rpc", ["ListUris", "ListHosts", "ListSources", "ListSeeds", "ListJobs", "ListOverrides"]
+)
+@pytest.mark.parametrize("size", [-1, 1001])
+def test_a_page_size_that_cannot_be_had_is_refused(stubs: Stubs, crawl: str, rpc: str, size: int) -> None:
+    refused(
+        lambda: stubs.ask(rpc, crawl, page_size=size), INVALID, "INVALID_ARGUMENT_VALUE", str(size), "1000"
+    )
+
+
+def test_the_largest_queues_come_first(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    of = spec(scope={"hosts": [f"h{number}.{crawl}.example" for number in range(30)]})
+    stubs.launch(crawl, seed_of(crawl), of=of)
+    for number in range(30):
+        stubs.schedule(crawl, *(f"{seed_of(crawl, f'h{number}.')}{page}" for page in range(number + 1)))
+    found = stubs.ask("ListLargestQueues", crawl).queues
+    assert [each.queued_count for each in found] == list(range(30, 10, -1))
+    assert stubs.statistics(crawl).deepest_queue_count == 30
+
+
+def test_a_queue_with_its_uri_out_goes_where_it_should_when_that_ends(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), seed_of(crawl, "other."), of=spec(min_delay_s=0))
+    stubs.schedule(crawl, f"{seed_of(crawl)}more")
+    leases = {lease.uri: lease for lease in stubs.pages(crawl)}
+    assert change(stubs, crawl, retired=True).state == crawl_pb2.QUEUE_STATE_BUSY
+    stubs.finish(report(leases[seed_of(crawl)]))
+    assert queue(stubs, crawl).state == RETIRED
+
+
+def test_changes_are_there_after_a_pause_and_for_every_reader(stubs: Stubs, crawl: str) -> None:
+    stubs.request(crawl, PAUSE)
+    change(stubs, crawl, precedence=5, total_budget=77)
+    stubs.request(crawl, RUN)
+    found = queue(stubs, crawl)
+    assert (found.precedence, found.total_budget) == (5, 77)
