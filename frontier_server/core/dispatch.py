@@ -118,7 +118,7 @@ class Dispatcher:
             match gate(robots, op.now_ms, head.settings.robots):
                 case Gate.FETCH:
                     lease = self._robots_lease(op, queue, head, robots, node, session)
-                    if self.leases.robots_out(crawl.number, lease.subject):
+                    if self.leases.robots_out(crawl.number, lease.scheme, lease.authority):
                         host.waiting.append(queue)  # another queue of a host that answers several at once
                         return None
                     address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"

@@ -62,7 +62,7 @@ class LeaseTable:
         self._secret = secret
         self.period_ms = period_ms
         self._leases: dict[LeaseId, Lease] = {}
-        self._robots: set[tuple[int, bytes]] = set()  # crawls, and the robots.txt that are out
+        self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
         self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
         self._superseded: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
@@ -78,7 +78,7 @@ class LeaseTable:
         number = (lease.crawl, lease.serial)
         self._leases[number] = lease
         if lease.robots:
-            self._robots.add((lease.crawl, lease.row.subject))
+            self._robots.add((lease.crawl, lease.row.scheme, lease.row.authority))
         self._node(lease.row.node, lease.row.session).leases.add(number)
         heappush(self._deadlines, (lease.deadline_ms, number))
         return lease.token(self._secret)
@@ -88,7 +88,7 @@ class LeaseTable:
         number = (lease.crawl, lease.serial)
         del self._leases[number]
         if lease.robots:
-            self._robots.discard((lease.crawl, lease.row.subject))
+            self._robots.discard((lease.crawl, lease.row.scheme, lease.row.authority))
         node = self._nodes.get(lease.row.node)
         if node is not None:
             node.leases.discard(number)
@@ -104,9 +104,9 @@ class LeaseTable:
         """The lease of a token, while it is out."""
         return self._leases.get((token.crawl, token.serial))
 
-    def robots_out(self, crawl: int, subject: bytes) -> bool:
-        """Whether a node of the crawl is fetching a robots.txt already, told by its row's key."""
-        return (crawl, subject) in self._robots
+    def robots_out(self, crawl: int, scheme: str, authority: str) -> bool:
+        """Whether a node is fetching an authority's robots.txt already."""
+        return (crawl, scheme, authority) in self._robots
 
     def heard(self, node: str, session: str, now_ms: int) -> list[Lease]:
         """Note a node's sign of life; the leases of its earlier session, which end.
