@@ -11,6 +11,7 @@ from . import future, job, keys
 from .canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from .crawl import Crawl
 from .enqueue import place_of
+from .errors import IllegalState
 from .intake import schedule
 from .job import JobState
 from .model import CandidateCodec, Verdict
@@ -26,6 +27,10 @@ _NOTING, _SCHEDULING = b"\0", b"\1"
 def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRow]) -> JobRow:
     """Keep what a job of import is to take in."""
     row = job.get(op.tx, crawl, number)
+    if row.state != JobState.RECEIVING.value:
+        raise IllegalState(
+            f"import {number} of crawl {crawl.name!r} is {row.state}; it takes in nothing more"
+        )
     for place, entry in enumerate(rows, row.total + 1):
         op.tx.put(Family.IMPORTS, keys.import_key(crawl.number, number, place), encode(entry))
     row.total += len(rows)
