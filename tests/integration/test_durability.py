@@ -27,11 +27,14 @@ from frontier_harness.calls import (
 from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import soon, turns
+from google.protobuf.message import Message
 
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.store import Changes
 from frontier_server.runner import Runner
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+Answered = Callable[["Desk"], Coroutine[Any, Any, None]]
 
 WRITTEN = "http://a.example/written"
 """What a Schedule has just taken in, and no flush has covered yet."""
@@ -255,12 +258,66 @@ async def _list_queues(at: Desk) -> None:
     assert sum(queue.enqueued_count for queue in answer.queues) == 4
 
 
+def _asking(method: str, request: Message, refused: grpc.StatusCode | None = None) -> Answered:
+    """A call of an operator's RPC; a refusal tells of what is stored as well."""
+
+    async def call(at: Desk) -> None:
+        rpc: Any = getattr(at.served.admin, method)
+        streamed = _METHODS[method].client_streaming
+        called = rpc(iter([request]) if streamed else request)
+        code: grpc.StatusCode | None = None
+        try:
+            await (called.read() if _METHODS[method].server_streaming else called)
+        except grpc.aio.AioRpcError as problem:
+            code = problem.code()
+        assert code == refused
+
+    return call
+
+
+A = admin_pb2
+_CHANGE = A.QueueChange(paused=True)
+_ENTRY = A.ImportEntry(candidate=frontier_pb2.Candidate(uri="http://a.example/imported"))
+_OVERRIDE = crawl_pb2.Override(surt_prefix="a.example")
+_OVERRIDE.settings.retry.max_attempts = 3
+# What operators ask, and how it is refused if it is.
+ASKED: tuple[tuple[str, Message, grpc.StatusCode | None], ...] = (
+    ("GetQueue", A.GetQueueRequest(crawl="t", queue_key="example,b,"), None),
+    ("GetQueue", A.GetQueueRequest(crawl="t", queue_key="none"), grpc.StatusCode.NOT_FOUND),
+    ("UpdateQueue", A.UpdateQueueRequest(crawl="t", queue_key="example,b,", change=_CHANGE), None),
+    ("ListLargestQueues", A.ListLargestQueuesRequest(crawl="t"), None),
+    ("ListUris", A.ListUrisRequest(crawl="t"), None),
+    ("GetUri", A.GetUriRequest(crawl="t", uri="http://a.example/"), None),
+    ("NoteUris", A.NoteUrisRequest(crawl="t", uris=["http://a.example/noted"]), None),
+    ("ForgetUris", A.ForgetUrisRequest(crawl="t", uris=["http://b.example/"]), None),
+    ("ImportUris", A.ImportUrisRequest(crawl="t", entries=[_ENTRY]), None),
+    ("ExportUris", A.ExportUrisRequest(crawl="t"), None),
+    ("StartJob", A.StartJobRequest(crawl="t", verify=A.VerifyJob()), None),
+    ("ListJobs", A.ListJobsRequest(crawl="t"), None),
+    ("GetJob", A.GetJobRequest(crawl="t", job=1), None),
+    ("CancelJob", A.CancelJobRequest(crawl="t", job=99), grpc.StatusCode.NOT_FOUND),
+    ("PutOverride", A.PutOverrideRequest(crawl="t", override=_OVERRIDE), None),
+    (
+        "DeleteOverride",
+        A.DeleteOverrideRequest(crawl="t", surt_prefix="a.example"),
+        grpc.StatusCode.NOT_FOUND,
+    ),
+    ("ListOverrides", A.ListOverridesRequest(crawl="t"), None),
+    ("ListHosts", A.ListHostsRequest(crawl="t"), None),
+    ("ListSources", A.ListSourcesRequest(crawl="t"), None),
+    ("ListSeeds", A.ListSeedsRequest(crawl="t"), None),
+    ("Explain", A.ExplainRequest(crawl="t"), None),
+    ("StreamOutcomes", A.StreamOutcomesRequest(crawl="t"), None),
+)
+_METHODS = A.DESCRIPTOR.services_by_name["FrontierAdminService"].methods_by_name
+
+
 async def _get_frontier(at: Desk) -> None:
     answer = await at.served.admin.GetFrontier(admin_pb2.GetFrontierRequest())
     assert [node.node for node in answer.nodes] == ["node"]
 
 
-ANSWERS: dict[str, list[Callable[[Desk], Coroutine[Any, Any, None]]]] = {
+ANSWERS: dict[str, list[Answered]] = {
     "Schedule": [_schedule, _schedule_new, _schedule_malformed],
     "Next": [_next, _next_empty],
     "Finished": [_finished, _finished_repeated, _finished_forged],
@@ -277,6 +334,8 @@ ANSWERS: dict[str, list[Callable[[Desk], Coroutine[Any, Any, None]]]] = {
     "ListQueues": [_list_queues],
     "GetFrontier": [_get_frontier],
 }
+for _method, _request, _refused in ASKED:
+    ANSWERS.setdefault(_method, []).append(_asking(_method, _request, _refused))
 
 
 def test_no_rpc_is_forgotten_here() -> None:
@@ -291,7 +350,7 @@ def test_no_rpc_is_forgotten_here() -> None:
 
 @pytest.mark.parametrize("answered", [call for calls in ANSWERS.values() for call in calls])
 async def test_no_answer_leaves_while_what_it_could_have_read_is_not_durable(
-    tmp_path: Path, answered: Callable[[Desk], Coroutine[Any, Any, None]]
+    tmp_path: Path, answered: Answered
 ) -> None:
     async with desk(tmp_path) as at:
         write = await at.undurable(at.served.frontier.Schedule(schedule_request("t", WRITTEN)))
@@ -352,7 +411,7 @@ def _deleted(at: Desk) -> Awaitable[Any]:
 async def test_no_refusal_leaves_while_what_it_tells_of_is_not_durable(
     tmp_path: Path,
     written: Callable[[Desk], Awaitable[Any]],
-    refused: Callable[[Desk], Coroutine[Any, Any, None]],
+    refused: Answered,
     reason: str,
 ) -> None:
     """A power loss would make them untrue: the crawl is not there, or goes on, or is there again."""
