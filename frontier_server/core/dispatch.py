@@ -179,6 +179,7 @@ class Dispatcher:
     ) -> bool:
         """Whether a queue's precedence, budgets or quota end its turn; it has gone where it belongs."""
         settings, row = head.settings.queues, queue.row
+        op.appraise(crawl, queue, settings)
         if is_barred(queue, settings):
             op.move(crawl, queue, QueueEvent.BARRED)
             return True

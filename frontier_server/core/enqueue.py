@@ -19,8 +19,7 @@ from .records import MAX_COST, PendingUri, encode_pending
 from .settings import CrawlSettings
 from .store import Family
 
-HISTOGRAM = "highest-uri"  # the policy that must know the precedences in a queue
-UNCHANGING = "base"  # the one that what is in a queue does not change
+UNCHANGING = "base"  # the policy that what is in a queue does not change
 
 
 def place_of(crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> tuple[assign.Place, bytes]:
@@ -66,8 +65,7 @@ def put_in(
     row.last_cost = uri.cost
     row.total_cost += uri.cost
     row.queue_ms = op.now_ms
-    if settings.queues.queue_precedence == HISTOGRAM:
-        row.uri_precedences[uri.precedence] = row.uri_precedences.get(uri.precedence, 0) + 1
+    row.uri_precedences[uri.precedence] = row.uri_precedences.get(uri.precedence, 0) + 1
     filled = queue.state is QueueState.EXHAUSTED
     if filled:
         op.move(crawl, queue, QueueEvent.FILLED)
@@ -84,11 +82,9 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: 
     if suffix in (row.head, queue.first) or row.count == 0:
         row.head = keys.suffix_after(suffix)
         queue.first = None
-    left = row.uri_precedences.get(uri.precedence, 0) - 1
-    if left > 0:
-        row.uri_precedences[uri.precedence] = left
-    else:
-        row.uri_precedences.pop(uri.precedence, None)
+    row.uri_precedences[uri.precedence] -= 1
+    if not row.uri_precedences[uri.precedence]:
+        del row.uri_precedences[uri.precedence]
     op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
         op.move(crawl, queue, QueueEvent.DRAINED)

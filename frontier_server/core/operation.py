@@ -189,6 +189,7 @@ class Operation:
             lowest = min(row.uri_precedences, default=None)
             precedence = queue_precedence(settings, lowest, row.successes)
         if precedence != row.precedence:
+            self.counters(crawl)
             inactive = queue.state is QueueState.INACTIVE
             if inactive:
                 self._leave(crawl, queue)

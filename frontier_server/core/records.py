@@ -120,7 +120,7 @@ class QueueRow(Record):
     successes: int = 0
     last_cost: int = 0
     total_cost: int = 0  # of all that was taken in
-    uri_precedences: dict[int, int] = {}  # of its URIs, if the policy asks
+    uri_precedences: dict[int, int] = {}  # of its URIs → how many
     queue_ms: int = 0  # when a URI was last put into it
     lease_ms: int = 0  # when the last of its leases that have ended was given
 

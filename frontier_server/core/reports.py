@@ -208,7 +208,9 @@ class Reports:
         """Take a lease back as if it had never been given."""
         crawl = self.crawls[lease.crawl]
         ended = self._end(op, crawl, lease)
-        self._settle(op, crawl, ended, crawl.settings, first=True)
+        candidate = self.codec.decode(self._pending(op, crawl, lease).candidate)
+        settings = crawl.settings_for(canonical(candidate.uri))
+        self._settle(op, crawl, ended, settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease) -> None:
         """End a lease that nobody reported: an attempt, and a rest for the host.
