@@ -458,6 +458,24 @@ async def test_an_event_reaches_its_readers_only_when_it_is_durable(tmp_path: Pa
         await write
 
 
+async def test_an_outcome_reaches_its_readers_only_when_it_is_durable(tmp_path: Path) -> None:
+    async with desk(tmp_path) as at:
+        request = admin_pb2.StreamOutcomesRequest(crawl="t", follow=True)
+        stream = at.served.admin.StreamOutcomes(request)
+        await stream.read()
+        outcome = at.task(awaited(stream.read()))
+        await settled(at.served)
+        before = len(at.operations)
+        write = await at.undurable(at.served.frontier.Finished(finished_request(report(at.lease))))
+        await soon(lambda: len(at.operations) > before + 1, "the reader does not look")
+        await settled(at.served)
+        assert not outcome.done() and not write.done()
+        at.store.release()
+        answer = await asyncio.wait_for(outcome, 20)
+        assert [told.uri for told in answer.outcomes] == ["http://a.example/"]
+        await write
+
+
 async def test_a_line_reaches_the_crawl_log_only_when_its_disposition_is_durable(tmp_path: Path) -> None:
     async with desk(tmp_path) as at:
         logging = asyncio.create_task(at.served.logs.run())

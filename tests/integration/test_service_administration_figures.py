@@ -1,0 +1,183 @@
+"""What came of a crawl, over real gRPC: figures of hosts, sources and seeds, statistics, reasons."""
+
+import pytest
+from frontier_harness.calls import (
+    FINISH,
+    INVALID,
+    PAUSE,
+    RUN,
+    Stubs,
+    fresh_name,
+    refused,
+    report,
+    seed_of,
+    spec,
+)
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+
+
+@pytest.fixture
+def crawled(stubs: Stubs) -> str:
+    """A crawl of two hosts, paused with URIs left: a success, a failure, a URI that robots.txt forbids."""
+    crawl = fresh_name()
+    seeds = [seed_of(crawl, host) for host in ("a.", "b.", "late.")]
+    stubs.launch(crawl, *seeds[:2])
+    rules = b"User-agent: *\nDisallow: /private"
+    robots = list(stubs.next(crawl, wait_s=20).leases)
+    while len(robots) < 2:
+        robots += stubs.next(crawl, wait_s=20).leases
+    stubs.finish(
+        *(
+            frontier_pb2.Report(
+                token=lease.token,
+                outcome=frontier_pb2.OUTCOME_FETCHED,
+                fetch_status=200,
+                robots_body=rules if lease.uri.startswith("http://a.") else b"",
+            )
+            for lease in robots
+        )
+    )
+    stubs.schedule(crawl, f"{seeds[0]}private/x", f"{seeds[1]}left")
+    leases = {lease.uri: lease for lease in stubs.pages(crawl)}
+    while len(leases) < 2:
+        leases |= {lease.uri: lease for lease in stubs.pages(crawl)}
+    stubs.finish(
+        report(leases[seeds[0]], 404, body_bytes=10, media_type="text/html", digest="sha1:A"),
+        report(leases[seeds[1]], -4),
+    )
+    stubs.request(crawl, PAUSE)
+    stubs.seed(crawl, seeds[2])
+    stubs.ended(crawl, 2)
+    return crawl
+
+
+def figures_of(stubs: Stubs, rpc: str, crawl: str, items: str) -> dict[str, admin_pb2.FetchFigures]:
+    found = [each for page in stubs.pages_of(rpc, crawl, items, page_size=1) for each in page]
+    assert found == [each for page in stubs.pages_of(rpc, crawl, items) for each in page]
+    return {each.name: each for each in found}
+
+
+def test_hosts_tell_what_came_of_them(stubs: Stubs, crawled: str) -> None:
+    """Heritrix 2.16: FetchStats of hosts."""
+    found = figures_of(stubs, "ListHosts", crawled, "hosts")
+    assert set(found) == {f"a.{crawled}.example", f"b.{crawled}.example"}
+    good, bad = found[f"a.{crawled}.example"], found[f"b.{crawled}.example"]
+    assert (good.succeeded_count, good.failed_count, good.disregarded_count) == (1, 0, 1)
+    assert (good.robots_denied_count, good.response_count, good.non_response_count) == (1, 1, 1)
+    assert (good.succeeded_bytes_count, good.response_bytes_count) == (10, 10)
+    assert (good.novel_count, good.novel_bytes_count) == (1, 10)
+    assert good.HasField("last_success_time")
+    assert (bad.succeeded_count, bad.failed_count, bad.response_count, bad.non_response_count) == (0, 1, 0, 1)
+    assert not bad.HasField("last_success_time")
+
+
+def test_sources_tell_what_came_of_what_descends_from_a_seed(stubs: Stubs, crawled: str) -> None:
+    """Heritrix 2.15: the report of source tags."""
+    found = figures_of(stubs, "ListSources", crawled, "sources")
+    assert found[seed_of(crawled, "a.")].succeeded_count == 1
+    assert found[seed_of(crawled, "b.")].failed_count == 1
+
+
+def test_seeds_tell_what_became_of_each(stubs: Stubs, crawled: str) -> None:
+    """Heritrix 2.15: the report of seeds."""
+    seeds = [seed for page in stubs.pages_of("ListSeeds", crawled, "seeds", page_size=2) for seed in page]
+    assert [seed.uri for seed in seeds] == [seed_of(crawled, host) for host in ("a.", "b.", "late.")]
+    first, second, late = (seed.story for seed in seeds)
+    assert (first.fetch_status, first.disposition) == (404, crawl_pb2.DISPOSITION_SUCCEEDED)
+    assert (second.fetch_status, second.disposition) == (-4, crawl_pb2.DISPOSITION_FAILED)
+    assert late.state == admin_pb2.URI_STATE_QUEUED
+
+
+def test_a_seed_that_was_not_announced_has_no_story(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.create(crawl)
+    stubs.seed(crawl, *(f"{seed_of(crawl)}{number}" for number in range(250)))
+    pages = stubs.pages_of("ListSeeds", crawl, "seeds", page_size=1000)
+    seeds = [seed for page in pages for seed in page]
+    assert [seed.uri for seed in seeds] == [f"{seed_of(crawl)}{number}" for number in range(250)]
+    assert not any(seed.HasField("story") for seed in seeds)
+
+
+def test_statistics_tell_all_that_heritrix_tells_and_more(stubs: Stubs, crawled: str) -> None:
+    """Heritrix 2.16: a statistics snapshot."""
+    found = stubs.statistics(crawled)
+    assert (found.discovered_count, found.queued_count, found.leased_count) == (5, 2, 0)
+    assert (found.succeeded_count, found.failed_count, found.disregarded_count) == (1, 1, 1)
+    assert (found.bytes_count, found.novel_count, found.novel_bytes_count) == (10, 1, 10)
+    assert dict(found.fetch_status_counts) == {404: 1, -4: 1, -9998: 1}
+    assert dict(found.media_type_counts) == {"text/html": 1}
+    elapsed_s = found.elapsed_duration.ToMilliseconds() / 1000
+    assert found.average_succeeded_per_second == pytest.approx(1 / elapsed_s)
+    assert found.average_bytes_per_second == pytest.approx(10 / elapsed_s)
+    filled = sum(found.queue_state_counts[state] for state in ("INACTIVE", "READY", "BUSY", "SNOOZED"))
+    assert found.average_depth == pytest.approx(2 / filled)
+    assert (found.deepest_queue_count, found.round, found.relocated_count) == (1, 0, 0)
+
+
+def whys(stubs: Stubs, crawl: str, **subject: str) -> list[str]:
+    reasons = stubs.ask("Explain", crawl, **subject).reasons
+    assert all(reason.words for reason in reasons)
+    return [admin_pb2.Why.Name(reason.why).removeprefix("WHY_") for reason in reasons]
+
+
+def test_a_crawl_tells_why_nothing_of_it_is_fetched(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.create(crawl)
+    assert "NOT_LAUNCHED" in whys(stubs, crawl)
+    stubs.seed(crawl, seed_of(crawl))
+    stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl))
+    stubs.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
+    assert "NO_NODE_ASKS" in whys(stubs, crawl)
+    stubs.request(crawl, PAUSE)
+    assert "PAUSED" in whys(stubs, crawl)
+    stubs.request(crawl, RUN)
+    stubs.pages(crawl)
+    (leased,) = [r for r in stubs.ask("Explain", crawl).reasons if r.why == admin_pb2.WHY_LEASED]
+    assert leased.HasField("until_time")
+    stubs.request(crawl, FINISH)
+    assert "FINISHED" in whys(stubs, crawl)
+
+
+def test_a_queue_tells_why_nothing_of_it_is_fetched(stubs: Stubs, crawl: str) -> None:
+    key = f"example,{crawl},"
+    assert "ROBOTS_PENDING" in whys(stubs, crawl, queue_key=key)
+    stubs.ask("UpdateQueue", crawl, queue_key=key, change={"paused": True})
+    assert "QUEUE_PAUSED" in whys(stubs, crawl, queue_key=key)
+    stubs.ask("UpdateQueue", crawl, queue_key=key, change={"paused": False})
+    (lease,) = stubs.pages(crawl)
+    assert "LEASED" in whys(stubs, crawl, queue_key=key)
+    stubs.finish(report(lease, -2))
+    (rests,) = [
+        reason
+        for reason in stubs.ask("Explain", crawl, queue_key=key).reasons
+        if reason.why == admin_pb2.WHY_QUEUE_SNOOZED
+    ]
+    (queue,) = stubs.ask("GetQueue", crawl, queue_key=key).queues
+    assert rests.until_time == queue.wake_time
+
+
+def test_a_uri_tells_why_it_is_not_being_fetched(stubs: Stubs, crawled: str) -> None:
+    assert "SEEN_ALREADY" in whys(stubs, crawled, uri=seed_of(crawled, "a."))
+    assert "ROBOTS_FORBIDDEN" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'a.')}private/y")
+    assert "OUT_OF_SCOPE" in whys(stubs, crawled, uri="http://elsewhere.example/")
+    assert "NEVER_OFFERED" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'b.')}never")
+    assert "PAUSED" in whys(stubs, crawled, uri=f"{seed_of(crawled, 'b.')}left")
+
+
+@pytest.mark.parametrize("subject", ["uri", "queue_key"])
+def test_a_subject_without_a_name_is_refused(stubs: Stubs, crawl: str, subject: str) -> None:
+    problem = refused(
+        lambda: stubs.ask("Explain", crawl, **{subject: ""}), INVALID, "INVALID_ARGUMENT_VALUE", subject
+    )
+    assert problem.metadata == {"field": subject}
+
+
+def test_a_spec_with_a_quota_tells_of_it(stubs: Stubs) -> None:
+    """QuotaEnforcer (2.13): the queue is retired with its URIs when a quota is spent."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(limits={"host_quota": {"max_successes": 1}}))
+    stubs.schedule(crawl, f"{seed_of(crawl)}second")
+    (lease,) = stubs.pages(crawl)
+    stubs.finish(report(lease))
+    assert "OVER_BUDGET" in whys(stubs, crawl, queue_key=f"example,{crawl},")

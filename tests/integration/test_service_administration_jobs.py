@@ -1,0 +1,201 @@
+"""Work on many URIs or queues, over real gRPC: started, seen, cancelled; refusals name what is wrong."""
+
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    INVALID,
+    PAUSE,
+    Stubs,
+    fresh_name,
+    refused,
+    report,
+    seed_of,
+    spec,
+)
+
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
+
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
+DONE = admin_pb2.JOB_STATE_DONE
+
+
+@pytest.fixture
+def wide(stubs: Stubs) -> str:
+    """A paused crawl with six queues of four URIs each."""
+    crawl = fresh_name()
+    seeds = [seed_of(crawl, f"h{number}.") for number in range(6)]
+    stubs.launch(crawl, *seeds)
+    stubs.schedule(crawl, *(f"{seed}{page}" for seed in seeds for page in ("a", "b", "c?x=1")))
+    stubs.request(crawl, PAUSE)
+    return crawl
+
+
+def states(stubs: Stubs, crawl: str) -> dict[str, int]:
+    """How many queues are in each state that any is in."""
+    counts = stubs.statistics(crawl).queue_state_counts
+    return {state: count for state, count in counts.items() if count}
+
+
+def left(stubs: Stubs, crawl: str) -> int:
+    return sum(len(message.uris) for message in stubs.ask("ExportUris", crawl))
+
+
+def test_uris_are_deleted_by_queue_and_pattern_after_a_dry_run(stubs: Stubs, wide: str) -> None:
+    """Heritrix 2.14: deleteURIs; they stay seen, with -6000."""
+    asked = {"queue_pattern": f"example,{wide},h[0-2],", "uri_pattern": r".*\?.*"}
+    dry = stubs.job(wide, delete_uris={**asked, "dry_run": True})
+    assert (dry.kind, dry.state, dry.changed_count) == ("delete-uris", DONE, 3)
+    assert dict(dry.parameters) == {**asked, "dry_run": "true"}
+    assert sorted(dry.findings) == [f"{seed_of(wide, f'h{number}.')}c?x=1" for number in range(3)]
+    assert left(stubs, wide) == 24
+    job = stubs.job(wide, delete_uris=asked)
+    assert (job.changed_count, sorted(job.findings)) == (3, sorted(dry.findings))
+    assert dict(job.parameters) == asked
+    assert left(stubs, wide) == 21
+    figures = stubs.statistics(wide)
+    assert (figures.disregarded_count, dict(figures.fetch_status_counts)) == (3, {-6000: 3})
+    assert stubs.schedule(wide, dry.findings[0]) == ["ALREADY_SEEN"]
+    assert stubs.job(wide, delete_uris=asked).changed_count == 0
+
+
+def test_a_uri_that_is_out_is_left_alone_and_counted(stubs: Stubs, crawl: str) -> None:
+    stubs.schedule(crawl, f"{seed_of(crawl)}more")
+    (lease,) = stubs.pages(crawl)
+    job = stubs.job(crawl, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"})
+    assert (job.changed_count, job.figures["leased"]) == (1, 1)
+    assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
+
+
+def test_queues_are_retired_and_unretired_by_pattern(stubs: Stubs, wide: str) -> None:
+    """T12, T15."""
+    pattern = {"queue_pattern": f"example,{wide},h[0-3],"}
+    job = stubs.job(wide, retire_queues=pattern)
+    assert (job.kind, job.state, job.done_count, job.changed_count) == ("retire-queues", DONE, 6, 4)
+    assert states(stubs, wide) == {"RETIRED": 4, "INACTIVE": 2}
+    assert stubs.statistics(wide).retired_uri_count == 16
+    job = stubs.job(wide, unretire_queues={"queue_pattern": f"example,{wide},h[01],"})
+    assert (job.kind, job.changed_count) == ("unretire-queues", 2)
+    assert states(stubs, wide) == {"RETIRED": 2, "INACTIVE": 4}
+
+
+def test_queues_that_rest_are_woken_by_pattern(stubs: Stubs) -> None:
+    """T14."""
+    crawl = fresh_name()
+    stubs.launch(crawl, *(seed_of(crawl, f"h{number}.") for number in range(3)))
+    stubs.finish(*(report(lease, -2) for lease in all_pages(stubs, crawl, 3)))
+    assert states(stubs, crawl) == {"SNOOZED": 3}
+    job = stubs.job(crawl, wake_queues={"queue_pattern": f"example,{crawl},h[01],"})
+    assert (job.kind, job.changed_count) == ("wake-queues", 2)
+    assert states(stubs, crawl).get("SNOOZED") == 1
+
+
+def all_pages(stubs: Stubs, crawl: str, count: int) -> list[Any]:
+    leases: list[Any] = []
+    while len(leases) < count:
+        leases += stubs.pages(crawl)
+    return leases
+
+
+@pytest.mark.parametrize("repair", [False, True])
+def test_a_crawl_is_verified_and_nothing_is_wrong_with_it(stubs: Stubs, wide: str, repair: bool) -> None:
+    """Heritrix 2.14: consistencyCheck."""
+    job = stubs.job(wide, verify={"repair": repair})
+    assert (job.kind, job.state, job.changed_count, list(job.findings)) == ("verify", DONE, 0, [])
+    assert dict(job.parameters) == ({"repair": "true"} if repair else {})
+    assert (job.figures["queues"], job.figures["queued"], job.figures["sums_compared"]) == (6, 24, 1)
+
+
+def test_jobs_are_listed_by_number_page_by_page(stubs: Stubs, wide: str) -> None:
+    for _ in range(4):
+        stubs.job(wide, verify={})
+    listed = stubs.ask("ListJobs", wide).jobs
+    assert [job.job for job in listed] == [1, 2, 3, 4, 5]
+    assert [job.kind for job in listed] == ["seed", *["verify"] * 4]
+    for page_size in (1, 2, 5):
+        pages = stubs.pages_of("ListJobs", wide, "jobs", page_size=page_size)
+        assert [job for page in pages for job in page] == list(listed)
+        assert all(len(page) <= page_size for page in pages)
+    assert stubs.ask("GetJob", wide, job=3).job == listed[2]
+
+
+def test_a_page_of_jobs_with_much_to_tell_stays_below_four_mib(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl))
+    stubs.schedule(crawl, *(f"{seed_of(crawl)}{number}?{'q' * 8000}" for number in range(100)))
+    for _ in range(7):
+        job = stubs.job(crawl, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*", "dry_run": True})
+        assert len(job.findings) == 100
+    pages = stubs.pages_of("ListJobs", crawl, "jobs", page_size=1000)
+    assert [job.job for page in pages for job in page] == list(range(1, 9))
+    assert len(pages) > 1
+    assert all(sum(job.ByteSize() for job in page) < 4 * 1024 * 1024 for page in pages)
+
+
+def test_a_job_that_has_ended_is_told_as_an_event(stubs: Stubs, wide: str) -> None:
+    job = stubs.job(wide, verify={})
+    stubs.request(wide, crawl_pb2.TARGET_STATE_FINISH)
+    (told,) = [event.job_ended for event in stubs.events(wide) if event.HasField("job_ended")]
+    assert (told.job, told.kind, told.outcome) == (job.job, "verify", "DONE")
+
+
+def test_a_finished_crawl_can_still_be_verified_and_cleaned(stubs: Stubs, wide: str) -> None:
+    stubs.request(wide, crawl_pb2.TARGET_STATE_FINISH)
+    assert stubs.job(wide, verify={}).changed_count == 0
+    assert stubs.job(wide, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"}).changed_count == 24
+    assert left(stubs, wide) == 0
+
+
+def test_a_job_that_has_ended_stays_as_it_is_when_it_is_cancelled(stubs: Stubs, wide: str) -> None:
+    job = stubs.job(wide, verify={})
+    assert stubs.ask("CancelJob", wide, job=job.job).job == job
+
+
+def test_the_announcement_of_seeds_cannot_be_cancelled(stubs: Stubs, wide: str) -> None:
+    refused(lambda: stubs.ask("CancelJob", wide, job=1), INVALID, "INVALID_ARGUMENT_VALUE", "job 1", "seed")
+
+
+@pytest.mark.parametrize("number", [0, -1, 99, 2**63 - 1, -(2**63)])
+@pytest.mark.parametrize("rpc", ["GetJob", "CancelJob"])
+def test_a_job_that_is_not_there_is_named(stubs: Stubs, crawl: str, rpc: str, number: int) -> None:
+    problem = refused(lambda: stubs.ask(rpc, crawl, job=number), NOT_FOUND, "UNKNOWN_JOB", str(number), crawl)
+    assert problem.metadata == {"crawl": crawl, "job": str(number)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "told"),
+    [
+        ({}, "job", "does not say what to do"),
+        ({"delete_uris": {}}, "queue_pattern", "empty"),
+        ({"delete_uris": {"queue_pattern": ".*"}}, "uri_pattern", "empty"),
+        ({"delete_uris": {"queue_pattern": "(", "uri_pattern": "."}}, "queue_pattern", "missing )"),
+        ({"delete_uris": {"queue_pattern": ".", "uri_pattern": "a(?=b)"}}, "uri_pattern", "at character 2"),
+        ({"retire_queues": {"queue_pattern": "["}}, "queue_pattern", "missing ]"),
+        ({"unretire_queues": {}}, "queue_pattern", "empty"),
+        ({"wake_queues": {"queue_pattern": "x" * 5000}}, "queue_pattern", "4096"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_refused_with_its_place(
+    stubs: Stubs, crawl: str, asked: dict[str, Any], field: str, told: str
+) -> None:
+    problem = refused(
+        lambda: stubs.ask("StartJob", crawl, **asked), INVALID, "INVALID_ARGUMENT_VALUE", field, told
+    )
+    assert problem.metadata == {"field": field}
+    assert [job.kind for job in stubs.ask("ListJobs", crawl).jobs] == ["seed"]
+
+
+def test_serving_goes_on_while_a_job_runs(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(scope={"hosts": [f"other.{crawl}.example"]}))
+    for start in range(0, 5000, 1000):
+        stubs.schedule(crawl, *(f"{seed_of(crawl)}{number}" for number in range(start, start + 1000)))
+    asked = {"queue_pattern": ".*", "uri_pattern": ".*/[0-9]+"}
+    number = stubs.ask("StartJob", crawl, delete_uris=asked).job.job
+    other = seed_of(crawl, "other.")
+    assert stubs.schedule(crawl, other) == ["QUEUED"]
+    assert stubs.next(crawl).leases
+    job = stubs.ended(crawl, number)
+    assert (job.state, job.changed_count) == (DONE, 5000)
+    assert stubs.job(crawl, verify={}).changed_count == 0

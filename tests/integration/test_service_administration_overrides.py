@@ -1,0 +1,138 @@
+"""Settings for a part of a crawl's URIs, put and removed while it runs, over real gRPC."""
+
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import INVALID, Stubs, fresh_name, refused, report, seconds, seed_of, spec
+
+from toehold.frontier.v1 import crawl_pb2
+
+NOT_FOUND = grpc.StatusCode.NOT_FOUND
+TRIES = {"retry": {"max_attempts": 3}}
+
+
+def put(stubs: Stubs, crawl: str, prefix: str, settings: dict[str, Any]) -> crawl_pb2.Override:
+    kept = stubs.ask("PutOverride", crawl, override={"surt_prefix": prefix, "settings": settings}).override
+    assert isinstance(kept, crawl_pb2.Override)
+    return kept
+
+
+def listed(stubs: Stubs, crawl: str, **fields: Any) -> list[crawl_pb2.Override]:
+    return [each for page in stubs.pages_of("ListOverrides", crawl, "overrides", **fields) for each in page]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kept"),
+    [
+        ("www.a.example", "http://(example,a,www,"),
+        ("http://(example,a,", "http://(example,a,"),
+        ("https://a.example/news/", "http://(example,a,)/news/"),
+        ("a.example:8080", "http://(example,a,:8080)"),
+    ],
+)
+def test_a_prefix_is_kept_as_a_surt_prefix(stubs: Stubs, crawl: str, prefix: str, kept: str) -> None:
+    answer = put(stubs, crawl, prefix, TRIES)
+    assert (answer.surt_prefix, answer.settings.retry.max_attempts) == (kept, 3)
+    assert listed(stubs, crawl) == [answer]
+    stubs.ask("DeleteOverride", crawl, surt_prefix=prefix)
+    assert listed(stubs, crawl) == []
+
+
+def test_an_override_counts_from_the_next_decision_on_and_not_beyond_its_end(stubs: Stubs) -> None:
+    """Heritrix 2.23: sheets. A URI that a retry would give 30 tries has one."""
+    crawl = fresh_name()
+    stubs.launch(crawl, *(seed_of(crawl, host) for host in ("a.", "b.", "c.")))
+    put(stubs, crawl, f"a.{crawl}.example", {"retry": {"max_attempts": 1}})
+    leases = {lease.uri: lease for _ in range(3) for lease in stubs.pages(crawl, most=1)}
+    assert len(leases) == 3
+    assert stubs.finish(report(leases[seed_of(crawl, "a.")], -2)) == [("FAILED", False)]
+    assert stubs.finish(report(leases[seed_of(crawl, "b.")], -2)) == [("DEFERRED", False)]
+    put(stubs, crawl, f"c.{crawl}.example", {"retry": {"max_attempts": 1}})
+    stubs.ask("DeleteOverride", crawl, surt_prefix=f"c.{crawl}.example")
+    assert stubs.finish(report(leases[seed_of(crawl, "c.")], -2)) == [("DEFERRED", False)]
+
+
+def test_queues_on_disk_get_the_precedence_that_follows(stubs: Stubs, crawl: str) -> None:
+    put(stubs, crawl, f"{crawl}.example", {"queues": {"base_precedence": 8}})
+    stubs.ended(crawl, 2)  # the job that appraises them
+    (queue,) = stubs.queues(crawl)
+    assert (queue.precedence, queue.precedence_fixed) == (8, False)
+    stubs.ask("DeleteOverride", crawl, surt_prefix=f"{crawl}.example")
+    stubs.ended(crawl, 3)
+    assert stubs.queues(crawl)[0].precedence == 3
+
+
+def test_an_override_takes_the_place_of_the_one_before(stubs: Stubs, crawl: str) -> None:
+    put(stubs, crawl, "a.example", TRIES)
+    kept = put(stubs, crawl, "a.example", {"politeness": {"min_delay": seconds(0)}})
+    assert listed(stubs, crawl) == [kept]
+    assert not kept.settings.HasField("retry")
+    assert kept.settings.politeness.HasField("min_delay")  # said, though it is nothing
+
+
+def test_overrides_are_listed_by_prefix_page_by_page(stubs: Stubs, crawl: str) -> None:
+    kept = [put(stubs, crawl, f"h{number}.example", TRIES) for number in range(7)]
+    assert listed(stubs, crawl) == kept
+    for page_size in (1, 2, 7):
+        pages = stubs.pages_of("ListOverrides", crawl, "overrides", page_size=page_size)
+        assert [each for page in pages for each in page] == kept
+        assert all(len(page) <= page_size for page in pages)
+
+
+def test_all_that_is_wrong_with_an_override_is_told_at_once_by_path(stubs: Stubs, crawl: str) -> None:
+    """What the whole crawl has one of, and values that make no sense, together."""
+    settings = {
+        "politeness": {"delay_factor": -1.0},
+        "retry": {"growth": 0.5},
+        "queues": {"partition": "host", "buckets": 7, "cost": "free", "base_precedence": 999},
+        "host_quota": {"max_successes": -5},
+        "revisit": {"policy": "sometimes"},
+    }
+    problem = refused(lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_SPEC")
+    assert set(problem.metadata) == {
+        "politeness.delay_factor",
+        "retry.growth",
+        "queues.partition",
+        "queues.buckets",
+        "queues.cost",
+        "queues.base_precedence",
+        "host_quota.max_successes",
+        "revisit.policy",
+    }
+    assert "free" in problem.metadata["queues.cost"] and "unit" in problem.metadata["queues.cost"]
+    assert "whole crawl" in problem.metadata["queues.partition"]
+    assert listed(stubs, crawl) == []
+
+
+def test_an_override_that_contradicts_its_crawl_is_refused(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    stubs.create(crawl, spec(min_delay_s=2))
+    settings = {"politeness": {"max_delay": seconds(1)}}
+    problem = refused(lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_SPEC")
+    assert set(problem.metadata) == {"politeness.max_delay"}
+
+
+@pytest.mark.parametrize("settings", [{}, {"retry": {}}, {"queues": {}, "politeness": {}}])
+def test_an_override_that_sets_nothing_is_refused(stubs: Stubs, crawl: str, settings: dict[str, Any]) -> None:
+    problem = refused(
+        lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_ARGUMENT_VALUE", "sets nothing"
+    )
+    assert problem.metadata == {"field": "override.settings"}
+
+
+@pytest.mark.parametrize("prefix", ["", " ", "http://", "ftp://a.example", "a b.example"])
+def test_a_prefix_that_is_none_is_refused(stubs: Stubs, crawl: str, prefix: str) -> None:
+    problem = refused(lambda: put(stubs, crawl, prefix, TRIES), INVALID, "INVALID_ARGUMENT_VALUE")
+    assert problem.metadata == {"field": "surt_prefix"}
+    assert listed(stubs, crawl) == []
+
+
+@pytest.mark.parametrize("prefix", ["", "a.example", "http://(example,a,", "no prefix at all"])
+def test_an_override_that_is_not_there_is_named(stubs: Stubs, crawl: str, prefix: str) -> None:
+    put(stubs, crawl, "b.example", TRIES)
+    problem = refused(
+        lambda: stubs.ask("DeleteOverride", crawl, surt_prefix=prefix), NOT_FOUND, "UNKNOWN_OVERRIDE"
+    )
+    assert problem.metadata == {"crawl": crawl, "surt_prefix": prefix}
+    assert len(listed(stubs, crawl)) == 1
