@@ -96,22 +96,19 @@ class AsyncOperators(AsyncDriver):
         """
         await self._run(calls.get_crawl(crawl, self._patience))
         batches = ImportBatches(crawl, entries, force)
-        sending = cast(
-            aio.StreamUnaryCall[ImportUrisRequest, ImportUrisResponse],
-            self._stubs.admin.ImportUris(iter(batches), timeout=timeout_s),
-        )
-        batches.bind(sending.cancel)
         try:
-            answer = await sending
+            answer = await cast(
+                aio.StreamUnaryCall[ImportUrisRequest, ImportUrisResponse],
+                self._stubs.admin.ImportUris(iter(batches), timeout=timeout_s),
+            )
         except aio.AioRpcError as error:
             batches.raise_failure()
+            self._check_open()
             raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
         except asyncio.CancelledError:
             if not this_task_is_cancelled():
-                batches.raise_failure()
+                self._check_open()
             raise
-        finally:
-            sending.cancel()  # an import whose sender goes has to be broken off, or it would count as whole
         return answer.job
 
     def export_uris(

@@ -99,17 +99,12 @@ class Operators(Driver):
         """
         self._run(calls.get_crawl(crawl, self._patience))
         batches = ImportBatches(crawl, entries, force)
-        sending = self._stubs.admin.ImportUris.future(iter(batches), timeout=timeout_s)
-        batches.bind(sending.cancel)
         try:
-            answer = sending.result()
-        except (grpc.RpcError, grpc.FutureCancelledError) as error:
+            answer = self._stubs.admin.ImportUris(iter(batches), timeout=timeout_s)
+        except grpc.RpcError as error:
             batches.raise_failure()
             self._check_open()
-            assert isinstance(error, grpc.RpcError)  # who else would have cancelled it?
             raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
-        finally:
-            sending.cancel()  # interrupted: an import that just ended would count as whole
         return answer.job
 
     def export_uris(self, crawl: str, cursor: str = "", *, reconnect_s: float = RECONNECT_S) -> ExportStream:

@@ -1,13 +1,12 @@
 """What goes to a frontier in one long stream: seeds, and imports of URIs.
 
 Read as the stream takes them. gRPC would lose an exception out of the items' own iterator. So the stream just
-ends there, or is broken off, and `raise_failure` raises it afterwards.
+ends there, and `raise_failure` raises it afterwards.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsRequest, ImportEntry, ImportUrisRequest
 
@@ -39,39 +38,25 @@ class SeedBatches:
 
 
 class ImportBatches:
-    """URIs as the messages of one ImportUris stream; the first one names the crawl.
+    """URIs as the messages of one ImportUris stream; the first one names the crawl, the last one is complete.
 
-    If reading them fails, the call is broken off: a stream that just ended would count as whole. `bind` tells
-    how to, and nothing is read before.
+    If reading them fails, the stream ends without that, and the frontier takes nothing in.
     """
 
     def __init__(self, crawl: str, entries: Iterable[ImportEntry], force: bool) -> None:
         self._first = ImportUrisRequest(crawl=crawl, force=force)
         self._entries = entries
         self._failure: Exception | None = None
-        self._break_off: Callable[[], object] | None = None
-        self._bound = threading.Event()
-
-    def bind(self, break_off: Callable[[], object]) -> None:
-        """Reading may begin; `break_off` cancels the call."""
-        self._break_off = break_off
-        self._bound.set()
 
     def __iter__(self) -> Iterator[ImportUrisRequest]:
         yield self._first
-        self._bound.wait()
-        assert self._break_off is not None  # bound
         try:
             for batch in batches_of(self._entries, envelope=ImportUrisRequest()):
                 yield ImportUrisRequest(entries=batch)
         except Exception as failure:
             self._failure = failure
-            self._break_off()
-
-    @property
-    def failed(self) -> bool:
-        """Whether reading the URIs failed."""
-        return self._failure is not None
+        else:
+            yield ImportUrisRequest(complete=True)
 
     def raise_failure(self) -> None:
         """Raises what reading the URIs ended with, if that was not their end."""

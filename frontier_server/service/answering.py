@@ -1,5 +1,6 @@
 """What all RPCs do alike: refusals become statuses, messages have a limit, listings have pages."""
 
+import asyncio
 import contextlib
 import functools
 import importlib.metadata
@@ -40,6 +41,7 @@ class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
         self._config = config
         self._logs = logs
         self._start_ms = start_ms
+        self._unheard: set[asyncio.Task[Any]] = set()  # what is done even if its caller is gone
 
 
 def version() -> str:

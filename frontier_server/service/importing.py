@@ -1,14 +1,16 @@
 """ImportUris: a stream of URIs that becomes a job, or nothing if it breaks."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import Any
 
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.errors import FrontierError, InvalidRequest
 from ..core.frontier import check_batch
-from ..core.model import MAX_BATCH
+from ..core.model import MAX_BATCH, JobView
 from ..core.records import ImportRow
 from ..runner import Closing
 from .answering import AdminRpcs, Context, answered, check_size
@@ -21,34 +23,36 @@ class ImportRpcs(AdminRpcs):
     async def ImportUris(
         self, requests: AsyncIterator[admin_pb2.ImportUrisRequest], context: Context
     ) -> admin_pb2.ImportUrisResponse:
-        crawl, number, taken = "", 0, 0
+        crawl, number, taken, complete = "", 0, 0, False
         try:
             async for request in requests:
                 check_size(request)
                 if len(request.entries) > MAX_BATCH:
                     check_batch(len(request.entries), "entries")
+                if number:
+                    _check_later(request, crawl, complete)
                 rows = _rows(request.entries, taken)
                 self._runner.admit()
                 if not number:
                     crawl = request.crawl
                     number, mark = await self._begin(crawl, request.force)
                     await self._runner.durable(mark)  # from here on it can be cancelled
-                else:
-                    _check_later(request, crawl)
                 if rows:
                     await self._add(crawl, number, rows)
                     taken += len(rows)
-            if not number:
+                complete = request.complete
+            if not complete:  # a stream that breaks also just ends
                 raise InvalidRequest(
-                    "the stream has no message; the first one names the crawl", field="crawl"
+                    "the stream ended before its complete message; nothing is taken in", field="complete"
                 )
-            view = await self._runner.run(
-                lambda frontier, now_ms: frontier.administration.end_import(crawl, number, now_ms)
-            )
         except BaseException:  # the caller is gone, for one
             if number:
-                await self._cancel(crawl, number)
+                with contextlib.suppress(
+                    FrontierError, Closing
+                ):  # then the crawl is gone, or a start cancels it
+                    await self._whoever_waits(self._cancel(crawl, number))
             raise
+        view = await self._whoever_waits(self._end(crawl, number))
         return admin_pb2.ImportUrisResponse(job=wire.job(view))
 
     async def _begin(self, crawl: str, force: bool) -> tuple[int, int]:
@@ -61,12 +65,27 @@ class ImportRpcs(AdminRpcs):
             lambda frontier, now_ms: frontier.administration.add_imports(crawl, number, rows, now_ms)
         )
 
-    async def _cancel(self, crawl: str, number: int) -> None:
-        # A crawl that is gone has no job any more, and a server that starts cancels what nobody brings.
-        with contextlib.suppress(FrontierError, Closing):
-            await self._runner.run(
-                lambda frontier, now_ms: frontier.administration.cancel_job(crawl, number, now_ms)
-            )
+    async def _end(self, crawl: str, number: int) -> JobView:
+        return await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.end_import(crawl, number, now_ms)
+        )
+
+    async def _cancel(self, crawl: str, number: int) -> JobView:
+        return await self._runner.run(
+            lambda frontier, now_ms: frontier.administration.cancel_job(crawl, number, now_ms)
+        )
+
+    async def _whoever_waits(self, work: Coroutine[Any, Any, JobView]) -> JobView:
+        """The answer of work that is done even if nobody is there any more to hear it."""
+        task = asyncio.create_task(work)
+        self._unheard.add(task)
+        task.add_done_callback(self._heard)
+        return await asyncio.shield(task)
+
+    def _heard(self, task: asyncio.Task[JobView]) -> None:
+        self._unheard.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; if nobody did, nobody need be told
 
 
 def _rows(entries: Sequence[admin_pb2.ImportEntry], taken: int) -> list[ImportRow]:
@@ -79,11 +98,11 @@ def _rows(entries: Sequence[admin_pb2.ImportEntry], taken: int) -> list[ImportRo
     return rows
 
 
-def _check_later(request: admin_pb2.ImportUrisRequest, crawl: str) -> None:
-    """Raise InvalidRequest if a message behind the first says otherwise than that."""
+def _check_later(request: admin_pb2.ImportUrisRequest, crawl: str, complete: bool) -> None:
+    """Raise InvalidRequest if a message behind the first says otherwise than those before."""
+    if complete:
+        raise InvalidRequest("a message came behind the complete one, which is the last", field="complete")
     if request.crawl not in ("", crawl):
         raise InvalidRequest(f"crawl {request.crawl[:80]!r} in a stream for {crawl!r}", field="crawl")
     if request.force:
-        raise InvalidRequest(
-            "force is set behind the first message; it is for all, and set there", field="force"
-        )
+        raise InvalidRequest("force is for all, and set in the first message only", field="force")

@@ -284,7 +284,8 @@ class Stubs:
         first = admin_pb2.ImportUrisRequest(crawl=crawl, force=force)
         parts = (entries[start : start + 1000] for start in range(0, len(entries), 1000))
         others = (admin_pb2.ImportUrisRequest(entries=part) for part in parts)
-        answer = self.admin.ImportUris(itertools.chain((first,), others), timeout=TIMEOUT_S)
+        last = admin_pb2.ImportUrisRequest(complete=True)
+        answer = self.admin.ImportUris(itertools.chain((first,), others, (last,)), timeout=TIMEOUT_S)
         return self.ended(crawl, answer.job.job)
 
     def events(self, crawl: str, cursor: str = "start") -> list[crawl_pb2.Event]:

@@ -290,7 +290,7 @@ ASKED: tuple[tuple[str, Message, grpc.StatusCode | None], ...] = (
     ("GetUri", A.GetUriRequest(crawl="t", uri="http://a.example/"), None),
     ("NoteUris", A.NoteUrisRequest(crawl="t", uris=["http://a.example/noted"]), None),
     ("ForgetUris", A.ForgetUrisRequest(crawl="t", uris=["http://b.example/"]), None),
-    ("ImportUris", A.ImportUrisRequest(crawl="t", entries=[_ENTRY]), None),
+    ("ImportUris", A.ImportUrisRequest(crawl="t", entries=[_ENTRY], complete=True), None),
     ("ExportUris", A.ExportUrisRequest(crawl="t"), None),
     ("StartJob", A.StartJobRequest(crawl="t", verify=A.VerifyJob()), None),
     ("ListJobs", A.ListJobsRequest(crawl="t"), None),

@@ -225,15 +225,38 @@ def cancelled(stubs: Stubs, crawl: str) -> admin_pb2.Job:
     return job
 
 
+def test_a_stream_that_ends_without_its_complete_message_takes_nothing_in(stubs: Stubs, crawl: str) -> None:
+    """A stream that breaks looks the same to a server."""
+    request = admin_pb2.ImportUrisRequest(crawl=crawl, entries=[wanted(f"{seed_of(crawl)}a")])
+    problem = refused(
+        lambda: stubs.admin.ImportUris(iter((request,)), timeout=TIMEOUT_S),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        "complete",
+    )
+    assert problem.metadata == {"field": "complete"}
+    cancelled(stubs, crawl)
+    assert len(waiting(stubs, crawl)) == 1
+
+
+def test_one_message_may_be_the_first_and_the_last(stubs: Stubs) -> None:
+    crawl = crawl_in_scope(stubs)
+    entries = [wanted(f"{seed_of(crawl)}a")]
+    request = admin_pb2.ImportUrisRequest(crawl=crawl, entries=entries, complete=True)
+    job = stubs.admin.ImportUris(iter((request,)), timeout=TIMEOUT_S).job
+    assert stubs.ended(crawl, job.job).changed_count == 1
+
+
 def test_later_messages_may_not_say_otherwise_than_the_first(stubs: Stubs, crawl: str) -> None:
     entries = [wanted(f"{seed_of(crawl)}a")]
     first = admin_pb2.ImportUrisRequest(crawl=crawl, entries=entries)
     same = admin_pb2.ImportUrisRequest(crawl=crawl, entries=entries)
     other = admin_pb2.ImportUrisRequest(crawl="other", entries=entries)
     forced = admin_pb2.ImportUrisRequest(force=True, entries=entries)
-    for wrong, told in ((other, "'other'"), (forced, "force")):
+    last = admin_pb2.ImportUrisRequest(complete=True)
+    for wrong, told in (((other,), "'other'"), ((forced,), "force"), ((last, same), "behind the complete")):
         refused(
-            lambda wrong=wrong: stubs.admin.ImportUris(iter((first, same, wrong)), timeout=TIMEOUT_S),  # type: ignore[misc]
+            lambda wrong=wrong: stubs.admin.ImportUris(iter((first, same, *wrong)), timeout=TIMEOUT_S),  # type: ignore[misc]
             INVALID,
             "INVALID_ARGUMENT_VALUE",
             told,
@@ -243,7 +266,7 @@ def test_later_messages_may_not_say_otherwise_than_the_first(stubs: Stubs, crawl
         lambda: stubs.admin.ImportUris(iter(()), timeout=TIMEOUT_S),
         INVALID,
         "INVALID_ARGUMENT_VALUE",
-        "the first one names the crawl",
+        "before its complete message",
     )
 
 
@@ -293,6 +316,7 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
         going_on.wait(TIMEOUT_S)
         for _ in range(more):
             yield admin_pb2.ImportUrisRequest(entries=[wanted(f"{seed_of(crawl)}b")])
+        yield admin_pb2.ImportUrisRequest(complete=True)
 
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
     eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "nothing has come")

@@ -1567,12 +1567,15 @@ class ImportUrisRequest(_message.Message):
     CRAWL_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     ENTRIES_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name, in the first message; the others may leave it empty."""
     force: _builtins.bool
     """Schedule candidates although they have been seen, be it by this import; only
     in the first message.
     """
+    complete: _builtins.bool
+    """All has been sent: true in the last message, and only there."""
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportEntry]:
         """What to take in; at most 1000."""
@@ -1583,10 +1586,11 @@ class ImportUrisRequest(_message.Message):
         crawl: _builtins.str = ...,
         force: _builtins.bool = ...,
         entries: _abc.Iterable[Global___ImportEntry] | None = ...,
+        complete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "entries", b"entries", "force", b"force"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "crawl", b"crawl", "entries", b"entries", "force", b"force"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

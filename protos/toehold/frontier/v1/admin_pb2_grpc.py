@@ -321,12 +321,13 @@ class FrontierAdminServiceServicer:
 
     def ImportUris(self, request_iterator, context):
         """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
-        a message. They are stored as they come, and a job begins when the stream
-        ends; the answer is that job. It works in two passes: first what has been
+        a message. They are stored as they come, and a job begins when all are
+        there; the answer is that job. It works in two passes: first what has been
         seen is noted, then candidates are scheduled as Schedule would, so that what
         was done is not done again, in whatever order it comes (Heritrix 2.17). If
-        the stream breaks, the job is cancelled and nothing is taken in.
-        CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+        the stream ends, or breaks, without its `complete` message, the job is
+        cancelled and nothing is taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for
+        Schedule while there is no room.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -113,12 +113,13 @@ class FrontierAdminServiceStub:
     """
     ImportUris: _grpc.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
-    a message. They are stored as they come, and a job begins when the stream
-    ends; the answer is that job. It works in two passes: first what has been
+    a message. They are stored as they come, and a job begins when all are
+    there; the answer is that job. It works in two passes: first what has been
     seen is noted, then candidates are scheduled as Schedule would, so that what
     was done is not done again, in whatever order it comes (Heritrix 2.17). If
-    the stream breaks, the job is cancelled and nothing is taken in.
-    CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+    the stream ends, or breaks, without its `complete` message, the job is
+    cancelled and nothing is taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for
+    Schedule while there is no room.
     """
     ExportUris: _grpc.UnaryStreamMultiCallable[_admin_pb2.ExportUrisRequest, _admin_pb2.ExportUrisResponse]
     """All URIs that wait, in the order of ListUris, in pages. It may be broken off
@@ -247,12 +248,13 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     ImportUris: _aio.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]  # type: ignore[assignment]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
-    a message. They are stored as they come, and a job begins when the stream
-    ends; the answer is that job. It works in two passes: first what has been
+    a message. They are stored as they come, and a job begins when all are
+    there; the answer is that job. It works in two passes: first what has been
     seen is noted, then candidates are scheduled as Schedule would, so that what
     was done is not done again, in whatever order it comes (Heritrix 2.17). If
-    the stream breaks, the job is cancelled and nothing is taken in.
-    CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+    the stream ends, or breaks, without its `complete` message, the job is
+    cancelled and nothing is taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for
+    Schedule while there is no room.
     """
     ExportUris: _aio.UnaryStreamMultiCallable[_admin_pb2.ExportUrisRequest, _admin_pb2.ExportUrisResponse]  # type: ignore[assignment]
     """All URIs that wait, in the order of ListUris, in pages. It may be broken off
@@ -474,12 +476,13 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ImportUrisResponse, _abc.Awaitable[_admin_pb2.ImportUrisResponse]]:
         """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
-        a message. They are stored as they come, and a job begins when the stream
-        ends; the answer is that job. It works in two passes: first what has been
+        a message. They are stored as they come, and a job begins when all are
+        there; the answer is that job. It works in two passes: first what has been
         seen is noted, then candidates are scheduled as Schedule would, so that what
         was done is not done again, in whatever order it comes (Heritrix 2.17). If
-        the stream breaks, the job is cancelled and nothing is taken in.
-        CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is no room.
+        the stream ends, or breaks, without its `complete` message, the job is
+        cancelled and nothing is taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for
+        Schedule while there is no room.
         """
 
     @_abc_1.abstractmethod
