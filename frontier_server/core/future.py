@@ -25,7 +25,7 @@ def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: Pendin
     """Let a URI wait for its time; its row in the seen-set is the caller's."""
     key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + uri.subject)
     op.tx.put(Family.INDEX, key, encode_pending(uri))
-    op.counters(crawl).future += 1
+    op.sums(crawl).future += 1
     crawl.future_head = min(crawl.future_head, key)
     first = crawl.first_future_ms
     crawl.first_future_ms = due_ms if first is None else min(first, due_ms)
@@ -38,7 +38,7 @@ def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, subject: by
     if value is None:
         raise StoreCorrupt(f"crawl {crawl.name}: future URI {subject.hex()} is not stored")
     op.tx.delete(Family.INDEX, key)
-    op.counters(crawl).future -= 1
+    op.sums(crawl).future -= 1
     return decode_pending(value)
 
 

@@ -113,7 +113,7 @@ def note_seen(
     if op.tx.get(Family.SEEN, key) is not None:
         return False
     op.tx.put(Family.SEEN, key, encode(SeenRow(b"", fetch_status, disposition, 0, op.now_ms)))
-    op.counters(crawl).discovered += 1
+    op.sums(crawl).discovered += 1
     return True
 
 
@@ -128,6 +128,6 @@ def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     if seen.future_ms:
         future.drop(op, crawl, seen.future_ms, place.partition, fingerprint)
     op.tx.delete(Family.SEEN, key)
-    op.counters(crawl).discovered -= 1
+    op.sums(crawl).discovered -= 1
     crawl.known_texts.clear()
     return True

@@ -182,7 +182,7 @@ def _admit(
     visited = seen is not None and seen.visits > 0
     pending = PendingUri(0, 0, cost, precedence, visited, fingerprint, candidate.record)
     if seen is None:
-        op.counters(crawl).discovered += 1
+        op.sums(crawl).discovered += 1
         seen = SeenRow(b"")
     if robots.forbids(op.tx, uri, settings, op.now_ms, LIGHT_RULES):
         final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, uri, candidate)

@@ -40,6 +40,11 @@ class Operation:
         self._crawls[crawl.number] = crawl
         return crawl.counters
 
+    def sums(self, crawl: Crawl) -> CountersRow:
+        """The same, to be changed in a sum that a verification recounts."""
+        crawl.counters.sum_changes += 1
+        return self.counters(crawl)
+
     @property
     def touched(self) -> list[Crawl]:
         """The crawls that the operation changed."""
@@ -164,17 +169,17 @@ class Operation:
 
     def _count_apart(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
         """URIs of a retired queue are not queued; those of a barred one are, but told apart (2.1, D20)."""
-        counters = self.counters(crawl)
         if queue.state is QueueState.RETIRED:
+            counters = self.sums(crawl)
             counters.queued -= uris
             counters.retired_uris += uris
         elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
-            counters.barred_uris += uris
+            self.sums(crawl).barred_uris += uris
 
     def add_uris(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
         """Count URIs put into a queue, or taken out of it."""
         self.touch(queue).count += uris
-        self.counters(crawl).queued += uris
+        self.sums(crawl).queued += uris
         self._count_apart(crawl, queue, uris)
 
     def appraise(self, crawl: Crawl, queue: WorkQueue, settings: QueueSettings) -> None:

@@ -91,6 +91,7 @@ class CountersRow(Record):
     fetch_statuses: dict[int, int] = {}
     verdicts: dict[str, int] = {}
     media_types: dict[str, int] = {}
+    sum_changes: int = 0  # of those sums that a verification recounts
 
 
 class QueueRow(Record):

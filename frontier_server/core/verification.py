@@ -40,7 +40,7 @@ class Verification:
         """Do the slice."""
         row, figures = self.row, self.row.figures
         if not row.cursor:
-            figures["changes_at_start"] = self._changes()
+            figures["changes_at_start"] = self.crawl.counters.sum_changes
             figures["future"] = 0
             row.cursor = _QUEUES
         phase, cursor = row.cursor[:1], row.cursor[1:]
@@ -58,20 +58,6 @@ class Verification:
     def _wrong(self, finding: str) -> None:
         self.row.changed += 1
         job.find(self.row, finding)
-
-    def _changes(self) -> int:
-        """A number that grows with whatever changes the sums."""
-        counters = self.crawl.counters
-        return (
-            counters.discovered
-            + counters.relocated
-            + counters.succeeded
-            + counters.failed
-            + counters.disregarded
-            + sum(counters.verdicts.values())
-            + counters.next_inactive
-            + sum(counters.queues.values())
-        )
 
     # Queues.
 
@@ -129,7 +115,9 @@ class Verification:
         elif figures["counted"] != row.count:
             self._wrong(f"queue {row.key}: counts {row.count} URIs, has {figures['counted']}")
             if self.repair:
+                before = self.crawl.counters.sum_changes
                 self.op.add_uris(self.crawl, queue, figures["counted"] - row.count)
+                figures["changes_at_start"] += self.crawl.counters.sum_changes - before
         self._add_up(queue)
         return queue.queue
 
@@ -217,7 +205,7 @@ class Verification:
 
     def _sums(self) -> None:
         counters, figures = self.op.counters(self.crawl), self.row.figures
-        if self._changes() != figures["changes_at_start"]:
+        if counters.sum_changes != figures["changes_at_start"]:
             figures["sums_compared"] = 0  # the crawl went on: only what stands still can be summed up
             return
         figures["sums_compared"] = 1
