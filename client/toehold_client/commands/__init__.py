@@ -8,7 +8,7 @@ from .events import events
 from .explain import explain
 from .init import init
 from .jobs import jobs
-from .launch import launch
+from .launch import create, launch
 from .outcomes import outcomes
 from .overrides import overrides
 from .queues import queues
@@ -23,6 +23,7 @@ from .verify import verify
 ALL: tuple[click.Command, ...] = (
     crawl,
     init,
+    create,
     launch,
     status,
     pause,

@@ -1,4 +1,4 @@
-"""`toehold launch`: creates a crawl from a spec file, gives it its seeds and starts it."""
+"""`toehold launch` and `toehold create`: a crawl from a spec file, with its seeds, started or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
-from toehold.frontier.v1.crawl_pb2 import Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Verdict
 from toehold_client import show, spec_file
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
@@ -17,10 +17,15 @@ from toehold_client.plain import enum_word, to_plain
 
 from .options import json_option, with_frontier
 
+_spec_argument = click.argument("spec", type=click.Path(path_type=Path))
+_name_option = click.option(
+    "--crawl", "name", metavar="NAME", help="The crawl's name, instead of the spec's."
+)
+
 
 @click.command()
-@click.argument("spec", type=click.Path(path_type=Path))
-@click.option("--crawl", "name", metavar="NAME", help="The crawl's name, instead of the spec's.")
+@_spec_argument
+@_name_option
 @json_option
 @with_frontier
 def launch(client: FrontierClient, spec: Path, name: str | None, as_json: bool) -> None:
@@ -29,6 +34,28 @@ def launch(client: FrontierClient, spec: Path, name: str | None, as_json: bool) 
     The frontier gets the crawl, its seeds and the order to start. Crawler nodes do the rest. If a launch
     failed halfway, the same command goes on with it.
     """
+    crawl, seeds = _created(client, spec, name)
+    _tell(crawl, crawl.launch(), seeds, as_json)
+
+
+@click.command()
+@_spec_argument
+@_name_option
+@json_option
+@with_frontier
+def create(client: FrontierClient, spec: Path, name: str | None, as_json: bool) -> None:
+    """Create the crawl that the file SPEC describes, without starting it.
+
+    URIs may be imported, and overrides put, before `toehold launch SPEC` starts it.
+    """
+    crawl, seeds = _created(client, spec, name)
+    _tell(crawl, crawl.status(), seeds, as_json)
+
+
+def _created(
+    client: FrontierClient, spec: Path, name: str | None
+) -> tuple[CrawlController, AddSeedsResponse]:
+    """The crawl, with its seeds, and what became of those."""
     asked = spec_file.load(spec)
     name = name or asked.name
     if not name:
@@ -43,11 +70,14 @@ def launch(client: FrontierClient, spec: Path, name: str | None, as_json: bool) 
     except InvalidSpec as refusal:
         raise spec_file.located(refusal, asked.places) from None
     _tell_rejected(seeds)
-    status = crawl.launch()
+    return crawl, seeds
+
+
+def _tell(crawl: CrawlController, status: CrawlStatus, seeds: AddSeedsResponse, as_json: bool) -> None:
     if as_json:
-        show.record({"crawl": name, "status": to_plain(status), "seeds": to_plain(seeds)})
+        show.record({"crawl": crawl.crawl, "status": to_plain(status), "seeds": to_plain(seeds)})
     else:
-        show.line(f"{name}: {show.status_words(status)}, {seeds.added_count} seeds")
+        show.line(f"{crawl.crawl}: {show.status_words(status)}, {seeds.added_count} seeds")
 
 
 def _tell_rejected(seeds: AddSeedsResponse) -> None:
