@@ -79,12 +79,15 @@ def from_plain(said: Mapping[str, Any], message: Message) -> None:
         if value is not None:
             try:
                 _set(message, known[key], value)
-            except (TypeError, AttributeError, OverflowError) as error:
+            except (TypeError, AttributeError, ValueError) as error:
                 raise ValueError(f"{key}: {error}") from None
 
 
 def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
-    if field.is_repeated:
+    if field.is_repeated and field.message_type is not None:
+        for each in value:
+            from_plain(each, getattr(message, field.name).add())
+    elif field.is_repeated:
         getattr(message, field.name).extend(_value_of(field, each) for each in value)
     elif field.message_type is None:
         setattr(message, field.name, _value_of(field, value))

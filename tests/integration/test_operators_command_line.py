@@ -183,9 +183,24 @@ def test_wrong_usage_is_exit_code_2(toehold_at: Toehold, arguments: list[str]) -
 
 @pytest.mark.parametrize(
     "arguments",
-    ["queues", "queues show k", "uris", "uris show http://a.example/", "uris export", "seen note http://a.example/",
-     "jobs", "jobs show 1", "overrides", "explain", "outcomes", "verify", "report hosts", "report seeds", "stats"],
-)  # fmt: skip
+    [
+        "queues",
+        "queues show k",
+        "uris",
+        "uris show http://a.example/",
+        "uris export",
+        "seen note http://a.example/",
+        "jobs",
+        "jobs show 1",
+        "overrides",
+        "explain",
+        "outcomes",
+        "verify",
+        "report hosts",
+        "report seeds",
+        "stats",
+    ],
+)
 def test_an_unknown_crawl_is_exit_code_4(toehold_at: Toehold, arguments: str) -> None:
     code, output, errors = toehold_at(*arguments.split(), "--crawl", "no-such-crawl")
     assert (code, output, errors) == (4, "", "Error: there is no crawl 'no-such-crawl'\n")

@@ -1,11 +1,13 @@
 """The contract's messages as plain dicts."""
 
 import json
+from typing import Any
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, Node, WorkQueue
+from toehold.frontier.v1.admin_pb2 import Crawl, GetFrontierResponse, Node, WaitingUri, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlState,
@@ -15,8 +17,8 @@ from toehold.frontier.v1.crawl_pb2 import (
     ScopeSpec,
     Statistics,
 )
-from toehold.frontier.v1.frontier_pb2 import Lease, ToeStepCount
-from toehold_client.plain import enum_word, set_to_plain, to_plain
+from toehold.frontier.v1.frontier_pb2 import DIRECTIVE_HIGH, Candidate, Lease, ToeStepCount
+from toehold_client.plain import enum_word, from_plain, set_to_plain, to_plain
 
 
 def test_large_numbers_stay_numbers() -> None:
@@ -72,3 +74,43 @@ def test_every_message_that_is_printed_is_json() -> None:
         assert json.loads(json.dumps(to_plain(message)))
     assert to_plain(frontier)["nodes"][0]["toe_steps"] == [{"step": "FETCHING", "count": 2}]
     assert to_plain(Lease(token=b"\xff"))["token"] == "/w=="
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        WaitingUri(),
+        WaitingUri(candidate=Candidate(uri="é", annotations=b"\0\xff", directive=DIRECTIVE_HIGH, cost=0)),
+        WaitingUri(due_time=Timestamp(seconds=5, nanos=123_000_000), cost=3),
+        WorkQueue(queue_key="q", average_cost=0.1, paused=True, total_budget=-1),
+        Node(node="n", toe_steps=[ToeStepCount(step="FETCHING", count=2), ToeStepCount()]),
+        CrawlSpec(allowed_addresses=["loopback"], scope=ScopeSpec(max_link_hops=0)),
+        GetFrontierResponse(lease_duration=Duration(seconds=2, nanos=500_000_000)),
+    ],
+)
+def test_a_message_comes_back_from_its_plain_form(message: Any) -> None:
+    again = type(message)()
+    from_plain(json.loads(json.dumps(to_plain(message))), again)
+    assert to_plain(again) == to_plain(message)
+    only_set = type(message)()
+    from_plain(json.loads(json.dumps(set_to_plain(message))), only_set)
+    assert only_set == message
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"color": "red"}, "'color' is no field"),
+        ({"cost": "much"}, "^cost: "),
+        ({"cost": 2**40}, "^cost: "),
+        ({"candidate": []}, "candidate"),
+        ({"candidate": {"seed": 1.5}}, "seed"),
+        ({"candidate": {"directive": "SOON"}}, "'SOON' is no Directive"),
+        ({"candidate": {"annotations": "%"}}, "^candidate: annotations: "),
+        ({"due_time": 5}, "^due_time: "),
+        ({"due_time": "tomorrow"}, "^due_time: "),
+    ],
+)
+def test_what_is_no_plain_form_is_a_value_error(said: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        from_plain(said, WaitingUri())

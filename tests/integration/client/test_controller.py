@@ -16,8 +16,16 @@ from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Crawl,
     CreateCrawlResponse,
+    ExportUrisResponse,
     GetCrawlResponse,
+    GetJobResponse,
+    Job,
+    JobState,
+    KeptOutcomes,
     LaunchCrawlResponse,
+    StreamOutcomesResponse,
+    UriOutcome,
+    WaitingUri,
 )
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
@@ -262,3 +270,59 @@ def test_without_a_frontier_every_method_says_so() -> None:
                 attempt()
         with pytest.raises(FrontierUnavailable, match=address):
             controller.wait_for({PAUSED}, 10)
+
+
+# jobs, outcomes, waiting URIs
+
+
+def job(state: JobState.ValueType, done: int = 0) -> GetJobResponse:
+    return GetJobResponse(job=Job(job=3, state=state, done_count=done, total_count=9))
+
+
+@pytest.mark.parametrize("end", [JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED])
+def test_a_job_is_waited_for_until_it_has_ended(
+    frontier: FakeFrontier, controller: CrawlController, end: JobState.ValueType
+) -> None:
+    under_way = (JobState.JOB_STATE_RECEIVING, JobState.JOB_STATE_RUNNING, JobState.JOB_STATE_CANCELLING)
+    frontier.will("GetJob", *map(job, under_way), job(end))
+    assert controller.wait_for_job(3, 20).state == end
+    assert [(asked.crawl, asked.job) for asked in frontier.asked["GetJob"]] == [("c", 3)] * 4
+
+
+def test_a_job_that_has_ended_is_not_waited_for(frontier: FakeFrontier, controller: CrawlController) -> None:
+    frontier.will("GetJob", job(JobState.JOB_STATE_DONE))
+    assert controller.wait_for_job(3, 0).state == JobState.JOB_STATE_DONE
+
+
+def test_a_wait_for_a_job_that_takes_too_long_tells_how_far_it_is(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("GetJob", *[job(JobState.JOB_STATE_RUNNING, 4)] * 100)
+    with pytest.raises(WaitTimedOut, match=r"job 3 of c has not ended within 0.1 s; it has done 4 of 9 rows"):
+        controller.wait_for_job(3, 0.1)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_outcomes_come_one_by_one(frontier: FakeFrontier, controller: CrawlController, follow: bool) -> None:
+    outcomes = [UriOutcome(cursor=f"o{number}") for number in (1, 2, 3)]
+    frontier.will(
+        "StreamOutcomes",
+        [
+            StreamOutcomesResponse(kept=KeptOutcomes(outcome_count=3), cursor="o0"),
+            StreamOutcomesResponse(outcomes=outcomes[:2], cursor="o2"),
+            StreamOutcomesResponse(cursor="o2"),
+            StreamOutcomesResponse(outcomes=outcomes[2:], cursor="o3"),
+        ],
+    )
+    assert list(controller.outcomes("o0", follow=follow)) == outcomes
+    (asked,) = frontier.asked["StreamOutcomes"]
+    assert (asked.crawl, asked.cursor, asked.follow) == ("c", "o0", follow)
+
+
+def test_waiting_uris_come_one_by_one(frontier: FakeFrontier, controller: CrawlController) -> None:
+    uris = [WaitingUri(queue_key=key) for key in "abc"]
+    frontier.will(
+        "ExportUris",
+        [ExportUrisResponse(uris=uris[:2], cursor="1"), ExportUrisResponse(uris=uris[2:], cursor="end")],
+    )
+    assert list(controller.waiting()) == uris

@@ -1,0 +1,104 @@
+"""Files of overrides: only what they say is overridden, and all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1.crawl_pb2 import (
+    FetchSpec,
+    OverrideSettings,
+    PolitenessSpec,
+    QueueSpec,
+    QuotaSpec,
+    RetryRule,
+    RetrySpec,
+    RevisitSpec,
+)
+from toehold_client.errors import InvalidSpec
+from toehold_client.plain import key_of
+from toehold_client.spec_fields import Override
+from toehold_client.spec_file import load_override
+
+
+def settings_of(tmp_path: Path, text: str) -> OverrideSettings:
+    (tmp_path / "override.toml").write_text(text)
+    return load_override(tmp_path / "override.toml")
+
+
+def test_a_file_can_say_every_field_of_an_override() -> None:
+    for field in OverrideSettings.DESCRIPTOR.fields:
+        assert field.message_type is not None
+        table = getattr(Override(), field.name)
+        assert {key_of(inner) for inner in field.message_type.fields} == set(table.__struct_fields__)
+    assert {field.name for field in OverrideSettings.DESCRIPTOR.fields} == set(Override.__struct_fields__)
+
+
+def test_everything_said_arrives_even_if_it_is_a_default(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path,
+        """
+        [politeness]
+        min_delay_seconds = 3.0
+        delay_factor = 0
+        across_crawls = true
+        [retry]
+        max_attempts = 30
+        [[retry.statuses]]
+        fetch_status = 404
+        max_attempts = 2
+        [fetch]
+        product_token = "toehold"
+        [queues]
+        queue_key = ""
+        retire = false
+        success_thresholds = [100, 1000]
+        session_budget = -1
+        [host_quota]
+        max_successes = 0
+        [revisit]
+        policy = "none"
+        interval_seconds = 0.5
+        """,
+    )
+    assert settings == OverrideSettings(
+        politeness=PolitenessSpec(min_delay=Duration(seconds=3), delay_factor=0, across_crawls=True),
+        retry=RetrySpec(max_attempts=30, statuses=[RetryRule(fetch_status=404, max_attempts=2)]),
+        fetch=FetchSpec(product_token="toehold"),
+        queues=QueueSpec(queue_key="", retire=False, success_thresholds=[100, 1000], session_budget=-1),
+        host_quota=QuotaSpec(max_successes=0),
+        revisit=RevisitSpec(policy="none", interval=Duration(nanos=500_000_000)),
+    )
+    assert settings.queues.HasField("queue_key") and settings.queues.HasField("retire")
+    assert not settings.queues.HasField("total_budget") and not settings.retry.HasField("growth")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("[politness]\n", "politness", "did you mean politeness?"),
+        (
+            "[limits.host_quota]\n",
+            "limits",
+            "there are politeness, retry, fetch, queues, host_quota",
+        ),
+        ("name = 'x'\n", "name", "no such field"),
+        ("politeness = 5\n", "politeness", "expected `object`, got `int`"),
+        ("[queues]\nsession_budget = 'much'\n", "queues.session_budget", "expected `int`, got `str`"),
+        ("[retry]\ndelay_seconds = -1\n", "retry.delay_seconds", ">= 0"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, place: str, problem: str) -> None:
+    with pytest.raises(InvalidSpec) as caught:
+        settings_of(tmp_path, text)
+    assert str(caught.value).startswith(f"{tmp_path / 'override.toml'}: {place}: ")
+    assert problem in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSpec, match="cannot be read"):
+        load_override(tmp_path / "missing.toml")
+    with pytest.raises(InvalidSpec, match="is not TOML"):
+        settings_of(tmp_path, "[")
