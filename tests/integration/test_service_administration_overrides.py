@@ -4,9 +4,19 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import INVALID, Stubs, fresh_name, refused, report, seconds, seed_of, spec
+from frontier_harness.calls import (
+    INVALID,
+    TIMEOUT_S,
+    Stubs,
+    fresh_name,
+    refused,
+    report,
+    seconds,
+    seed_of,
+    spec,
+)
 
-from toehold.frontier.v1 import crawl_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 TRIES = {"retry": {"max_attempts": 3}}
@@ -136,3 +146,23 @@ def test_an_override_that_is_not_there_is_named(stubs: Stubs, crawl: str, prefix
     )
     assert problem.metadata == {"crawl": crawl, "surt_prefix": prefix}
     assert len(listed(stubs, crawl)) == 1
+
+
+def test_pages_of_large_specs_and_overrides_stay_below_four_mib(stubs: Stubs) -> None:
+    """gRPC's own limit, which the test's client has."""
+    names = [fresh_name() for _ in range(8)]
+    for name in names:
+        prefixes = [f"http://(example,{name},)/{number}/{'x' * 80}" for number in range(9_000)]
+        stubs.create(name, spec(scope={"surt_prefixes": prefixes}))
+    found: list[str] = []
+    request = admin_pb2.ListCrawlsRequest(page_size=1000)
+    while True:
+        answer = stubs.admin.ListCrawls(request, timeout=TIMEOUT_S)
+        assert answer.ByteSize() < 4 * 1024 * 1024
+        found += [crawl.crawl for crawl in answer.crawls]
+        if not answer.next_page_token:
+            break
+        request.page_token = answer.next_page_token
+    assert set(names) <= set(found) and found == sorted(found)
+    for name in names:
+        stubs.ask("DeleteCrawl", name)
