@@ -97,10 +97,9 @@ class Administration:
     def uris(self, name: str, key: str, size: int, cursor: bytes) -> tuple[list[UriView], bytes]:
         """A page of the URIs that wait, of one queue or (empty key) of all; the next cursor."""
         crawl = self._frontier.crawl_named(name)
-        queue = b""
-        if key:
-            queue = self._queues_of(Operation(self._frontier.store, 0), crawl, key)[0].queue
-        return listing.uri_page(self._frontier.store, crawl, self._dispatcher.codec, queue, size, cursor)
+        op = Operation(self._frontier.store, 0)
+        queues = [queue.queue for queue in self._queues_of(op, crawl, key)] if key else []
+        return listing.uri_page(self._frontier.store, crawl, self._dispatcher.codec, queues, size, cursor)
 
     def story(self, name: str, uri: str, now_ms: int) -> UriStory:
         """All that a crawl knows of a URI."""

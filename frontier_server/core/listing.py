@@ -3,7 +3,7 @@
 A page ends where its size or its share of work is used up; the cursor tells where.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from . import keys
@@ -20,6 +20,7 @@ from .store import Family, Store, Transaction
 
 ROWS_PER_READ = 1000
 URIS_PER_READ = 500
+QUEUES_OF_A_KEY = 100
 QUEUE_BYTES = 16
 FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
 # Of states whose queues are listed in another order than that of their ids.
@@ -137,25 +138,20 @@ def queue_reason(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) 
 
 
 def uri_page(
-    store: Store, crawl: Crawl, codec: CandidateCodec, queue: bytes, size: int, cursor: bytes
+    store: Store, crawl: Crawl, codec: CandidateCodec, queues: Sequence[bytes], size: int, cursor: bytes
 ) -> tuple[list[UriView], bytes]:
-    """URIs that wait, of one queue or (empty) of all, in the order of their keys; future ones at the end."""
+    """URIs that wait, of some queues or (none named) of all, in the order of their keys; future ones last."""
     _check_cursor(cursor, 1 + QUEUE_BYTES + keys.SUFFIX_BYTES, "ListUris")
-    prefix = keys.crawl_prefix(crawl.number)
     page: list[UriView] = []
     size = min(size, URIS_PER_READ)
     op = Operation(store, 0)
     if cursor[:1] in (b"", b"\0"):
-        name = ""
-        for key, value in store.scan(Family.PENDING, prefix + (cursor[1:] or queue), prefix + queue):
-            if key[4:] == cursor[1:]:
-                continue
-            known = op.queue(crawl, key[4:20])
-            name = known.row.key if known is not None else name
-            page.append(_uri_view(codec, name, value))
+        for key, value in _pending_rows(store, crawl, queues, cursor[1:]):
+            known = op.queue(crawl, key[:QUEUE_BYTES])
+            page.append(_uri_view(codec, known.row.key if known is not None else "", value))
             if len(page) == size:
-                return page, b"\0" + key[4:]
-    if queue:
+                return page, b"\0" + key
+    if queues:
         return page, b""
     prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
     start = cursor[1:] if cursor[:1] == b"\1" else b""
@@ -166,6 +162,19 @@ def uri_page(
         if len(page) >= size:
             return page, b"\1" + key[5:]
     return page, b""
+
+
+def _pending_rows(
+    store: Store, crawl: Crawl, queues: Sequence[bytes], after: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """Rows behind a place: queue and suffix, and what is stored there."""
+    prefix = keys.crawl_prefix(crawl.number)
+    for part in sorted(queues) or [b""]:
+        if part < after[: len(part)]:
+            continue  # it has been told
+        for key, value in store.scan(Family.PENDING, prefix + max(part, after), prefix + part):
+            if key[4:] != after:
+                yield key[4:], value
 
 
 def _uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 0) -> UriView:
@@ -204,9 +213,16 @@ def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
 
 
 def queue_ids_of(store: Store, crawl: Crawl, key: str) -> list[bytes]:
-    """The ids of the queues of a key."""
+    """The ids of the queues of a key. Raises InvalidRequest if they are too many for one answer."""
     key_hash = hash64(key)
     prefix = keys.name_prefix(crawl.number, key_hash)
-    ids = [name[len(prefix) :] + key_hash for name, _ in store.scan(Family.INDEX, prefix, prefix)]
+    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
+    ids = [name[len(prefix) :] + key_hash for name, _ in names]
+    if len(ids) > QUEUES_OF_A_KEY:
+        raise InvalidRequest(
+            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own: "
+            "list them, or change them by a pattern",
+            field="queue_key",
+        )
     rows = ((one, store.get(Family.QUEUES, keys.queue_row_key(crawl.number, one))) for one in ids)
     return [one for one, value in rows if value is not None and decode(QueueRow, value).key == key]

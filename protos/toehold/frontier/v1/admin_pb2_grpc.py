@@ -264,7 +264,7 @@ class FrontierAdminServiceServicer:
     def GetQueue(self, request, context):
         """Describes the queues that have a key: one, unless they are of several
         partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
-        none.
+        none; more than 100 are refused (INVALID_ARGUMENT).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -85,7 +85,7 @@ class FrontierAdminServiceStub:
     GetQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetQueueRequest, _admin_pb2.GetQueueResponse]
     """Describes the queues that have a key: one, unless they are of several
     partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
-    none.
+    none; more than 100 are refused (INVALID_ARGUMENT).
     """
     UpdateQueue: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateQueueRequest, _admin_pb2.UpdateQueueResponse]
     """Changes the queues that have a key. It counts from the next decision on: a
@@ -220,7 +220,7 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     GetQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetQueueRequest, _admin_pb2.GetQueueResponse]  # type: ignore[assignment]
     """Describes the queues that have a key: one, unless they are of several
     partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
-    none.
+    none; more than 100 are refused (INVALID_ARGUMENT).
     """
     UpdateQueue: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateQueueRequest, _admin_pb2.UpdateQueueResponse]  # type: ignore[assignment]
     """Changes the queues that have a key. It counts from the next decision on: a
@@ -406,7 +406,7 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.GetQueueResponse, _abc.Awaitable[_admin_pb2.GetQueueResponse]]:
         """Describes the queues that have a key: one, unless they are of several
         partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
-        none.
+        none; more than 100 are refused (INVALID_ARGUMENT).
         """
 
     @_abc_1.abstractmethod
