@@ -34,11 +34,15 @@ MAX_RETRY_DELAY_MS = DAY_MS
 ALLOW_AFTER_ATTEMPTS = 3  # Heritrix 2.8
 
 
-def gate(row: RobotsRow | None, now_ms: int, settings: RobotsSettings) -> Gate:
-    """What to do about a URI of the authority."""
+def gate(row: RobotsRow | None, now_ms: int, settings: RobotsSettings, for_this: bool = False) -> Gate:
+    """What to do about a URI of the authority.
+
+    What was fetched just for this URI (`for_this`) counts though it has expired meanwhile:
+    else a host that rests for longer than that would be asked for nothing but its robots.txt.
+    """
     if row is None:
         return Gate.FETCH
-    if now_ms < row.expire_ms:
+    if now_ms < row.expire_ms or (for_this and row.expire_ms):
         return Gate.OPEN if row.outcome != Outcome.NONE.value else Gate.FAIL
     if row.attempts == 0 or now_ms >= row.next_try_ms:
         return Gate.FETCH

@@ -97,6 +97,7 @@ class Dispatcher:
         if row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
+        fetched_for_it = crawl.number, row.robots_serial
         while row.count and share.clearings > 0:
             head = self.head(op, crawl, queue)
             free = self._free(op, crawl, queue, head)
@@ -115,7 +116,7 @@ class Dispatcher:
                 continue
             key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
             robots = self.robots.row(op.tx, key)
-            match gate(robots, op.now_ms, head.settings.robots):
+            match gate(robots, op.now_ms, head.settings.robots, said_by(robots) == fetched_for_it):
                 case Gate.FETCH:
                     lease = self._robots_lease(op, queue, head, robots, node, session)
                     if self.leases.robots_out(crawl.number, lease.scheme, lease.authority):
@@ -307,7 +308,13 @@ def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: in
     """Give a queue's head its final disposition without fetching it."""
     disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
     final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
+    op.touch(queue).robots_serial = 0
     conclude(op, crawl, queue, head.suffix, head.pending, final, head.settings)
+
+
+def said_by(robots: RobotsRow | None) -> tuple[int, int] | None:
+    """The lease whose report said last what is known of a robots.txt: its crawl, and its number."""
+    return None if robots is None else (robots.token_crawl, robots.token_serial)
 
 
 def retire_reason(row: QueueRow, settings: QueueSettings) -> str:

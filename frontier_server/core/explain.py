@@ -8,7 +8,7 @@ from . import figures, idle, keys
 from .authority import Gate, gate
 from .canonical import CanonicalUri, canonical
 from .crawl import Crawl
-from .dispatch import Dispatcher, Head, over_quota, retire_reason, session_spent
+from .dispatch import Dispatcher, Head, over_quota, retire_reason, said_by, session_spent
 from .host import Group, Host, full, rest_until
 from .idle import some, span
 from .leases import Lease
@@ -136,7 +136,8 @@ class Explanations:
             words = "it has spent the budget of its session, so queues that wait go first"
             found.append(Reason(Why.QUEUE_INACTIVE, words))
         robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
-        match gate(robots, op.now_ms, settings.robots):
+        fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
+        match gate(robots, op.now_ms, settings.robots, fetched_for_it):
             case Gate.FETCH:
                 words = f"{_robots_uri(head.uri)} is fetched first"
                 found.append(Reason(Why.ROBOTS_PENDING, words))

@@ -124,6 +124,7 @@ class QueueRow(Record):
     uri_precedences: dict[int, int] = {}  # of its URIs → how many
     queue_ms: int = 0  # when a URI was last put into it
     lease_ms: int = 0  # when the last of its leases that have ended was given
+    robots_serial: int = 0  # of that lease, if it was for a robots.txt that the next page needs
 
 
 class SeenRow(Record):

@@ -109,6 +109,7 @@ class Reports:
     def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
         ended = self._end(op, crawl, lease)
         row, queue = lease.row, ended.queue
+        queue.row.robots_serial = 0
         pending = self._pending(op, crawl, lease)
         status = report.fetch_status
         candidate = self.codec.decode(pending.candidate)
@@ -162,6 +163,7 @@ class Reports:
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
+            ended.queue.row.robots_serial = 0 if status == UNFETCHABLE_URI else lease.serial
         if status == UNFETCHABLE_URI:
             # Not fetchable from here says nothing about the host's wishes, which are
             # shared by all crawls: only the URI that waited has its answer.
@@ -232,6 +234,7 @@ class Reports:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
+            ended.queue.row.robots_serial = 0
             crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
             pending = pending._replace(attempts=pending.attempts + 1, lapses=pending.lapses + 1)
             if pending.lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts:

@@ -1,4 +1,4 @@
-"""Verification: what it finds in a store that contradicts itself, mends if asked, and never finds in a sound one."""
+"""Verification: what it finds in a store that contradicts itself, and mends; and never finds in a sound one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=60_000, max_delay_ms=60
 
 
 def crawl(monkeypatch: pytest.MonkeyPatch, rows_per_slice: int = 200) -> Shell:
-    """A crawl with six queues: two snoozed in memory, one snoozed on disk, three inactive; and future URIs."""
+    """A crawl with six queues: two snoozed in memory, one on disk, three inactive; and future URIs."""
     monkeypatch.setattr("frontier_server.core.verification.ROWS_PER_SLICE", rows_per_slice)
     monkeypatch.setattr("frontier_server.core.verification.QUEUES_PER_SLICE", max(rows_per_slice // 10, 1))
     monkeypatch.setattr("frontier_server.core.operation.MAX_SNOOZED_IN_MEMORY", 2)
@@ -90,23 +90,24 @@ def _make_due(shell: Shell) -> None:
     shell.tick()
 
 
+def _swap_seen(shell: Shell) -> None:
+    forgotten, noted = ["http://host5.example/later"], ["http://host0.example/x"]
+    shell.do(lambda frontier, now: frontier.administration.forget_seen("crawl", forgotten, now))
+    shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", noted, now))
+
+
+def _offer(shell: Shell) -> None:
+    shell.schedule("crawl", *(f"http://{host}/new" for host in HOSTS))
+
+
 WHAT_GOES_ON: dict[str, Callable[[Shell], None]] = {
     "a queue that sleeps on disk is retired": lambda shell: change(shell, KEYS[2], retired=True),
     "a queue is barred": lambda shell: change(shell, KEYS[2], precedence=255),
     "a queue is paused": lambda shell: change(shell, KEYS[2], paused=True),
     "future URIs fall due": _make_due,
     "URIs are fetched": _lease,
-    "URIs come": lambda shell: [shell.schedule("crawl", f"http://{host}/new") for host in HOSTS],
-    "one URI is forgotten, another noted": lambda shell: [
-        shell.do(
-            lambda frontier, now: frontier.administration.forget_seen(
-                "crawl", ["http://host5.example/later"], now
-            )
-        ),
-        shell.do(
-            lambda frontier, now: frontier.administration.note_seen("crawl", ["http://host0.example/x"], now)
-        ),
-    ],
+    "URIs come": _offer,
+    "one URI is forgotten, another noted": _swap_seen,
 }
 
 
