@@ -1,7 +1,6 @@
 """Candidates and specs as the core's tests store them; the server stores the contract's messages instead."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -67,8 +66,11 @@ def settings_of(spec: bytes, overrides: Sequence[bytes] = ()) -> CrawlSettings:
     """The settings of a stored spec, with overrides on top in their order."""
     settings = msgspec.json.decode(spec, type=CrawlSettings)
     for override in overrides:
+        made = msgspec.to_builtins(settings)
         for part, fields in msgspec.json.decode(override, type=dict[str, dict[str, Any]]).items():
-            settings = replace(settings, **{part: replace(getattr(settings, part), **fields)})
+            for name, value in fields.items():
+                made[part][name] = {**made[part][name], **value} if isinstance(value, dict) else value
+        settings = msgspec.convert(made, CrawlSettings)
     return settings
 
 

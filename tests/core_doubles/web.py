@@ -25,11 +25,22 @@ class Site(NamedTuple):
         return f"{self.scheme}://{self.authority}{target}"
 
     @property
-    def queue_key(self) -> str:
-        """The SURT authority (Heritrix 2.7)."""
-        turned = ",".join(reversed(self.host.split("."))) + ","
+    def domain(self) -> str:
+        """The registered domain: no host here has more than one label before it."""
+        return ".".join(self.host.split(".")[-2:])
+
+    @property
+    def port_mark(self) -> str:
+        """How queue keys tell a port that is not 80."""
         port = self.port or (443 if self.scheme == "https" else None)
-        return turned if port is None else f"{turned}#{port}"
+        return "" if port is None else f"#{port}"
+
+    @property
+    def surt(self) -> str:
+        """What the SURTs of its URIs begin with, up to the path."""
+        turned = ",".join(reversed(self.host.split("."))) + ","
+        port = "" if self.port is None else f":{self.port}"
+        return f"http://({turned}{port})"
 
     def spellings(self, target: str) -> list["Spelled"]:
         """Ways to write one URI; the first is canonical."""
@@ -52,17 +63,28 @@ class Spelled(NamedTuple):
     uri: str  # canonical
     site: Site
 
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return self.uri.removeprefix(self.site.uri(""))
+
 
 SITES = (
     Site("http", "alpha.example"),
     Site("https", "alpha.example"),
+    Site("http", "www.alpha.example"),
     Site("http", "beta.example"),
     Site("http", "gamma.example"),
     Site("http", "gamma.example", 8080),
     Site("http", "delta.example"),
 )
 ELSEWHERE = Site("http", "elsewhere.example")
-TARGETS = ("/", "/a", "/b?q=1", "/b", "/private/", "/private/x")
+TARGETS = ("/", "/a", "/b?q=1", "/b", "/private/", "/private/x", "/2024/x")
+ADDRESSES = {  # which address answers for a host; the others never tell
+    "alpha.example": "192.0.2.1",
+    "beta.example": "192.0.2.1",
+    "gamma.example": "192.0.2.2",
+}
 
 
 def every_spelling() -> list[Spelled]:
@@ -96,3 +118,23 @@ NOT_US = RobotsFile(
     lambda agent, target: agent == "toehold" and target != "/" and not target.startswith("/private/"),
 )
 ROBOTS_FILES = (OPEN, PRIVATE, SLOW, NOT_US)
+
+
+class Area(NamedTuple):
+    """A part of this web, as somebody names it, and the SURT prefix that this stands for."""
+
+    text: str
+    surt: str
+
+    def holds(self, site: Site, target: str) -> bool:
+        """Whether a URI is in it."""
+        return (site.surt + target).startswith(self.surt)
+
+
+AREAS = (
+    Area("http://(example,", "http://(example,"),
+    Area("alpha.example", "http://(example,alpha,"),
+    Area("http://alpha.example/", "http://(example,alpha,)/"),
+    Area("https://beta.example/private/x", "http://(example,beta,)/private/"),
+    Area("gamma.example:8080", "http://(example,gamma,:8080)"),
+)

@@ -1,7 +1,7 @@
 """Work in slices: seeds announced exactly once whatever is killed between; deletion; letting go of queues."""
 
 import pytest
-from core_doubles.audit import nothing_is_left_of
+from core_doubles.rows import nothing_is_left_of
 from core_doubles.shell import Shell
 
 from frontier_server.core.deletion import ROWS_PER_SLICE
@@ -139,7 +139,7 @@ def test_a_deleted_crawl_is_gone_at_once_and_its_rows_little_by_little() -> None
         _, changes = shell.frontier.work(shell.now_ms)
         assert len(changes) <= ROWS_PER_SLICE + 1
         shell.store.write(changes)
-    assert nothing_is_left_of(shell, number)
+    assert nothing_is_left_of(shell.store, number)
 
 
 @pytest.mark.parametrize("crash_after", range(0, 14, 2))
@@ -155,7 +155,7 @@ def test_a_deletion_goes_on_after_a_crash_wherever_it_was(crash_after: int) -> N
     shell.lose(lambda frontier, now: frontier.work(now))
     assert [view.name for view in shell.frontier.crawls_after("", 10)] == ["other"]
     shell.work()
-    assert nothing_is_left_of(shell, number)
+    assert nothing_is_left_of(shell.store, number)
     assert shell.build().crawl("other").state is CrawlState.NASCENT
 
 

@@ -1,4 +1,4 @@
-"""Verification: what it finds in a store that contradicts itself, and mends; and never finds in a sound one."""
+"""Verification: what it finds in a store that contradicts itself, and mends; nothing in a sound one."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,0 +1,330 @@
+"""Running operations against frontier and model, with crashes; what must hold after each."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any, TypeVar, cast
+from unittest.mock import patch
+
+import pytest
+from core_doubles.audit import Audit
+from core_doubles.codec import PlainCodec, candidate
+from core_doubles.model import intake, jobs, leasing, life, places, reporting, turns
+from core_doubles.model.things import Crawl, Lease, Model, Offer, Uri
+from core_doubles.model.turns import After, Told
+from core_doubles.recount import pending_of
+from core_doubles.rows import rows_of
+from core_doubles.shell import PERIOD_MS, Operation, Shell
+from core_doubles.web import RobotsFile
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from frontier_server.core import (
+    deletion,
+    errors,
+    importing,
+    operation,
+    seeding,
+    steering,
+    verification,
+    work,
+)
+from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.model import Candidate, Report, Verdict
+from frontier_server.core.queue import QueueState
+from frontier_server.core.records import OutcomeRow, QueueRow
+from frontier_server.core.store import Family
+
+A = TypeVar("A")
+Step = Callable[..., None]
+
+# So that jobs have several slices, and some queues sleep on disk, in a web of a few hosts.
+SMALL_SHARES = (
+    (seeding, "SEEDS_PER_SLICE", 3),
+    (deletion, "URIS_PER_SLICE", 3),
+    (steering, "QUEUES_PER_SLICE", 2),
+    (importing, "ROWS_PER_SLICE", 2),
+    (verification, "ROWS_PER_SLICE", 4),
+    (verification, "QUEUES_PER_SLICE", 2),
+    (operation, "MAX_SNOOZED_IN_MEMORY", 2),
+    (work, "QUEUES_PER_SLICE", 2),
+)
+
+
+class Lost(Exception):
+    """The step's write was lost in a crash."""
+
+
+def step(**strategies: Any) -> Callable[[Step], Step]:
+    """A rule that a crash may cut short. What fails in it keeps the run from being drained."""
+
+    def decorate(function: Step) -> Step:
+        @wraps(function)
+        def guarded(self: "Base", **drawn: Any) -> None:
+            self.sound = False
+            try:
+                function(self, **drawn)
+            except Lost:
+                self.check_events()
+            self.sound = True
+
+        as_rule = cast("Callable[[Step], Step]", rule(**strategies))
+        return as_rule(guarded)
+
+    return decorate
+
+
+class Base(RuleBasedStateMachine):
+    """A frontier in a shell, and a model of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shares = ExitStack()
+        for module, name, share in SMALL_SHARES:
+            self.shares.enter_context(patch.object(module, name, share))
+        self.shell = Shell()
+        self.model = Model(PERIOD_MS)
+        self.doomed = False  # the next write is lost
+        self.sound = True
+        self.outcomes_read: dict[int, int] = {}
+        self.events_read: dict[int, int] = {}
+        self.deleted: set[int] = set()
+
+    def teardown(self) -> None:
+        """Let the shares be what they are."""
+        self.shares.close()
+
+    # Running operations.
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return self.shell.now_ms
+
+    def run(self, operation: Operation[A]) -> A:
+        """Run an operation; or run it, and lose what it changed, if the server is doomed."""
+        self.model.step += 1
+        self.model.now_ms = self.now_ms
+        if not self.doomed:
+            return self.shell.do(operation)
+        self.doomed = False
+        self.shell.lose(operation)
+        self.restarted()
+        raise Lost
+
+    def restarted(self) -> None:
+        """Memory was built anew."""
+        self.model.now_ms = self.now_ms
+        reporting.restarted(self.model)
+        self.check_queues(After.RESTART)
+
+    def refused(self, error: type[errors.FrontierError], operation: Operation[Any]) -> None:
+        """Run an operation that must be refused; the audit shows that nothing was changed."""
+        with pytest.raises(error) as caught:
+            operation(self.shell.frontier, self.now_ms)
+        assert caught.type is error, f"{caught.type.__name__}, not {error.__name__}"
+
+    # What follows from an operation.
+
+    def check(self, on_time: bool = False) -> None:
+        """After an operation in which no queue had its turn."""
+        self.check_outcomes(None)
+        self.check_queues(After.OTHER)
+        self.settle(on_time)
+
+    def settle(self, on_time: bool = False) -> None:
+        """Crawls reach what they reach, and tell of it."""
+        frontier = self.shell.frontier
+        for crawl in self.model.crawls.values():
+            view, statistics = frontier.crawl(crawl.name), frontier.statistics(crawl.name, self.now_ms)
+            life.settle(self.model, crawl, life.Seen(view.exit_status, statistics.round), on_time)
+        self.check_events()
+
+    def check_outcomes(
+        self,
+        came: Callable[[Model, Crawl, OutcomeRow], None] | None,
+        crawls: Sequence[Crawl] | None = None,
+    ) -> None:
+        """The final dispositions stored since are those that the model expects, each once.
+
+        `came` judges those that it does not expect.
+        """
+        for crawl in list(self.model.crawls.values()) if crawls is None else crawls:
+            expected = crawl.take_outcomes()
+            read = self.outcomes_read.get(crawl.number, 0)
+            for number, row in self.shell.frontier.outcomes_after(crawl.number, read, 10_000):
+                assert number == self.outcomes_read.get(crawl.number, 0) + 1
+                self.outcomes_read[crawl.number] = number
+                assert row.time_ms == self.now_ms
+                outcome = row.uri, row.fetch_status, row.disposition
+                if expected[outcome]:
+                    expected[outcome] -= 1
+                else:
+                    assert came is not None, f"{outcome} came from nowhere"
+                    came(self.model, crawl, row)
+            assert not +expected, f"missing: {+expected}"
+            assert not crawl.outcomes
+
+    def check_queues(self, after: After) -> None:
+        """The queues of all crawls are in states in which they may be."""
+        frontier = self.shell.frontier
+        for crawl in self.model.crawls.values():
+            live = frontier._crawls[crawl.number]
+            told = {}
+            for queue, row in rows_of(self.shell.store, live, Family.QUEUES, QueueRow).items():
+                active = live.queues.get(queue)
+                state = active.state if active is not None else QueueState(row.state)
+                wake_ms = row.far_ms if active is None else active.wake_ms
+                told[queue] = Told(state, row.precedence, wake_ms, row.session_start)
+            turns.told(self.model, crawl, told, after)
+
+    def check_events(self) -> None:
+        """The events stored since are numbered without gap, and are the changes of the model."""
+        for crawl in self.model.crawls.values():
+            read = self.events_read.get(crawl.number, 0)
+            rows = self.shell.frontier.events_after(crawl.name, read)
+            assert [number for number, _ in rows] == list(range(read + 1, read + 1 + len(rows)))
+            told = [(row.kind, *(str(value) for value in row.fields.values())) for _, row in rows]
+            assert told == crawl.take_events()
+            self.events_read[crawl.number] = read + len(rows)
+
+    # Operations that several rules need.
+
+    def ask(self, node: str, session: str, name: str | None, most: int) -> list[Lease]:
+        """Next; the leases that it brought."""
+        answer = self.run(lambda frontier, now: frontier.next(node, session, most, name, now))
+        model = self.model
+        reporting.heard(model, node, session)
+        in_turn = leasing.asked(model, name, most, answer.grants)
+        for crawl in in_turn:
+            intake.release_due(model, crawl)
+            for uri, queue in self.moved(crawl):
+                leasing.moved(model, crawl, uri, queue)
+        self.check_outcomes(leasing.cleared)
+        for grant in answer.grants:
+            leasing.granted(model, model.crawls[grant.crawl], grant, node, session)
+        self.check_queues(After.TURNS)
+        leasing.answered(model, answer, name, most, in_turn)
+        self.settle()
+        return [model.leases[grant.token] for grant in answer.grants]
+
+    def moved(self, crawl: Crawl) -> list[tuple[Uri, bytes]]:
+        """URIs that are in another queue than the model thinks, in the order of their places there."""
+        misplaced = {uri.identity: uri for uri in places.misplaced(crawl)}
+        if not misplaced:
+            return []
+        live, found, codec = self.shell.frontier._crawls[crawl.number], [], PlainCodec()
+        for queue in rows_of(self.shell.store, live, Family.QUEUES, QueueRow):
+            for _, pending in pending_of(self.shell, live, queue):
+                uri = misplaced.get(crawl.texts[codec.decode(pending.candidate).uri])
+                if uri is not None and uri.queue != queue:
+                    found.append((uri, queue))
+        return found
+
+    def report(self, reports: Sequence[tuple[Report, RobotsFile]], node: str, session: str) -> None:
+        """Finished."""
+        sent = [report for report, _ in reports]
+        results = self.run(lambda frontier, now: frontier.finished(sent, node, session, now))
+        reporting.heard(self.model, node, session)
+        for (report, file), result in zip(reports, results, strict=True):
+            reporting.reported(self.model, report, file, result)
+        self.check()
+
+    def offer(self, crawl: Crawl, offers: Sequence[Offer]) -> list[Verdict]:
+        """Schedule."""
+        candidates = [made(offer) for offer in offers]
+        verdicts = self.run(lambda frontier, now: frontier.schedule(crawl.name, candidates, now))
+        assert len(verdicts) == len(offers)
+        for offer, answer in zip(offers, verdicts, strict=True):
+            expected = intake.verdict(self.model, crawl, offer)
+            known = crawl.texts.get(offer.spelled.text) in crawl.uris
+            by_text = known and offer.refetch_before_ms is None and answer is Verdict.ALREADY_SEEN
+            assert answer is expected or by_text, f"{offer.spelled.text}: {answer}, not {expected}"
+            intake.offered(self.model, crawl, offer, answer)
+        self.check()
+        return verdicts
+
+    def work(self) -> None:
+        """One slice of whatever is to be done."""
+        self.run(lambda frontier, now: frontier.work(now))
+        self.check_outcomes(
+            jobs.deleted, [crawl for crawl in self.model.crawls.values() if jobs.deletes(crawl)]
+        )
+        frontier = self.shell.frontier
+        for crawl in self.model.crawls.values():
+            announced = frontier.crawl(crawl.name).announced_seeds
+            views = {view.number: view for view in frontier.administration.jobs(crawl.name)}
+            jobs.worked(self.model, crawl, announced, views)
+        self.check()
+
+    def tick(self) -> None:
+        """What has fallen due happens."""
+        self.run(lambda frontier, now: frontier.tick(now))
+        reporting.lapse_due(self.model)
+        for crawl in self.model.crawls.values():
+            if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+                intake.release_due(self.model, crawl)
+        self.check(on_time=True)
+        due_ms = self.shell.frontier.next_due_ms()
+        assert due_ms is None or due_ms > self.now_ms, "the timer would fire for ever"
+
+    def tick_when_due(self) -> None:
+        """The shell's timer: time goes on to the next due moment."""
+        due_ms = self.shell.frontier.next_due_ms()
+        if due_ms is not None:
+            self.shell.now_ms = max(self.now_ms, due_ms)
+        self.tick()
+
+    # What must hold.
+
+    @invariant()
+    def everything_agrees(self) -> None:
+        """Memory, store and model."""
+        self.sound = False
+        self.model.now_ms = self.now_ms
+        Audit(self.shell, self.model).run()
+        assert self.shell.frontier.log_positions().keys() == {c.number for c in self.model.crawls.values()}
+        self.sound = True
+
+    # Choosing.
+
+    def some_crawl(self, pick: int) -> Crawl:
+        """One of the crawls."""
+        crawls = list(self.model.crawls.values())
+        return crawls[pick % len(crawls)]
+
+    def some_lease(self, pick: int) -> Lease:
+        """One of the leases that are out."""
+        leases = list(self.model.leases.values())
+        return leases[pick % len(leases)]
+
+    def some_ended(self, pick: int) -> Lease:
+        """One of the leases that have ended, the last ones first."""
+        return list(self.model.ended.values())[-1 - pick % len(self.model.ended)]
+
+    def has_crawl(self) -> bool:
+        """Whether there is a crawl."""
+        return bool(self.model.crawls)
+
+    def has_lease(self) -> bool:
+        """Whether a lease is out."""
+        return bool(self.model.leases)
+
+    def has_ended(self) -> bool:
+        """Whether a lease has ended."""
+        return bool(self.model.ended)
+
+
+def made(offer: Offer) -> Candidate:
+    """A candidate as somebody offers it."""
+    return candidate(
+        offer.spelled.text,
+        via=offer.via,
+        path=offer.path,
+        directive=offer.directive,
+        precedence=offer.precedence,
+        seed=offer.seed,
+        refetch_before_ms=offer.refetch_before_ms,
+        cost=offer.cost,
+        not_before_ms=offer.not_before_ms,
+        source=offer.source,
+    )

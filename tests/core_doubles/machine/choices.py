@@ -1,0 +1,234 @@
+"""What the machine draws from: settings of every kind, small, so that limits are met."""
+
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from core_doubles.codec import override_of
+from core_doubles.web import AREAS, SITES, every_spelling
+from hypothesis import strategies as st
+
+from frontier_server.core.settings import (
+    DAY_MS,
+    AddressGroupSettings,
+    CrawlSettings,
+    FetchSettings,
+    GroupSettings,
+    IdentitySettings,
+    LimitSettings,
+    PolitenessSettings,
+    QueueSettings,
+    QuotaSettings,
+    ReseedSettings,
+    RetryRule,
+    RetrySettings,
+    RevisitSettings,
+    RobotsSettings,
+    ScopeSettings,
+)
+from frontier_server.core.steering import QueueChange
+
+HOUR_MS = int(timedelta(hours=1).total_seconds() * 1000)
+NODES = ("north", "south", "west")
+PAGE_STATUSES = (
+    200,
+    200,
+    200,
+    204,
+    301,
+    304,
+    404,
+    500,
+    503,
+    503,
+    429,
+    -1,
+    -2,
+    -3,
+    -4,
+    -7,
+    -50,
+    -61,
+    -7000,
+    -9998,
+)
+ROBOTS_STATUSES = (200, 200, 200, 200, 404, 301, 403, 500, 503, 429, -1, -2, -4, -7, -50, -7000)
+SENSELESS = (0, 42, 600, -12_345)
+URI_PATTERNS = (".*", "http://alpha.example.*", ".*x")
+QUEUE_PATTERNS = (".*", "example,alpha,.*", "bucket.*", ".*+0")
+
+
+def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """The usual value most often: a run in which everything is odd meets little of anything."""
+    return st.sampled_from([usual] * (2 * len(others)) + list(others))
+
+
+quotas = st.builds(
+    QuotaSettings,
+    max_successes=mostly(0, 2, 1),
+    max_success_bytes=mostly(0, 15),
+    max_responses=mostly(0, 3),
+    max_response_bytes=mostly(0, 25),
+)
+queue_settings = st.builds(
+    QueueSettings,
+    partition=mostly("host", "registered-domain"),
+    assignment=mostly("surt-authority", "host", "registered-domain", "buckets"),
+    buckets=st.just(2),
+    parallel_queues=mostly(1, 2),
+    cost=mostly("unit", "zero", "wag", "anti-calendar"),
+    uri_precedence=mostly("cost", "base", "hops"),
+    queue_precedence=mostly("base", "highest-uri", "success-counts"),
+    base_precedence=st.just(3),
+    success_thresholds=mostly((1, 2), (2,)),
+    precedence_floor=mostly(255, 5),
+    session_budget=mostly(3000, 1, 2, 0),
+    total_budget=mostly(-1, 4, 1),
+    error_penalty=mostly(1, 0, 100),
+)
+groups = mostly(
+    (),
+    (GroupSettings("pair", ("beta.example", "gamma.example"), 1, 0),),
+    (
+        GroupSettings("pair", ("beta.example", "gamma.example"), 2, 4_000),
+        GroupSettings("one", ("delta.example",), 1, 500),
+    ),
+)
+crawl_settings = st.builds(
+    CrawlSettings,
+    contact=st.just("https://operator.example/"),
+    scope=st.builds(
+        ScopeSettings,
+        hosts=st.sampled_from([(), ("alpha.example",), ("beta.example", "gamma.example:8080")]),
+        max_link_hops=st.just(2),
+        max_redirect_hops=st.just(3),
+        surt_prefixes=mostly(
+            (), ("-http://(example,beta,)/private/", "+http://(example,"), ("+http://(example,delta,)/",)
+        ),
+        reject_patterns=mostly((), (r".*/b\?q=.*",)),
+        schemes=mostly(("http", "https"), ("http",)),
+    ),
+    politeness=st.builds(
+        PolitenessSettings,
+        delay_factor=mostly(0.0, 5.0, 1.5),
+        min_delay_ms=st.sampled_from([1_000, 0]),
+        max_delay_ms=st.sampled_from([30_000, 1_000]),
+        max_crawl_delay_ms=mostly(300_000, 5_000, 0),
+        overload_delay_ms=st.sampled_from([2_000, 0]),
+        max_overload_delay_ms=st.just(10_000),
+        max_parallel=mostly(1, 2),
+        across_crawls=mostly(True, False),
+    ),
+    robots=st.builds(
+        RobotsSettings,
+        allow_unreachable=st.booleans(),
+        max_attempts=st.sampled_from([4, 2, 1]),
+        retry_delay_ms=st.sampled_from([3_000, 0]),
+        validity_ms=mostly(DAY_MS, 10_000),
+    ),
+    retry=st.builds(
+        RetrySettings,
+        max_attempts=st.sampled_from([4, 2, 1]),
+        delay_ms=st.sampled_from([5_000, 0, 900_000]),
+        growth=st.sampled_from([2.0, 1.0]),
+        max_delay_ms=st.just(1_000_000),
+        statuses=mostly((), (RetryRule(404, 2, 3_000), RetryRule(503, 3, 2_000, 2.0, 10_000))),
+    ),
+    fetch=st.builds(
+        FetchSettings,
+        timeout_ms=mostly(1_200_000, 10_000, 45_000),
+        product_token=mostly("toehold", "otherbot"),
+    ),
+    limits=st.builds(
+        LimitSettings,
+        max_documents=mostly(0, 3, 1),
+        max_bytes=mostly(0, 25),
+        max_elapsed_ms=mostly(0, 60_000),
+        host_quota=quotas,
+        source_quota=quotas,
+        fail_over_quota=st.booleans(),
+    ),
+    identity=st.builds(IdentitySettings, rules=mostly((), ("strip-www",))),
+    queues=queue_settings,
+    revisit=st.builds(
+        RevisitSettings,
+        policy=mostly("none", "fixed", "adaptive"),
+        interval_ms=st.just(20_000),
+        min_interval_ms=st.just(8_000),
+        max_interval_ms=st.just(60_000),
+        growth=st.just(2.0),
+        shrink=st.just(0.5),
+    ),
+    reseed=st.builds(
+        ReseedSettings, max_rounds=mostly(0, 1, 3), min_interval_ms=st.sampled_from([0, 30_000])
+    ),
+    groups=groups,
+    address_group=mostly(AddressGroupSettings(), AddressGroupSettings(1, 0), AddressGroupSettings(2, 3_000)),
+    run_while_empty=mostly(False, True),
+    pause_with_uris_left=mostly(False, True),
+    weight=mostly(1, 3),
+)
+overrides = st.sampled_from(
+    [
+        override_of(politeness={"min_delay_ms": 6_000, "max_delay_ms": 6_000}),
+        override_of(politeness={"min_delay_ms": 0, "delay_factor": 0.0}),
+        override_of(politeness={"max_parallel": 2}),
+        override_of(queues={"session_budget": 1}),
+        override_of(queues={"total_budget": 2}),
+        override_of(queues={"queue_key": "forced"}),
+        override_of(queues={"parallel_queues": 2}),
+        override_of(queues={"retire": True}),
+        override_of(queues={"base_precedence": 1}),
+        override_of(queues={"base_precedence": 7, "precedence_floor": 8}),
+        override_of(queues={"precedence_floor": 3}),
+        override_of(queues={"queue_precedence": "highest-uri", "cost": "wag"}),
+        override_of(queues={"uri_precedence": "hops", "error_penalty": 2}),
+        override_of(retry={"max_attempts": 1}),
+        override_of(limits={"host_quota": {"max_responses": 2}}),
+        override_of(revisit={"policy": "fixed", "interval_ms": 10_000}),
+        override_of(fetch={"timeout_ms": 50_000, "product_token": "otherbot"}),
+    ]
+)
+areas = st.sampled_from(AREAS)
+SPELLINGS = every_spelling()
+spellings = st.integers(0, len(SPELLINGS) - 1).map(lambda number: SPELLINGS[number])
+picks = st.integers(0, 30)
+paths = st.sampled_from(["L", "", "LL", "LE", "R", "RR", "LLL", "LRRRR", "RRRRR"])
+queue_changes = st.one_of(
+    st.builds(QueueChange, paused=st.booleans()),
+    st.builds(QueueChange, retired=st.booleans()),
+    st.builds(QueueChange, precedence=st.sampled_from([-1, 0, 2, 4, 255])),
+    st.builds(
+        QueueChange,
+        session_budget=st.sampled_from([None, -2, 1, 0]),
+        total_budget=st.sampled_from([-2, -1, 1, 5]),
+    ),
+    st.just(QueueChange(wake=True)),
+    st.builds(QueueChange, retired=st.just(False), paused=st.just(False), wake=st.just(True)),
+)
+sources = mostly("", SITES[0].uri("/"), SITES[3].uri("/a"))
+
+
+class Fetch(NamedTuple):
+    """How a fetch went, whatever its status."""
+
+    duration_ms: int = 100
+    retry_after_ms: int = 0
+    body_bytes: int = 1
+    digest: str = ""
+    etag: str = ""
+    tells_address: bool = False
+    retires: bool = False
+    revisit_in_ms: int | None = None
+
+
+fetches = st.builds(
+    Fetch,
+    mostly(200, 0, 4_000, 90_000),
+    mostly(0, 8_000, 50_000),
+    st.sampled_from([10, 0]),
+    mostly("", "sha1:A", "sha1:B"),
+    mostly("", '"one"', '"two"'),
+    st.booleans(),
+    mostly(False, True),
+    mostly(None, 15_000, 1, -5_000),
+)

@@ -1,0 +1,225 @@
+"""What operators do to a crawl that runs: queues, overrides, the seen-set, jobs."""
+
+from core_doubles.machine.base import Base, made, step
+from core_doubles.machine.choices import (
+    QUEUE_PATTERNS,
+    URI_PATTERNS,
+    areas,
+    overrides,
+    picks,
+    queue_changes,
+    spellings,
+)
+from core_doubles.model import life, steering
+from core_doubles.model.things import Crawl, Job, Offer
+from core_doubles.web import Area, Spelled
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition
+
+from frontier_server.core import errors
+from frontier_server.core.job import Kind
+from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.records import ImportRow
+from frontier_server.core.steering import QueueChange
+
+S = CrawlState
+MOST_SLICES = 3_000
+KINDS = (
+    Kind.DELETE_URIS,
+    Kind.RETIRE_QUEUES,
+    Kind.UNRETIRE_QUEUES,
+    Kind.UNRETIRE_QUEUES,
+    Kind.WAKE_QUEUES,
+    Kind.VERIFY,
+    Kind.VERIFY,
+)
+
+
+class Operators(Base):
+    """Changes on the fly."""
+
+    def has_queue(self) -> bool:
+        """Whether a crawl has a queue."""
+        return any(crawl.queues for crawl in self.model.crawls.values())
+
+    def has_jobs(self) -> bool:
+        """Whether a job has not ended."""
+        return any(crawl.jobs or crawl.receiving for crawl in self.model.crawls.values())
+
+    def open_crawl(self, pick: int) -> Crawl | None:
+        """One of the crawls that have not finished."""
+        crawl = self.some_crawl(pick)
+        return None if crawl.state is S.FINISHED else crawl
+
+    # Queues.
+
+    @precondition(has_queue)
+    @step(pick=picks, queue=picks, change=queue_changes)
+    def change_queue(self, pick: int, queue: int, change: QueueChange) -> None:
+        """Pause, retire, wake a queue, or change its budgets or precedence; and take it back."""
+        with_queues = [crawl for crawl in self.model.crawls.values() if crawl.queues]
+        crawl = with_queues[pick % len(with_queues)]
+        wanted = sorted(crawl.queues)[queue % len(crawl.queues)]
+        self.change(crawl, crawl.queues[wanted].key, change)
+
+    def change(self, crawl: Crawl, key: str, change: QueueChange) -> None:
+        """Change the queues that have a key."""
+        views = self.run(
+            lambda frontier, now: frontier.administration.change_queue(crawl.name, key, change, now)
+        )
+        changed = [queue for queue in crawl.queues.values() if queue.key == key]
+        assert [view.key for view in views] == [key] * len(changed)
+        for queue in changed:
+            steering.changed(self.model, crawl, queue, change)
+        self.check()
+
+    # Overrides.
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, area=areas, override=overrides)
+    def put_override(self, pick: int, area: Area, override: bytes) -> None:
+        """Settings for a part of the web, from the next decision on."""
+        crawl = self.open_crawl(pick)
+        if crawl is None:
+            return
+        kept = self.run(
+            lambda frontier, now: frontier.administration.put_override(crawl.name, area.text, override, now)
+        )
+        assert kept == area.surt
+        steering.override_put(self.model, crawl, kept, override)
+        self.check()
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, area=areas)
+    def delete_override(self, pick: int, area: Area) -> None:
+        """And without them again."""
+        crawl = self.open_crawl(pick)
+        if crawl is None:
+            return
+        if area.surt not in crawl.overrides:
+            self.refused(
+                errors.UnknownOverride,
+                lambda frontier, now: frontier.administration.delete_override(crawl.name, area.text, now),
+            )
+            return
+        self.run(lambda frontier, now: frontier.administration.delete_override(crawl.name, area.text, now))
+        steering.override_deleted(self.model, crawl, area.surt)
+        self.check()
+
+    # The seen-set.
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, uris=st.lists(spellings, min_size=1, max_size=3), forgets=st.booleans())
+    def note_or_forget(self, pick: int, uris: list[Spelled], forgets: bool) -> None:
+        """URIs are noted as seen, or forgotten."""
+        crawl = self.open_crawl(pick)
+        if crawl is None:
+            return
+        texts = [uri.text for uri in uris]
+        if forgets:
+            count = self.run(
+                lambda frontier, now: frontier.administration.forget_seen(crawl.name, texts, now)
+            )
+            expected = sum(steering.seen_forgotten(crawl, uri.site, uri.target) for uri in uris)
+        else:
+            count = self.run(lambda frontier, now: frontier.administration.note_seen(crawl.name, texts, now))
+            expected = sum(steering.seen_noted(self.model, crawl, uri.site, uri.target) for uri in uris)
+        assert count == expected
+        self.check()
+
+    # Jobs.
+
+    def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str]) -> None:
+        """Start a job."""
+        view = self.run(
+            lambda frontier, now: frontier.administration.start_job(crawl.name, kind, parameters, now)
+        )
+        assert view.number == life.start_job(self.model, crawl, kind, parameters).number
+        self.check()
+
+    @precondition(Base.has_crawl)
+    @step(
+        pick=picks,
+        kind=st.sampled_from(KINDS),
+        queues=st.sampled_from(QUEUE_PATTERNS),
+        uris=st.sampled_from(URI_PATTERNS),
+        dry_run=st.sampled_from([False, False, True]),
+    )
+    def start_job(self, pick: int, kind: Kind, queues: str, uris: str, dry_run: bool) -> None:
+        """Deletion, retiring, waking by pattern; verification."""
+        parameters = {}
+        if kind is not Kind.VERIFY:
+            parameters["queue_pattern"] = queues.replace("+", "\\+")
+        if kind is Kind.DELETE_URIS:
+            parameters["uri_pattern"] = uris
+            if dry_run:
+                parameters["dry_run"] = "true"
+        self.start(self.some_crawl(pick), kind, parameters)
+
+    @precondition(Base.has_crawl)
+    @step(
+        pick=picks,
+        uris=st.lists(st.tuples(spellings, st.booleans()), max_size=5),
+        force=st.booleans(),
+        whole=st.sampled_from([True, True, False]),
+    )
+    def import_uris(self, pick: int, uris: list[tuple[Spelled, bool]], force: bool, whole: bool) -> None:
+        """URIs are brought, some only to be noted; perhaps whoever brings them is gone before the end."""
+        crawl = self.open_crawl(pick)
+        if crawl is None:
+            return
+        number = self.run(lambda frontier, now: frontier.administration.begin_import(crawl.name, force, now))
+        job = Job(number, Kind.IMPORT, {"force": "true"} if force else {}, "RECEIVING")
+        job.begun = self.model.step
+        assert number == crawl.next_job
+        crawl.next_job += 1
+        crawl.receiving[number] = job
+        self.check()
+        offers = [(Offer(uri), noted) for uri, noted in uris]
+        rows = [ImportRow(made(offer).record, noted) for offer, noted in offers]
+        if rows:
+            self.run(lambda frontier, now: frontier.administration.add_imports(crawl.name, number, rows, now))
+            job.imports = offers
+            self.check()
+        if whole:
+            self.run(lambda frontier, now: frontier.administration.end_import(crawl.name, number, now))
+            crawl.jobs.append(crawl.receiving.pop(number))
+            job.state = "RUNNING"
+            self.check()
+
+    @precondition(has_jobs)
+    @step(pick=picks, place=picks)
+    def cancel_job(self, pick: int, place: int) -> None:
+        """A job is to do no more, if it is one of those that may end like that."""
+        busy = [crawl for crawl in self.model.crawls.values() if crawl.jobs or crawl.receiving]
+        crawl = busy[pick % len(busy)]
+        jobs = [*crawl.jobs, *crawl.receiving.values()]
+        job = jobs[place % len(jobs)]
+
+        if job.kind in (Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES):
+            self.refused(
+                errors.InvalidRequest,
+                lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now),
+            )
+            return
+        self.run(lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now))
+        job.state = "CANCELLING"
+        if job.number in crawl.receiving:
+            crawl.jobs.append(crawl.receiving.pop(job.number))
+        self.check()
+
+    @precondition(lambda self: self.shell.frontier.has_work)
+    @step(slices=st.integers(1, 4))
+    def work_on(self, slices: int) -> None:
+        """Some slices of jobs."""
+        for _ in range(slices):
+            if self.shell.frontier.has_work:
+                self.work()
+
+    def work_all(self) -> None:
+        """All slices."""
+        for _ in range(MOST_SLICES):
+            if not self.shell.frontier.has_work:
+                return
+            self.work()
+        raise AssertionError("jobs do not end")

@@ -1,0 +1,226 @@
+"""What ends a lease, and what follows: reports, releases, lapses, heartbeats, sessions (S1)."""
+
+from collections.abc import Iterable
+
+from core_doubles.model import hosts, outcomes, places, prices
+from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
+from core_doubles.model.things import Crawl, Host, Lease, Model, Queue
+from core_doubles.web import OPEN, RobotsFile
+
+from frontier_server.core.disposition import Disposition
+from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.model import Report, ReportResult
+
+MOST_LAPSES = 3
+RETRIED_AFTER_REST = (-1, -2, -3)
+DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
+LAPSED = -7000
+
+
+def heard(model: Model, node: str, session: str) -> None:
+    """A node showed itself; leases of its earlier session lapse at once."""
+    before = model.nodes.get(node)
+    if before is not None and before != session:
+        model.superseded.add((node, before))
+        for lease in [lease for lease in model.leases.values() if lease.node == node]:
+            lapsed(model, lease)
+    model.nodes[node] = session
+
+
+def makes_sense(report: Report, robots: bool) -> bool:
+    """Whether the reports that the tests send make sense."""
+    return (
+        (100 <= report.fetch_status <= 599 or -10_000 < report.fetch_status < 0)
+        and report.duration_ms >= 0
+        and not report.problem
+        and (robots or not report.robots_body)
+    )
+
+
+def reported(model: Model, report: Report, file: RobotsFile, result: ReportResult) -> None:
+    """A report of a lease that was given out once got its result."""
+    lease = model.leases.get(report.token)
+    if lease is None:
+        _reported_again(model, report, result)
+        return
+    assert not result.repeated
+    if not report.released and not makes_sense(report, lease.robots):
+        assert result.disposition is Disposition.INVALID_REPORT and result.problem
+        return
+    crawl = model.crawls[lease.crawl]
+    crawl.queues[lease.queue].retiring |= report.retire_queue
+    if report.released:
+        assert result.disposition is Disposition.RELEASED
+        released(model, report.token)
+        return
+    if lease.robots:
+        expected = _robots_reported(model, crawl, lease, report, file)
+    else:
+        expected = _page_reported(model, crawl, lease, report)
+    status = report.fetch_status
+    assert result.disposition is expected, f"{status} of {lease.uri} meant {result}, not {expected}"
+    assert not result.problem
+    model.dispositions[lease.token] = expected
+
+
+def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> Disposition:
+    uri, queue, status = crawl.uris[lease.identity], crawl.queues[lease.queue], report.fetch_status
+    queue.robots_token = b""
+    retry = places.settings_of_uri(crawl, uri).retry
+    own = next((rule for rule in retry.statuses if rule.fetch_status == status), None)
+    _rest(model, crawl, lease, report)
+    again = status == DEFERRED
+    if own is not None or status in (*RETRIED_AFTER_REST, *OVERLOADED):
+        rule = own or retry
+        again = lease.attempt < rule.max_attempts
+        uri.attempts += again
+        queue.expenditure += uri.cost if again else 0  # S1.6
+        rest_ms = int(min(rule.delay_ms * rule.growth ** (lease.attempt - 1), rule.max_delay_ms))
+        if again and rest_ms and (own is not None or status in RETRIED_AFTER_REST):
+            queue.rest_ms = model.now_ms + rest_ms
+    if again:
+        crawl.figures["deferred"] += 1
+        for figures in outcomes.figures_of(crawl, uri):
+            outcomes.answered(figures, status, report.body_bytes)
+        uri.last_token = lease.token
+        disposition = Disposition.DEFERRED
+    else:
+        if status in DISREGARDED:
+            disposition = Disposition.DISREGARDED
+        elif status in OVERLOADED or status < 0:
+            disposition = Disposition.FAILED
+        else:
+            disposition = Disposition.SUCCEEDED  # whatever HTTP says (Heritrix 2.10)
+        outcomes.conclude(model, crawl, uri, status, disposition, report)
+    _end(model, crawl, lease)
+    return disposition
+
+
+def _robots_reported(
+    model: Model, crawl: Crawl, lease: Lease, report: Report, file: RobotsFile
+) -> Disposition:
+    status, uri = report.fetch_status, crawl.uris[lease.identity]
+    settings = places.settings_of_uri(crawl, uri)
+    disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
+    hosts.learn(model, settings, lease.site, status, file)
+    hosts.robots_of(model, settings, lease.site).last_token = lease.token
+    if status == DEFERRED:  # put off: nothing is learned, but the host was asked
+        crawl.figures["deferred"] += 1
+        disposition = Disposition.DEFERRED
+    else:
+        crawl.figures["robots_fetches"] += 1
+        crawl.outcomes[lease.site.uri("/robots.txt"), status, disposition.value] += 1
+    if status not in (UNFETCHABLE, DEFERRED):
+        crawl.queues[lease.queue].robots_token = lease.token
+    elif status == UNFETCHABLE:
+        crawl.queues[lease.queue].robots_token = b""
+        outcomes.conclude(model, crawl, uri, status, disposition)
+    _rest(model, crawl, lease, report)
+    _end(model, crawl, lease)
+    return disposition
+
+
+def _rest(model: Model, crawl: Crawl, lease: Lease, report: Report) -> None:
+    if report.peer_address:
+        model.hosts.setdefault(lease.hosts[0], Host()).address = report.peer_address
+    uri = crawl.uris[lease.identity]
+    asked = lease.site, lease.hosts[0], uri.target
+    queue = crawl.queues[lease.queue]
+    hosts.rest(model, crawl, queue, asked, report.fetch_status, report.duration_ms, report.retry_after_ms)
+
+
+def _reported_again(model: Model, report: Report, result: ReportResult) -> None:
+    """A report of a lease that has ended changes nothing (the counts are compared afterwards)."""
+    lease = model.ended[report.token]
+    crawl = model.crawls.get(lease.crawl)
+    counted = False
+    if crawl is not None and crawl.number == lease.number:
+        if lease.robots:
+            counted = any(robots.last_token == lease.token for robots in model.robots.values())
+        else:
+            uri = crawl.uris.get(lease.identity)
+            counted = uri is not None and uri.last_token == lease.token
+    if counted:
+        assert result == ReportResult(model.dispositions[lease.token], repeated=True)
+    else:
+        assert result == ReportResult(Disposition.STALE)
+
+
+def released(model: Model, token: bytes) -> None:
+    """A lease went back as if it had never been given."""
+    lease = model.leases.get(token)
+    if lease is not None:
+        _end(model, model.crawls[lease.crawl], lease)
+
+
+def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Leases were named; which of them have ended, and which should be released."""
+    ended, release = [], []
+    for token in tokens:
+        lease = model.leases.get(token)
+        if lease is None:
+            ended.append(token)
+            continue
+        lease.deadline_ms = min(model.now_ms + model.period_ms, lease.hard_ms)
+        if model.crawls[lease.crawl].state is not CrawlState.RUNNING:
+            release.append(token)
+    return ended, release
+
+
+def lapse_due(model: Model) -> None:
+    """Leases whose time is over lapse."""
+    for lease in [lease for lease in model.leases.values() if lease.deadline_ms <= model.now_ms]:
+        lapsed(model, lease)
+
+
+def lapsed(model: Model, lease: Lease) -> None:
+    """A lease ended without a report: an attempt, and a rest for the host."""
+    crawl = model.crawls[lease.crawl]
+    crawl.figures["lapsed"] += 1
+    uri, queue = crawl.uris[lease.identity], crawl.queues[lease.queue]
+    settings = places.settings_of_uri(crawl, uri)
+    if lease.robots:
+        hosts.learn(model, settings, lease.site, LAPSED, OPEN)
+        hosts.robots_of(model, settings, lease.site).last_token = b""
+    _rest(model, crawl, lease, Report(b"", fetch_status=LAPSED, duration_ms=model.now_ms - lease.lease_ms))
+    if not lease.robots:
+        queue.robots_token = b""
+        uri.attempts += 1
+        uri.lapses += 1
+        if uri.lapses >= MOST_LAPSES or uri.attempts >= settings.retry.max_attempts:
+            outcomes.conclude(model, crawl, uri, LAPSED, Disposition.FAILED)
+        else:
+            queue.expenditure += uri.cost
+    _end(model, crawl, lease)
+
+
+def _end(model: Model, crawl: Crawl, lease: Lease) -> None:
+    """A lease is off the books, and its queue goes on (T10 to T12)."""
+    model.ended[lease.token] = model.leases.pop(lease.token)
+    uri, queue = crawl.uris[lease.identity], crawl.queues[lease.queue]
+    queue.starts.add(queue.expenditure)
+    uri.touched = model.step
+    prices.appraise(crawl, queue, places.settings_of_uri(crawl, uri))
+    if queue.retiring:
+        retire(queue)
+
+
+def retire(queue: Queue) -> None:
+    """Give out no more of a queue."""
+    queue.retired, queue.retiring = True, False
+
+
+def restarted(model: Model) -> None:
+    """The server started anew: every lease gets a fresh period, and sessions are known from leases."""
+    for lease in model.leases.values():
+        crawl = model.crawls[lease.crawl]
+        longest_ms = max(2 * crawl.settings.fetch.timeout_ms, model.period_ms)
+        lease.deadline_ms = model.now_ms + model.period_ms
+        lease.hard_ms = model.now_ms + longest_ms
+    model.nodes = {lease.node: lease.session for lease in model.leases.values()}
+    model.superseded = set()
+    for crawl in model.crawls.values():
+        crawl.passed = 0.0
+        crawl.jobs += crawl.receiving.values()  # nobody brings the rest: they will be cancelled
+        crawl.receiving.clear()
+        crawl.jobs.sort(key=lambda job: job.number)

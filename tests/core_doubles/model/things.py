@@ -1,0 +1,311 @@
+"""What the model of the frontier knows of: crawls, their queues and URIs, hosts, leases, nodes.
+
+The model is a second, slower opinion in plain dictionaries. It is told what was asked and answered, judges
+whether that was allowed, and keeps what must hold from then on. It shares the settings' dataclasses and the
+names of states with the frontier, and none of its rules.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from core_doubles.web import RobotsFile, Site, Spelled
+
+from frontier_server.core.disposition import Disposition
+from frontier_server.core.job import Kind
+from frontier_server.core.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.queue import QueueState
+from frontier_server.core.settings import CrawlSettings
+
+StateEvent = tuple[str, ...]
+Outcome = tuple[str, int, str]  # URI, fetch status, disposition
+QueueId = bytes
+
+
+class Stand(Enum):
+    """Where a URI that was taken in stands."""
+
+    QUEUED = "queued"
+    FUTURE = "future"
+    DONE = "done"
+
+
+@dataclass
+class Uri:
+    """A URI that a crawl has taken in."""
+
+    identity: str  # what makes it the same as others
+    uri: str  # that is fetched
+    site: Site
+    target: str
+    stand: Stand = Stand.DONE
+    queue: QueueId = b""  # while QUEUED
+    order: tuple[int, int, int] = (0, 0, 0)  # directive, precedence, number
+    arrived: int = 0  # in its queue, at this step
+    touched: int = 0  # at this step it came, moved, was leased, or its lease ended
+    path: str = ""
+    directive: int = 4
+    seed: bool = False
+    source: str = ""
+    cost: int = 0
+    precedence: int = 0
+    attempts: int = 0
+    lapses: int = 0
+    due_ms: int = 0  # while FUTURE
+    finish_ms: int = 0  # of the last visit
+    last_token: bytes = b""  # of the last report that counted
+    visits: int = 0  # that succeeded
+    interval_ms: int = 0  # to the next visit, adaptive
+    etag: str = ""
+    last_modified: str = ""
+    digest: str = ""
+
+    @property
+    def queued(self) -> bool:
+        """Whether it is in a queue, out at a node or not."""
+        return self.stand is Stand.QUEUED
+
+
+class Appraisal(NamedTuple):
+    """What a look at a queue made of it."""
+
+    precedence: int
+    floor: int
+
+    @property
+    def barred(self) -> bool:
+        """Whether it must not be activated."""
+        return self.precedence >= self.floor
+
+
+@dataclass
+class Queue:
+    """A work queue."""
+
+    id: QueueId
+    key: str
+    appraisals: list[Appraisal] = field(default_factory=list)  # of which one came last
+    precedence: int = 0  # as last told
+    state: QueueState = QueueState.EXHAUSTED  # as last told
+    waits_at: int = 0  # INACTIVE, at this precedence
+    waits_since: int = 0  # and there since this step
+    asleep_ms: int = 0  # SNOOZED, until then
+    woken: bool = False  # INACTIVE since it woke
+    rest_ms: int = 0  # its own rest, beside its host's
+    expenditure: int = 0
+    session_start: int = 0  # expenditure at its activation, as last told
+    new_session: bool = False  # it has changed in this step
+    starts: set[int] = field(default_factory=set)  # what that may be after this step
+    lent: tuple[int, CrawlSettings] | None = None  # expenditure at this step's lease, and its settings
+    cleared: bool = False  # in this step a URI was taken out of it without being fetched
+    session_budget: int | None = None  # its own, if somebody gave it one
+    total_budget: int | None = None
+    fixed_precedence: int | None = None
+    paused: bool = False
+    retired: bool = False
+    retiring: bool = False
+    robots_token: bytes = b""  # of its last lease, if it was for a robots.txt that the next page needs
+    enqueued: int = 0
+    successes: int = 0
+    failed: int = 0
+    sites: set[Site] = field(default_factory=set)  # whose URIs it has held
+
+
+@dataclass
+class Host:
+    """A host, or a group of hosts."""
+
+    rest_ms: int = 0  # until
+    overloads: int = 0
+    address: str = ""
+
+
+@dataclass
+class Robots:
+    """A robots.txt, as all crawls with one product token see it."""
+
+    good: RobotsFile | None = None
+    good_until_ms: int = 0
+    failures: int = 0
+    retry_ms: int = 0
+    hopeless_until_ms: int = 0
+    last_token: bytes = b""
+
+    def means(self, now_ms: int, for_this: bytes = b"") -> str:
+        """What is to be done about a URI of the site: `ask`, `fetch`, `wait` or `fail`.
+
+        What was fetched just for this URI, by a lease of that token, counts however late it is.
+        """
+        if for_this and for_this == self.last_token and self.failures == 0:
+            return "fail" if self.good is None else "ask"
+        if now_ms < self.hopeless_until_ms:
+            return "fail"
+        if self.good is not None and now_ms < self.good_until_ms:
+            return "ask"
+        if self.failures == 0 or now_ms >= self.retry_ms:
+            return "fetch"
+        return "wait" if self.good is None else "ask"
+
+
+@dataclass
+class Lease:
+    """A lease that is out."""
+
+    token: bytes
+    crawl: str
+    number: int  # of the crawl
+    identity: str  # of the page; for robots.txt, of the page that waits for it
+    uri: str  # likewise
+    source: str
+    site: Site
+    queue: QueueId
+    hosts: tuple[str, ...]  # that it counts for, and groups of them
+    robots: bool
+    attempt: int
+    node: str
+    session: str
+    lease_ms: int
+    deadline_ms: int
+    hard_ms: int
+
+
+@dataclass
+class Figures:
+    """What happened to the URIs of a host, or of a source."""
+
+    successes: int = 0
+    success_bytes: int = 0
+    responses: int = 0
+    response_bytes: int = 0
+    failures: int = 0
+    disregards: int = 0
+    novel: int = 0
+
+
+@dataclass
+class Offer:
+    """A URI offered, and all that was said of it."""
+
+    spelled: Spelled
+    path: str = ""
+    directive: int = 4
+    precedence: int | None = None
+    cost: int | None = None
+    seed: bool = False
+    source: str = ""
+    via: str = ""
+    refetch_before_ms: int | None = None
+    not_before_ms: int = 0
+    anew: bool = False
+
+
+@dataclass
+class Job:
+    """Work in slices."""
+
+    number: int
+    kind: Kind
+    parameters: dict[str, str] = field(default_factory=dict)
+    state: str = "RUNNING"
+    done: int = 0
+    changed: int = 0
+    cursor: QueueId = b""
+    begun: int = 0  # at this step
+    imports: list[tuple[Offer, bool]] = field(default_factory=list)  # to come; whether only noted
+
+
+@dataclass
+class Crawl:
+    """A crawl."""
+
+    name: str
+    number: int
+    settings: CrawlSettings
+    state: CrawlState = CrawlState.NASCENT
+    exit_status: ExitStatus = ExitStatus.CREATED
+    overrides: dict[str, bytes] = field(default_factory=dict)  # SURT prefix → settings
+    overridden: int = 0  # last at this step; 0: never
+    scope: set[str] = field(default_factory=set)  # authorities
+    uris: dict[str, Uri] = field(default_factory=dict)  # by identity
+    queues: dict[QueueId, Queue] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)  # that were taken in or recognised → identity
+    seeds: list[Spelled] = field(default_factory=list)
+    announced: int = 0
+    jobs: list[Job] = field(default_factory=list)  # that have not ended, in line
+    receiving: dict[int, Job] = field(default_factory=dict)  # imports that wait for the rest
+    next_job: int = 1
+    admitted: int = 0
+    launch_ms: int = 0
+    running_since_ms: int | None = None
+    elapsed_ms: int = 0  # until then
+    round: int = 0
+    round_ms: int = 0
+    passed: float = 0.0  # leases of nodes that asked for any crawl's, by its weight
+    figures: Counter[str] = field(default_factory=Counter)
+    statuses: Counter[int] = field(default_factory=Counter)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    hosts: dict[str, Figures] = field(default_factory=dict)
+    sources: dict[str, Figures] = field(default_factory=dict)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)  # to be found stored
+    events: list[StateEvent] = field(default_factory=list)  # to be found stored
+
+    def queued(self) -> list[Uri]:
+        """URIs in queues."""
+        return [uri for uri in self.uris.values() if uri.queued]
+
+    def future(self) -> list[Uri]:
+        """URIs that wait for their time."""
+        return [uri for uri in self.uris.values() if uri.stand is Stand.FUTURE]
+
+    def in_order(self, queue: Queue) -> list[Uri]:
+        """The URIs of a queue, the next one first (S1.8: a retry keeps its place)."""
+        return sorted((uri for uri in self.queued() if uri.queue == queue.id), key=lambda uri: uri.order)
+
+    def job_of(self, *kinds: Kind) -> Job | None:
+        """The first job of one of these kinds that has not ended."""
+        return next((job for job in self.jobs if job.kind in kinds), None)
+
+    def take_outcomes(self) -> Counter[Outcome]:
+        """What must have been stored since this was asked."""
+        taken, self.outcomes = self.outcomes, Counter()
+        return taken
+
+    def take_events(self) -> list[StateEvent]:
+        """What must have been stored since this was asked."""
+        taken, self.events = self.events, []
+        return taken
+
+
+@dataclass
+class Model:
+    """All crawls, hosts, leases and nodes."""
+
+    period_ms: int
+    now_ms: int = 0
+    step: int = 0  # operations so far
+    crawls: dict[str, Crawl] = field(default_factory=dict)
+    hosts: dict[str, Host] = field(default_factory=dict)  # and groups
+    robots: dict[tuple[Site, str], Robots] = field(default_factory=dict)
+    leases: dict[bytes, Lease] = field(default_factory=dict)
+    ended: dict[bytes, Lease] = field(default_factory=dict)
+    dispositions: dict[bytes, Disposition] = field(default_factory=dict)  # of reports that counted
+    nodes: dict[str, str] = field(default_factory=dict)  # the present session of each
+    superseded: set[tuple[str, str]] = field(default_factory=set)
+
+    def leases_of(self, crawl: Crawl, robots_too: bool = True) -> int:
+        """How many leases of a crawl are out."""
+        return sum(
+            lease.number == crawl.number and (robots_too or not lease.robots)
+            for lease in self.leases.values()
+        )
+
+    def leased(self, crawl: Crawl, queue: Queue) -> bool:
+        """Whether a lease of a queue is out."""
+        return any(lease.number == crawl.number and lease.queue == queue.id for lease in self.leases.values())
+
+    def is_out(self, crawl: Crawl, uri: Uri) -> bool:
+        """Whether a URI (or the robots.txt that it waits for) is out at a node."""
+        return any(
+            lease.number == crawl.number and lease.identity == uri.identity for lease in self.leases.values()
+        )

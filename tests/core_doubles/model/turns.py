@@ -1,0 +1,158 @@
+"""Whether the states that the frontier tells of its queues can be, and may follow those before (T1 to T15).
+
+In which order queues that are equal have their turns is the frontier's; what it may not do is here: leave a
+queue asleep, inactive or retired without a reason, or let one go before those of a lower precedence.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from core_doubles.model import hosts, leasing, places, prices
+from core_doubles.model.things import Crawl, Model, Queue, QueueId
+
+from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.queue import QueueState
+
+Q = QueueState
+
+
+class After(Enum):
+    """What kind of a step there was."""
+
+    TURNS = "Next: queues had their turns"
+    RESTART = "memory was built anew"
+    OTHER = "anything else"
+
+
+class Told(NamedTuple):
+    """What is told of a queue after an operation."""
+
+    state: QueueState
+    precedence: int
+    wake_ms: int
+    session_start: int
+
+
+def told(model: Model, crawl: Crawl, queues: dict[QueueId, Told], after: After) -> None:
+    """The states of all queues after a step."""
+    assert queues.keys() == crawl.queues.keys(), "the queues that have ever been filled"
+    waited = [queue for queue in crawl.queues.values() if queue.state is Q.INACTIVE]
+    for queue in crawl.queues.values():
+        now = queues[queue.id]
+        _retire(model, crawl, queue, now, after)
+        _check_precedence(crawl, queue, now, after)
+        _check_state(model, crawl, queue, now)
+    passed_over = [queue for queue in waited if queues[queue.id].state is Q.INACTIVE and not queue.cleared]
+    for queue in crawl.queues.values():
+        now = queues[queue.id]
+        if queue.lent is not None:
+            _check_session(queue, now)
+            _check_activation(model, queue, passed_over)
+        elif after is After.OTHER:
+            _check_giving_way(crawl, queue, now, passed_over)
+    for queue in crawl.queues.values():
+        _keep(model, queue, queues[queue.id])
+
+
+def _retire(model: Model, crawl: Crawl, queue: Queue, now: Told, after: After) -> None:
+    """A queue is retired if somebody retired it; or at its turn, by its budget or a quota."""
+    if now.state is Q.RETIRED and not queue.retired:
+        waiting = crawl.in_order(queue)
+        assert after is After.TURNS and crawl.state is CrawlState.RUNNING, f"{queue.key} was retired"
+        assert waiting and leasing.must_retire(crawl, queue, waiting[0]), f"{queue.key} was retired"
+        queue.retired = True
+    assert queue.retired == (now.state is Q.RETIRED), f"{queue.key} is {now.state}"
+
+
+def _check_precedence(crawl: Crawl, queue: Queue, now: Told, after: After) -> None:
+    waiting = crawl.in_order(queue)
+    if after is After.TURNS and waiting and queue.lent is None:
+        prices.perhaps_appraise(crawl, queue, places.settings_of_uri(crawl, waiting[0]))
+    possible = [made for made in queue.appraisals if made.precedence == now.precedence]
+    assert possible, f"{queue.key} has precedence {now.precedence}, not one of {queue.appraisals}"
+    queue.appraisals, queue.precedence = possible, now.precedence
+
+
+def _check_state(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
+    """A state says something of the queue's URIs, leases, rests and precedence."""
+    waiting = crawl.in_order(queue)
+    what = f"{queue.key} is {now.state.value}, with {len(waiting)} URIs"
+    assert model.leased(crawl, queue) == (now.state is Q.BUSY), what
+    match now.state:
+        case Q.EXHAUSTED:
+            assert not waiting, what
+        case Q.INACTIVE:
+            assert waiting and not queue.paused, what
+            queue.woken = queue.state is Q.SNOOZED or (queue.woken and queue.state is Q.INACTIVE)
+            barred = all(made.barred for made in queue.appraisals)
+            assert queue.woken or not barred, f"{what}, at the floor"  # else its next turn bars it
+        case Q.INELIGIBLE:
+            assert queue.paused or (waiting and any(made.barred for made in queue.appraisals)), what
+        case Q.SNOOZED if (queue.state, queue.asleep_ms) != (Q.SNOOZED, now.wake_ms):
+            latest_ms = max(_may_wake_ms(model, crawl, queue))
+            assert now.wake_ms <= latest_ms, f"{what}, {now.wake_ms - latest_ms} ms too long"
+        case _:
+            pass
+
+
+def _may_wake_ms(model: Model, crawl: Crawl, queue: Queue) -> list[int]:
+    """What a queue may wait for: its own rest, a host's, a group's, or the next try of a robots.txt."""
+    found = [hosts.rested_ms(model, crawl, queue, site) for site in queue.sites]
+    for uri in crawl.in_order(queue):
+        robots = hosts.robots_of(model, places.settings_of_uri(crawl, uri), uri.site)
+        if robots.means(model.now_ms) == "wait":
+            found.append(robots.retry_ms)
+    return found
+
+
+def _check_session(queue: Queue, now: Told) -> None:
+    """A lease was given within its session's budget; a session begins with an activation (T3, T7)."""
+    assert queue.lent is not None
+    lent_at, settings = queue.lent
+    start, queue.new_session = now.session_start, now.session_start != queue.session_start
+    assert not queue.new_session or start in queue.starts, f"{queue.key}: its session began at {start}"
+    assert not leasing.session_budget_spent(queue, settings, start, lent_at), (
+        f"{queue.key} was leased from, beyond the budget of its session"
+    )
+    if queue.state in (Q.INACTIVE, Q.EXHAUSTED):
+        begun = queue.new_session or lent_at == start or queue.cleared
+        assert begun, f"{queue.key} was activated without a new session"
+    elif queue.new_session:
+        rotated = any(
+            leasing.session_budget_spent(queue, settings, queue.session_start, spent)
+            for spent in (lent_at, *queue.starts)
+        )
+        yielded = queue.state is Q.SNOOZED  # to one of a lower precedence, when it woke
+        assert rotated or yielded or queue.cleared, f"{queue.key} began another session"
+
+
+def _check_activation(model: Model, queue: Queue, passed_over: list[Queue]) -> None:
+    """What was activated had waited at the lowest precedence, and there the longest (T3, S2.17)."""
+    if queue.state is Q.INACTIVE and not queue.cleared:
+        its = queue.waits_at, queue.waits_since
+    elif queue.state is Q.EXHAUSTED or queue.new_session:
+        its = queue.precedence, model.step
+    else:
+        return
+    late = [other.key for other in passed_over if (other.waits_at, other.waits_since) < its]
+    assert not late, f"{queue.key} was activated before {late}"
+
+
+def _check_giving_way(crawl: Crawl, queue: Queue, now: Told, passed_over: list[Queue]) -> None:
+    """A queue that comes back from a lease or a rest gives way to those of a lower precedence (T11, T13)."""
+    if queue.state in (Q.BUSY, Q.SNOOZED) and now.state is Q.READY and crawl.in_order(queue):
+        lower = [other.key for other in passed_over if other.waits_at < queue.precedence]
+        assert not lower, f"{queue.key} is ready before {lower}"
+
+
+def _keep(model: Model, queue: Queue, now: Told) -> None:
+    lines_up = queue.state is not Q.INACTIVE or queue.cleared or now.precedence != queue.waits_at
+    if now.state is Q.INACTIVE and lines_up:
+        queue.waits_at, queue.waits_since = now.precedence, model.step
+    queue.state = now.state
+    queue.asleep_ms = now.wake_ms if now.state is Q.SNOOZED else 0
+    queue.session_start = now.session_start
+    queue.starts = {queue.expenditure}
+    if queue.cleared:
+        queue.robots_token = b""
+    queue.lent, queue.cleared = None, False

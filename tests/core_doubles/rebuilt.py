@@ -1,0 +1,57 @@
+"""Whether what is stored is what is in memory: against what a restart would make of the store."""
+
+from core_doubles.rows import rows
+from core_doubles.shell import Shell
+
+from frontier_server.core.crawl import Crawl
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.queue import QueueState
+from frontier_server.core.records import HostRow, QueueRow, RobotsRow, decode
+from frontier_server.core.store import Family
+
+Q = QueueState
+
+
+def as_rebuilt(shell: Shell) -> None:
+    """Raise AssertionError at the first difference."""
+    live, fresh = shell.frontier, shell.build()
+    assert set(live._crawls) == set(fresh._crawls)
+    assert {job.crawl for job in live._deletions} == {job.crawl for job in fresh._deletions}
+    for number, crawl in live._crawls.items():
+        again = fresh._crawls[number]
+        assert (crawl.spec, crawl.settings) == (again.spec, again.settings)
+        assert (crawl.state_row, crawl.counters) == (again.state_row, again.counters)
+        assert crawl.overrides.items() == again.overrides.items()
+        assert set(crawl.jobs) <= set(again.jobs)  # a restart lets imports that wait for more end, too
+        assert (crawl.leases_out, crawl.pages_out) == (again.leases_out, again.pages_out)
+        _queues(shell, crawl, again)
+    of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each._leases} for each in (live, fresh))
+    assert of_live == of_fresh
+    assert live._hosts.in_flight() == fresh._hosts.in_flight()
+    _shared_rows(shell, live)
+
+
+def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
+    """Active queues are the same; ready and snoozed may differ, but never towards too early."""
+    assert set(crawl.queues) == set(again.queues)
+    for key, queue in crawl.queues.items():
+        other = again.queues[key]
+        mine, its = (
+            {name: getattr(each.row, name) for name in QueueRow.__struct_fields__ if name != "state"}
+            for each in (queue, other)
+        )
+        assert mine == its
+        assert (queue.state is Q.BUSY) == (other.state is Q.BUSY)
+        if queue.state is Q.SNOOZED and other.state is Q.READY:
+            due = queue.wake_ms <= shell.now_ms
+            assert due or queue.rest_reason.startswith("its robots.txt"), queue.rest_reason
+
+
+def _shared_rows(shell: Shell, live: Frontier) -> None:
+    """Hosts and robots.txt in memory are those stored."""
+    hosts = {key[8:].decode(): decode(HostRow, value) for key, value in rows(shell.store, Family.HOSTS, b"")}
+    for name, host in live._hosts._hosts.items():
+        assert host.row == hosts.get(name, HostRow()), f"{name} is not as stored"
+    for key, (row, _) in live._robots._known.items():
+        value = shell.store.get(Family.ROBOTS, key)
+        assert row == (decode(RobotsRow, value) if value else None)

@@ -1,0 +1,171 @@
+"""Whether what is stored of a crawl, and memory's lists, agree with themselves: counted anew, row by row."""
+
+from collections import Counter
+
+from core_doubles.rows import rows, rows_of
+from core_doubles.shell import Shell
+
+from frontier_server.core import keys
+from frontier_server.core.crawl import Crawl
+from frontier_server.core.keys import IndexSet
+from frontier_server.core.queue import ACTIVE, QueueState
+from frontier_server.core.records import (
+    OutcomeRow,
+    PendingUri,
+    QueueRow,
+    SeenRow,
+    decode,
+    decode_pending,
+)
+from frontier_server.core.store import Family
+
+Q = QueueState
+SETS = {  # of the states that are no matter of memory
+    Q.INACTIVE: IndexSet.INACTIVE,
+    Q.RETIRED: IndexSet.RETIRED,
+    Q.INELIGIBLE: IndexSet.INELIGIBLE,
+}
+_IN_MEMORY, _FAR = IndexSet.ACTIVE, IndexSet.FAR
+
+
+class Recount:
+    """One crawl, counted."""
+
+    def __init__(self, shell: Shell, crawl: Crawl) -> None:
+        self.shell = shell
+        self.crawl = crawl
+        prefix = keys.crawl_prefix(crawl.number)
+        self.queues = rows_of(shell.store, crawl, Family.QUEUES, QueueRow)
+        stored = rows(shell.store, Family.PENDING, prefix)
+        self.pending = {key: decode_pending(value) for key, value in stored}
+        self.seen = rows_of(shell.store, crawl, Family.SEEN, SeenRow)
+        self.sets = {index: self._members(index) for index in IndexSet}
+
+    def _members(self, index: IndexSet) -> list[bytes]:
+        prefix = keys.set_prefix(self.crawl.number, index)
+        return [key for key, _ in rows(self.shell.store, Family.INDEX, prefix)]
+
+    def run(self) -> None:
+        """Raise AssertionError at the first contradiction."""
+        self.uris()
+        self.future()
+        self.outcomes()
+        self.membership()
+        self.sums()
+        self.lists()
+
+    def uris(self) -> None:
+        """Each queue has as many URIs as it counts; each URI that waits is where the seen-set says."""
+        in_queue = Counter(key[:16] for key in self.pending)
+        assert set(in_queue) <= set(self.queues), "URIs of a queue that has no row"
+        for queue, row in self.queues.items():
+            assert row.count == in_queue[queue], f"{row.key} counts {row.count} URIs of {in_queue[queue]}"
+            mine = {key[16:]: uri for key, uri in self.pending.items() if key[:16] == queue}
+            assert row.head <= min(mine, default=row.head), f"the head of {row.key} is behind its first URI"
+            assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1
+            precedences = Counter(uri.precedence for uri in mine.values())
+            assert Counter(row.uri_precedences) == precedences, f"{row.key}: {row.uri_precedences}"
+        assert self.crawl.counters.discovered == len(self.seen)
+        said = {key[:8] + row.queue + row.suffix + key[8:] for key, row in self.seen.items() if row.suffix}
+        assert said == {key + uri.subject for key, uri in self.pending.items()}, "lost, or twice"
+
+    def future(self) -> None:
+        """Each future URI is where the seen-set says, and nowhere else."""
+        said = {row.future_ms.to_bytes(8, "big") + key for key, row in self.seen.items() if row.future_ms}
+        assert said == set(self.sets[IndexSet.FUTURE]), "future URIs"
+        assert self.crawl.counters.future == len(said)
+        assert not [key for key, row in self.seen.items() if row.future_ms and row.suffix]
+
+    def outcomes(self) -> None:
+        """Outcomes are numbered without gap, and the figures are theirs."""
+        counters = self.crawl.counters
+        stored = rows(self.shell.store, Family.OUTCOMES, keys.crawl_prefix(self.crawl.number))
+        numbers = [int.from_bytes(key, "big") for key, _ in stored]
+        assert numbers == list(range(counters.oldest_outcome, counters.next_outcome))
+        final = counters.succeeded + counters.failed + counters.disregarded
+        assert counters.next_outcome - 1 == final + counters.robots_fetches
+        assert sum(counters.fetch_statuses.values()) == final
+        if counters.oldest_outcome == 1:
+            pages = [row for _, value in stored if not (row := decode(OutcomeRow, value)).path.endswith("P")]
+            assert Counter(row.fetch_status for row in pages) == counters.fetch_statuses
+            assert sum(row.body_bytes for row in pages if row.disposition == "SUCCEEDED") == counters.bytes
+
+    # Queues.
+
+    def membership(self) -> None:
+        """Each queue is in exactly the one set that its state has (D11)."""
+        of: dict[bytes, list[IndexSet]] = {queue: [] for queue in self.queues}
+        for index in (_IN_MEMORY, _FAR, *SETS.values()):
+            for member in self.sets[index]:
+                of[member[-16:]].append(index)
+        for queue, row in self.queues.items():
+            state = Q(row.state)
+            expected = [SETS[state]] if state in SETS else []
+            if state in ACTIVE:
+                expected = [_FAR if row.far_ms else _IN_MEMORY]
+            assert of[queue] == expected, f"{row.key} is {state.value}, in {of[queue]}"
+            if state is Q.INACTIVE:
+                place = keys.inactive_key(self.crawl.number, row.precedence, row.inactive_serial, queue)
+                assert place[5:] in self.sets[IndexSet.INACTIVE], f"{row.key} waits elsewhere"
+                assert self.crawl.inactive_head <= place, f"{row.key} waits before where it is looked for"
+            if row.far_ms:
+                place = keys.timed_key(self.crawl.number, _FAR, row.far_ms, queue)
+                assert place[5:] in self.sets[_FAR] and self.crawl.far_head <= place
+                first_ms = self.crawl.first_far_ms
+                assert first_ms is not None and first_ms <= row.far_ms, f"{row.key} sleeps on"
+        named = {keys.name_prefix(self.crawl.number, queue[8:])[5:] + queue[:8] for queue in self.queues}
+        assert named == set(self.sets[IndexSet.NAME])
+        assert set(self.crawl.queues) == {member[-16:] for member in self.sets[_IN_MEMORY]}
+
+    def sums(self) -> None:
+        """The crawl's counts are those of its queues."""
+        counters, retired, barred = self.crawl.counters, 0, 0
+        by_state: Counter[str] = Counter()
+        inactive: Counter[int] = Counter()
+        for row in self.queues.values():
+            if row.state == Q.INACTIVE.value:
+                inactive[row.precedence] += 1
+            elif row.state not in {state.value for state in ACTIVE} or row.far_ms:
+                by_state[row.state] += 1
+            if row.state == Q.RETIRED.value:
+                retired += row.count
+            if row.state == Q.INELIGIBLE.value and not row.paused:
+                barred += row.count
+        assert counters.queued == len(self.pending) - retired
+        assert (counters.retired_uris, counters.barred_uris) == (retired, barred)
+        assert Counter(counters.inactive) == inactive and 0 not in counters.inactive.values()
+        assert Counter(counters.queues) == by_state and 0 not in counters.queues.values()
+        assert counters.active_queues == len(self.sets[_IN_MEMORY])
+
+    def lists(self) -> None:
+        """Each queue that memory holds is in the one list of its state, once (D11)."""
+        crawl = self.crawl
+        ready = Counter(id(queue) for queue in crawl.ready)
+        asleep = Counter(
+            id(queue)
+            for _, _, serial, queue in crawl.snoozed
+            if serial == queue.snooze_serial and queue.state is Q.SNOOZED and not queue.far
+        )
+        hosts = self.shell.frontier._hosts._hosts.values()
+        at_hosts = Counter(id(queue) for host in hosts for queue in host.waiting)
+        states: Counter[QueueState] = Counter()
+        for queue in crawl.queues.values():
+            states[queue.state] += 1
+            there = (ready[id(queue)], asleep[id(queue)], at_hosts[id(queue)])
+            name = f"{queue.row.key}, {queue.state}"
+            match queue.state:
+                case Q.READY:
+                    assert there in ((1, 0, 0), (0, 0, 1)), f"{name}: {there}"
+                case Q.SNOOZED:
+                    assert there[1] == 1, f"{name}: {there}"
+                case _:
+                    assert queue.state is Q.BUSY and not there[1], f"{name}: {there}"
+            assert queue.leases_out == (queue.state is Q.BUSY)
+        for state in ACTIVE:
+            assert crawl.active_counts[state] == states[state]
+
+
+def pending_of(shell: Shell, crawl: Crawl, queue: bytes) -> list[tuple[bytes, PendingUri]]:
+    """The URIs of a queue in their order, with their places."""
+    prefix = keys.queue_row_key(crawl.number, queue)
+    return [(key, decode_pending(value)) for key, value in rows(shell.store, Family.PENDING, prefix)]

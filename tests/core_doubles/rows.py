@@ -1,0 +1,28 @@
+"""What is stored, read row by row."""
+
+from typing import TypeVar
+
+from frontier_server.core import keys
+from frontier_server.core.crawl import Crawl
+from frontier_server.core.records import Record, decode
+from frontier_server.core.store import Family, Store
+
+R = TypeVar("R", bound=Record)
+OF_CRAWLS = [family for family in Family if family not in (Family.HOSTS, Family.ROBOTS)]
+
+
+def rows(store: Store, family: Family, prefix: bytes) -> list[tuple[bytes, bytes]]:
+    """Keys behind the prefix, and values."""
+    return [(key[len(prefix) :], value) for key, value in store.scan(family, prefix, prefix)]
+
+
+def rows_of(store: Store, crawl: Crawl, family: Family, kind: type[R]) -> dict[bytes, R]:
+    """The rows of a crawl."""
+    found = rows(store, family, keys.crawl_prefix(crawl.number))
+    return {key: decode(kind, value) for key, value in found}
+
+
+def nothing_is_left_of(store: Store, number: int) -> bool:
+    """Whether no row of a crawl is stored."""
+    prefix = keys.crawl_prefix(number)
+    return not any(rows(store, family, prefix) for family in OF_CRAWLS)
