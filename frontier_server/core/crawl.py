@@ -46,6 +46,7 @@ class Crawl:
         self.state_row = state
         self.counters = counters
         self.jobs: list[int] = []
+        self.receiving: set[int] = set()  # jobs that still get what they are to do
         self.ready: deque[WorkQueue] = deque()
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
         self.queues: dict[bytes, WorkQueue] = {}  # active ones
@@ -103,7 +104,8 @@ class Crawl:
         URIs in retired queues, and in those at the precedence floor, are not (D20).
         """
         counters = self.counters
-        return bool(counters.queued > counters.barred_uris or counters.future or self.leases_out or self.jobs)
+        waits = counters.queued > counters.barred_uris or counters.future
+        return bool(waits or self.leases_out or self.jobs or self.receiving)
 
     def elapsed_ms(self, now_ms: int) -> int:
         """How long it has run, pauses left out."""

@@ -62,6 +62,8 @@ def start(
     counters.next_job += 1
     if state is JobState.RUNNING:
         crawl.jobs.append(number)
+    else:
+        crawl.receiving.add(number)
     put(op, crawl, number, JobRow(kind.value, op.now_ms, dict(parameters or {}), state.value))
     if number > JOBS_KEPT:
         _forget_one(op, crawl)
@@ -70,10 +72,9 @@ def start(
 
 def check_room(crawl: Crawl) -> None:
     """Raise InvalidRequest if too many jobs of a crawl run for one more."""
-    if len(crawl.jobs) >= MAX_RUNNING:
-        raise InvalidRequest(
-            f"crawl {crawl.name!r} has {len(crawl.jobs)} jobs; wait for some, or cancel them"
-        )
+    running = len(crawl.jobs) + len(crawl.receiving)
+    if running >= MAX_RUNNING:
+        raise InvalidRequest(f"crawl {crawl.name!r} has {running} jobs; wait for some, or cancel them")
 
 
 def _forget_one(op: Operation, crawl: Crawl) -> None:
@@ -125,6 +126,7 @@ def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
     if row.state not in ENDED:
         row.state = JobState.CANCELLING.value
         put(op, crawl, number, row)
+        crawl.receiving.discard(number)
         if number not in crawl.jobs:
             crawl.jobs.append(number)
     return row
@@ -136,6 +138,7 @@ def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
     if row.state == JobState.RECEIVING.value:
         row.state = JobState.RUNNING.value
         put(op, crawl, number, row)
+        crawl.receiving.discard(number)
         crawl.jobs.append(number)
     return row
 

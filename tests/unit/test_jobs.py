@@ -196,3 +196,19 @@ def test_a_finished_crawl_leaves_memory_little_by_little() -> None:
     states = shell.frontier.statistics("crawl", shell.now_ms).queue_states
     assert states[QueueState.INACTIVE] == hosts and sum(states.values()) == hosts
     assert shell.build().statistics("crawl", shell.now_ms).queue_states == states
+
+
+def test_a_crawl_does_not_end_while_an_import_is_still_being_received() -> None:
+    """Architecture 3: a crawl is not empty while somebody feeds it."""
+    shell = launched([SEEDS[0]])
+    shell.work()
+    operators = shell.frontier.administration
+    number = shell.do(lambda _, now: operators.begin_import("crawl", False, now))
+    for _ in range(2):
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, fetch_status=404))
+        shell.now_ms += 60_000
+    assert shell.state("crawl") is CrawlState.RUNNING
+    shell.do(lambda _, now: operators.cancel_job("crawl", number, now))
+    shell.work()
+    assert shell.state("crawl") is CrawlState.FINISHED
