@@ -64,7 +64,7 @@ def schedule(
     seen_keys: list[bytes] = []
     known = crawl.known_texts
     for number, candidate in enumerate(candidates):
-        if candidate.refetch_before_ms is None and not anew and candidate.uri in known:
+        if candidate.uri in known and not anew and _changes_nothing(candidate):
             verdicts[number] = Verdict.ALREADY_SEEN
             continue
         judged = judge(op, crawl, candidate)
@@ -95,6 +95,11 @@ def schedule(
     for verdict in answer:
         tally[verdict.value] = tally.get(verdict.value, 0) + 1
     return answer
+
+
+def _changes_nothing(candidate: Candidate) -> bool:
+    """Whether a candidate that has been seen is over with that: it is not forced, nor extends the scope."""
+    return candidate.refetch_before_ms is None and not (candidate.seed or seed_redirect(candidate.path))
 
 
 def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | Verdict:

@@ -19,7 +19,7 @@ from frontier_server.core.settings import CrawlSettings
 from frontier_server.core.store import Changes
 
 S = CrawlState
-S_OPEN = frozenset(S) - {S.FINISHED}
+OPEN = frozenset(S) - {S.FINISHED}
 INPUTS = (Input.RESUME, Input.PAUSE, Input.STOP)
 NONSENSE = (
     ("text", Verdict.MALFORMED),
@@ -195,14 +195,14 @@ class Crawls(Base):
             )
             for offer in offers
         ]
-        if crawl.state not in S_OPEN:
+        if crawl.state not in OPEN:
             self.refused(
                 errors.CrawlFinished,
                 lambda frontier, now: frontier.schedule(crawl.name, [candidate("http://x/")], now),
             )
             return
         for _ in range(1 + again):
-            if crawl.state in S_OPEN:
+            if crawl.state in OPEN:
                 self.offer(crawl, batch)
 
     @precondition(Base.has_crawl)

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.job import Kind
+from frontier_server.core.job import MAX_RUNNING, Kind
 from frontier_server.core.lifecycle import CrawlState
 from frontier_server.core.records import ImportRow
 from frontier_server.core.steering import QueueChange
 
 S = CrawlState
+OPEN = frozenset(S) - {S.FINISHED}
 MOST_SLICES = 3_000
 KINDS = (
     Kind.DELETE_URIS,
@@ -130,7 +131,13 @@ class Operators(Base):
     # Jobs.
 
     def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str]) -> None:
-        """Start a job."""
+        """Start a job, if there is room for one."""
+        if not has_room(crawl):
+            self.refused(
+                errors.InvalidRequest,
+                lambda frontier, now: frontier.administration.start_job(crawl.name, kind, parameters, now),
+            )
+            return
         view = self.run(
             lambda frontier, now: frontier.administration.start_job(crawl.name, kind, parameters, now)
         )
@@ -166,22 +173,21 @@ class Operators(Base):
     def import_uris(self, pick: int, uris: list[tuple[Spelled, bool]], force: bool, whole: bool) -> None:
         """URIs are brought, some only to be noted; perhaps whoever brings them is gone before the end."""
         crawl = self.open_crawl(pick)
-        if crawl is None:
+        if crawl is None or not has_room(crawl):
             return
         number = self.run(lambda frontier, now: frontier.administration.begin_import(crawl.name, force, now))
-        job = Job(number, Kind.IMPORT, {"force": "true"} if force else {}, "RECEIVING")
-        job.begun = self.model.step
         assert number == crawl.next_job
+        job = Job(number, Kind.IMPORT, {"force": "true"} if force else {}, "RECEIVING", begun=self.model.step)
         crawl.next_job += 1
         crawl.receiving[number] = job
         self.check()
         offers = [(Offer(uri), noted) for uri, noted in uris]
         rows = [ImportRow(made(offer).record, noted) for offer, noted in offers]
-        if rows:
+        if rows and crawl.state in OPEN:
             self.run(lambda frontier, now: frontier.administration.add_imports(crawl.name, number, rows, now))
             job.imports = offers
             self.check()
-        if whole:
+        if whole and crawl.state in OPEN:
             self.run(lambda frontier, now: frontier.administration.end_import(crawl.name, number, now))
             crawl.jobs.append(crawl.receiving.pop(number))
             job.state = "RUNNING"
@@ -202,6 +208,10 @@ class Operators(Base):
                 lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now),
             )
             return
+        self.cancel(crawl, job)
+
+    def cancel(self, crawl: Crawl, job: Job) -> None:
+        """Let a job do no more."""
         self.run(lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now))
         job.state = "CANCELLING"
         if job.number in crawl.receiving:
@@ -223,3 +233,8 @@ class Operators(Base):
                 return
             self.work()
         raise AssertionError("jobs do not end")
+
+
+def has_room(crawl: Crawl) -> bool:
+    """Whether one more job may be started."""
+    return len(crawl.jobs) + len(crawl.receiving) < MAX_RUNNING

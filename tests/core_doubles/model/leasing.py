@@ -114,6 +114,9 @@ def cleared(model: Model, crawl: Crawl, row: OutcomeRow) -> None:
     """A head was given its final disposition without being fetched."""
     uri = next((uri for uri in crawl.queued() if uri.uri == row.uri), None)
     assert uri is not None, f"{row.uri} got a second final disposition"
+    wanted, _ = places.queue_id(crawl, uri.site, uri.target)
+    if uri.queue != wanted and row.fetch_status != OVER_QUOTA:
+        moved(model, crawl, uri, wanted)  # and cleared then
     queue = crawl.queues[uri.queue]
     assert not model.leased(crawl, queue), f"{row.uri} was cleared while its queue was busy"
     _check_turn(model, crawl, queue, uri, "cleared")
@@ -198,8 +201,8 @@ def _check_what_is_asked(model: Model, crawl: Crawl, grant: Grant, uri: Uri, set
     assert meaning == "ask", f"{grant.uri} was leased before its robots.txt was known"
     assert not hosts.forbids(model, settings, uri.site, uri.uri, queue), f"robots.txt forbids {grant.uri}"
     assert grant.attempt == uri.attempts + 1
-    lowered = grant.attempt > settings.retry.max_attempts and bool(crawl.overridden)
-    assert lowered or grant.attempt <= settings.retry.max_attempts, f"{grant.uri} has used up its attempts"
+    most = max(settings.retry.max_attempts, *(rule.max_attempts for rule in settings.retry.statuses), 0)
+    assert crawl.overridden or grant.attempt <= most, f"{grant.uri} has used up its attempts"
     assert validators == (uri.etag, uri.last_modified, uri.digest), "validators of the last visit"
 
 

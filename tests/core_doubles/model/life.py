@@ -106,7 +106,7 @@ def left(model: Model, crawl: Crawl) -> bool:
     """Whether anything is left that can be leased some time, or is under way."""
     retired, barred = behind(crawl)
     waits = len(crawl.queued()) > retired + barred or bool(crawl.future())
-    return waits or bool(model.leases_of(crawl)) or bool(crawl.jobs) or bool(crawl.receiving)
+    return waits or bool(model.leases_of(crawl) or crawl.jobs or crawl.receiving)
 
 
 def rounds_left(crawl: Crawl) -> bool:

@@ -83,7 +83,9 @@ def _check_state(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
             assert not waiting, what
         case Q.INACTIVE:
             assert waiting and not queue.paused, what
-            queue.woken = queue.state is Q.SNOOZED or (queue.woken and queue.state is Q.INACTIVE)
+            unloaded = queue.state is Q.READY and crawl.state is CrawlState.FINISHED
+            stays = queue.state is Q.INACTIVE and queue.woken
+            queue.woken = queue.state is Q.SNOOZED or unloaded or stays
             barred = all(made.barred for made in queue.appraisals)
             assert queue.woken or not barred, f"{what}, at the floor"  # else its next turn bars it
         case Q.INELIGIBLE:
