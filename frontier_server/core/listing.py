@@ -169,10 +169,15 @@ def _pending_rows(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Rows behind a place: queue and suffix, and what is stored there."""
     prefix = keys.crawl_prefix(crawl.number)
+    op = Operation(store, 0)
     for part in sorted(queues) or [b""]:
         if part < after[: len(part)]:
             continue  # it has been told
-        for key, value in store.scan(Family.PENDING, prefix + max(part, after), prefix + part):
+        queue = op.queue(crawl, part) if part else None
+        start = max(part + queue.row.head if queue is not None else part, after)
+        rows = store.scan(Family.PENDING, prefix + start, prefix + part)
+        # No further than the queue's count: behind it lies what emptied queues have left.
+        for key, value in rows if queue is None else islice(rows, queue.row.count):
             if key[4:] != after:
                 yield key[4:], value
 

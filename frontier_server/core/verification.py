@@ -1,8 +1,10 @@
 """Verification: recounts a crawl row by row while it goes on, and mends what is wrong if asked.
 
-Four passes: every queue against its URIs and its place in the indexes; every index row
-against its queue; every URI of the seen-set that waits against where it waits; at the
-end the crawl's sums, if nothing changed them meanwhile.
+Five passes: every queue against its place in the indexes; every URI that waits against
+its queue and the seen-set; every index row against its queue; every URI of the seen-set
+against where it is said to wait; at the end the crawl's sums, if nothing changed them
+meanwhile. Each pass walks its rows once, in their order: looking for the rest of one queue
+would walk what others have left behind when they were emptied.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,8 @@ from .store import Family
 ROWS_PER_SLICE = 200
 QUEUES_PER_SLICE = 20
 RECOUNTS = 3  # of a long queue that changes while it is counted
-_QUEUES, _INDEX, _SEEN = b"\0", b"\1", b"\2"
+_QUEUES, _URIS, _INDEX, _SEEN = b"\0", b"\1", b"\2", b"\3"
+_AFTER = {_QUEUES: _URIS, _URIS: _INDEX, _INDEX: _SEEN}
 _QUEUE_SETS = frozenset(
     (IndexSet.ACTIVE, IndexSet.INACTIVE, IndexSet.RETIRED, IndexSet.INELIGIBLE, IndexSet.FAR)
 )
@@ -44,11 +47,12 @@ class Verification:
             figures["future"] = 0
             row.cursor = _QUEUES
         phase, cursor = row.cursor[:1], row.cursor[1:]
-        following = {_QUEUES: self._queues, _INDEX: self._index, _SEEN: self._seen}[phase](cursor)
+        passes = {_QUEUES: self._queues, _URIS: self._uris, _INDEX: self._index, _SEEN: self._seen}
+        following = passes[phase](cursor)
         if following is not None:
             row.cursor = phase + following
-        elif phase != _SEEN:
-            row.cursor = _INDEX if phase == _QUEUES else _SEEN
+        elif phase in _AFTER:
+            row.cursor = _AFTER[phase]
         else:
             self._sums()
             job.end(self.op, self.crawl, self.number, row)
@@ -62,64 +66,87 @@ class Verification:
     # Queues.
 
     def _queues(self, cursor: bytes) -> bytes | None:
-        """The next queues, or the next part of a long one; where to go on."""
+        """The next queues; where to go on."""
         prefix = keys.crawl_prefix(self.crawl.number)
-        behind = cursor[:16]
-        if len(cursor) > 16:
-            return self._count(self._queue(behind, None), cursor[16:])
-        rows = self.op.tx.scan(Family.QUEUES, prefix + behind, prefix)
-        read = [row for row in islice(rows, QUEUES_PER_SLICE + 1) if row[0][4:] != behind]
-        counted = self.row.done
-        following = None
-        for key, value in read[:QUEUES_PER_SLICE]:
-            queue = self._queue(key[4:], value)
+        rows = self.op.tx.scan(Family.QUEUES, prefix + cursor, prefix)
+        read = [row for row in islice(rows, QUEUES_PER_SLICE + 1) if row[0][4:] != cursor]
+        for key, value in read:
+            queue = self.op.queue(self.crawl, key[4:])
+            if queue is None:
+                queue = WorkQueue(self.crawl.number, key[4:], decode(QueueRow, value))
+            self.row.done += 1
             self._membership(queue)
-            figures = self.row.figures
-            figures["counted"], figures["recounts"] = 0, 0
-            self._note_queue(queue)
-            following = self._count(queue, b"\0")
-            if len(following) > 16 or self.row.done - counted >= ROWS_PER_SLICE:
-                break
-        return following
+            self._add_up(queue, queue.row.count)
+            self.row.figures["queues"] = self.row.figures.get("queues", 0) + 1
+            if queue.row.count and self._empty(queue):
+                self._counted(queue, 0)
+        return read[-1][0][4:] if read else None
 
-    def _queue(self, queue_id: bytes, value: bytes | None) -> WorkQueue:
-        queue = self.op.queue(self.crawl, queue_id)
-        if queue is None:
-            assert value is not None
-            queue = WorkQueue(self.crawl.number, queue_id, decode(QueueRow, value))
-        return queue
+    def _empty(self, queue: WorkQueue) -> bool:
+        prefix = keys.queue_row_key(self.crawl.number, queue.queue)
+        return not any(True for _ in self.op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix))
+
+    def _counted(self, queue: WorkQueue, uris: int) -> None:
+        """Compare what a queue has with what it counts."""
+        row = queue.row
+        if uris != row.count:
+            self._wrong(f"queue {row.key}: counts {row.count} URIs, has {uris}")
+            if self.repair:
+                before, more = self.crawl.counters.sum_changes, uris - row.count
+                self.op.add_uris(self.crawl, queue, more)
+                self._add_up(queue, more)
+                self.row.figures["changes_at_start"] += self.crawl.counters.sum_changes - before
+
+    # URIs that wait.
+
+    def _uris(self, cursor: bytes) -> bytes | None:
+        """The next URIs, queue by queue; where to go on."""
+        prefix, figures = keys.crawl_prefix(self.crawl.number), self.row.figures
+        rows = self.op.tx.scan(Family.PENDING, prefix + cursor, prefix)
+        read = [row for row in islice(rows, ROWS_PER_SLICE + 1) if row[0][4:] != cursor]
+        current = self._known(cursor[:16])
+        if current is not None and len(cursor) == 16:  # its URIs are counted anew
+            figures["counted"] = 0
+            self._note_queue(current)
+        for key, value in read:
+            queue_id, suffix = key[4:20], key[20:]
+            if current is None or current.queue != queue_id:
+                if current is not None and not self._close(current):
+                    return current.queue
+                current = self._known(queue_id)
+                if current is None:
+                    self._wrong(f"URIs of queue {queue_id.hex()}: there is no such queue")
+                    return queue_id + keys.LAST_SUFFIX
+                figures["counted"], figures["recounts"] = 0, figures.get("recounts", 0)
+                self._note_queue(current)
+            self._uri(current, suffix, value)
+            figures["counted"] += 1
+            self.row.done += 1
+        if read:
+            return read[-1][0][4:]
+        if current is not None and len(cursor) > 16 and not self._close(current):
+            return current.queue
+        return None
+
+    def _known(self, queue_id: bytes) -> WorkQueue | None:
+        return self.op.queue(self.crawl, queue_id) if queue_id else None
 
     def _note_queue(self, queue: WorkQueue) -> None:
         figures = self.row.figures
         figures["enqueued_then"], figures["count_then"] = queue.row.enqueued, queue.row.count
 
-    def _count(self, queue: WorkQueue, cursor: bytes) -> bytes:
-        """Count some URIs of a queue; where to go on."""
+    def _close(self, queue: WorkQueue) -> bool:
+        """A queue's last URI has been seen; whether to go on, and not to count it anew."""
         figures, row = self.row.figures, queue.row
-        prefix = keys.queue_row_key(self.crawl.number, queue.queue)
-        start = prefix if cursor == b"\0" else prefix + keys.suffix_after(cursor[-keys.SUFFIX_BYTES :])
-        read = list(islice(self.op.tx.scan(Family.PENDING, start, prefix), ROWS_PER_SLICE))
-        for key, value in read:
-            self._uri(queue, key[len(prefix) :], value)
-        figures["counted"] += len(read)
-        self.row.done += len(read)
-        if len(read) == ROWS_PER_SLICE:
-            return queue.queue + b"\0" + read[-1][0][-keys.SUFFIX_BYTES :]
-        if (row.enqueued, row.count) != (figures["enqueued_then"], figures["count_then"]):
+        if (row.enqueued, row.count) == (figures["enqueued_then"], figures["count_then"]):
+            self._counted(queue, figures["counted"])
+        elif figures["recounts"] < RECOUNTS:
             figures["recounts"] += 1
-            if figures["recounts"] <= RECOUNTS:
-                figures["counted"] = 0
-                self._note_queue(queue)
-                return queue.queue + b"\0"
+            return False
+        else:
             figures["too_busy"] = figures.get("too_busy", 0) + 1
-        elif figures["counted"] != row.count:
-            self._wrong(f"queue {row.key}: counts {row.count} URIs, has {figures['counted']}")
-            if self.repair:
-                before = self.crawl.counters.sum_changes
-                self.op.add_uris(self.crawl, queue, figures["counted"] - row.count)
-                figures["changes_at_start"] += self.crawl.counters.sum_changes - before
-        self._add_up(queue)
-        return queue.queue
+        figures["recounts"] = 0
+        return True
 
     def _uri(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
         if suffix < queue.row.head:
@@ -137,15 +164,14 @@ class Verification:
                 seen.suffix, seen.queue = suffix, queue.queue[8:]
                 self.op.tx.put(Family.SEEN, key, encode(seen))
 
-    def _add_up(self, queue: WorkQueue) -> None:
-        figures, count = self.row.figures, queue.row.count
-        figures["queues"] = figures.get("queues", 0) + 1
+    def _add_up(self, queue: WorkQueue, uris: int) -> None:
+        figures = self.row.figures
         name = "queued"
         if queue.state is QueueState.RETIRED:
             name = "retired_uris"
         elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
-            figures["barred_uris"] = figures.get("barred_uris", 0) + count
-        figures[name] = figures.get(name, 0) + count
+            figures["barred_uris"] = figures.get("barred_uris", 0) + uris
+        figures[name] = figures.get(name, 0) + uris
 
     def _membership(self, queue: WorkQueue) -> None:
         for key in expected_index(queue):
