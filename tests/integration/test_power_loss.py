@@ -115,7 +115,7 @@ class Player:
 
     async def look(self, _: int) -> None:
         def question(frontier: Frontier, now_ms: int) -> tuple[int, int, int, CrawlState]:
-            queues, _ = frontier.queues("t", None, 100, b"")
+            queues, _ = frontier.administration.queues("t", None, 100, b"")
             view = frontier.crawl("t")
             discovered = frontier.statistics("t", now_ms).counts["discovered_count"]
             return discovered, sum(queue.enqueued for queue in queues), view.last_event, view.state
@@ -173,7 +173,7 @@ def judge(told: Told, disk: Any) -> None:
     """What the disk has bears out everything that anybody was told."""
     frontier, clock = opened(disk, config(Path("/")))
     now_ms = clock.now_ms()
-    queues, _ = frontier.queues("t", None, 100, b"")
+    queues, _ = frontier.administration.queues("t", None, 100, b"")
     events = frontier.events_after("t", 0)
     assert events[: len(told.events)] == told.events
     for last_event, state in told.states.items():
