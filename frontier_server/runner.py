@@ -17,7 +17,7 @@ import structlog
 from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import Frontier
-from .core.lifecycle import CrawlState
+from .core.machines.lifecycle import CrawlState
 from .core.model import Candidate, CrawlView, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .core.records import EventRow
 from .core.store import Changes, StoreFailed, WritableStore, WriteStalled

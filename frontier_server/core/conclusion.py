@@ -6,17 +6,17 @@ Or the end of one of its visits: with a time to be visited again it waits for th
 from dataclasses import dataclass
 
 from . import figures, future, keys
-from .canonical import CanonicalUri
 from .crawl import Crawl
-from .disposition import Disposition
 from .enqueue import UNCHANGING, take_out
 from .model import Candidate, Report
 from .operation import Operation
 from .queue import WorkQueue
 from .records import OutcomeRow, PendingUri, SeenRow, decode, encode
-from .revisit import interval_ms
-from .settings import CrawlSettings
+from .rules.disposition import Disposition
+from .rules.revisit import interval_ms
+from .spec.settings import CrawlSettings
 from .store import Family
+from .uri.canonical import CanonicalUri
 
 MAX_INTEGER = (1 << 63) - 1  # of a row
 LAST_MS = 253_402_300_799_999  # the year 9999: later is no date

@@ -4,17 +4,17 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
-from . import assign
-from .canonical import CanonicalUri
-from .lifecycle import CrawlState, ExitStatus
-from .overrides import Overrides
-from .pace import Pace
+from .machines.lifecycle import CrawlState, ExitStatus
+from .machines.target import Target
+from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .records import CountersRow, SpecRow, StateRow
-from .scope import ScopeRules
-from .settings import CrawlSettings, FetchPolicy, fetch_policy
-from .surt import surt_of
-from .target import Target
+from .spec.overrides import Overrides
+from .spec.settings import CrawlSettings, FetchPolicy, fetch_policy
+from .uri import assign
+from .uri.canonical import CanonicalUri
+from .uri.scope import ScopeRules
+from .uri.surt import surt_of
 
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096

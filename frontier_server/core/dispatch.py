@@ -9,17 +9,8 @@ failed or moved) is bounded; a queue with more goes back in line.
 from typing import NamedTuple
 
 from . import figures, future, keys
-from .assign import partition_of
-from .authority import Gate, gate
-from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .disposition import (
-    BLOCKED_BY_QUOTA,
-    ROBOTS_PRECLUDED,
-    ROBOTS_PREREQUISITE_FAILURE,
-    Disposition,
-)
 from .enqueue import place_of, put_in, queue_at, take_out
 from .errors import StoreCorrupt
 from .host import Group, Host, Hosts, full, rest_until
@@ -29,9 +20,18 @@ from .model import Candidate, CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, decode_pending, encode
-from .robots_table import RobotsTable, key_of
-from .settings import CrawlSettings, QueueSettings
+from .robotstxt.authority import Gate, gate
+from .robotstxt.robots_table import RobotsTable, key_of
+from .rules.disposition import (
+    BLOCKED_BY_QUOTA,
+    ROBOTS_PRECLUDED,
+    ROBOTS_PREREQUISITE_FAILURE,
+    Disposition,
+)
+from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
+from .uri.assign import partition_of
+from .uri.canonical import CanonicalUri, canonical
 
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
 WEIGHT_PER_CLEARING = 100

@@ -5,19 +5,20 @@ that it belongs to now) and whoever takes one out keeps place, counts, costs and
 queue's precedence in step here.
 """
 
-from . import assign, keys
-from .canonical import CanonicalUri
-from .cost import cost_of
+from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
-from .identity import identity_of
 from .model import Candidate
 from .operation import Operation
-from .precedence import uri_precedence
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import MAX_COST, PendingUri, encode_pending
-from .settings import CrawlSettings
+from .rules.cost import cost_of
+from .rules.precedence import uri_precedence
+from .spec.settings import CrawlSettings
 from .store import Family
+from .uri import assign
+from .uri.canonical import CanonicalUri
+from .uri.identity import identity_of
 
 UNCHANGING = "base"  # the policy that what is in a queue does not change
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from . import keys
-from .assign import hash64
 from .crawl import Crawl
-from .disposition import ROBOTS_PRECLUDED, Disposition
 from .keys import FiguresOf
 from .operation import Operation
 from .records import FiguresRow, decode, encode
-from .settings import CrawlSettings, QuotaSettings
+from .rules.disposition import ROBOTS_PRECLUDED, Disposition
+from .spec.settings import CrawlSettings, QuotaSettings
 from .store import Family, Transaction
+from .uri.assign import hash64
 
 
 @dataclass(frozen=True, slots=True)

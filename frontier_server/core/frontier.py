@@ -9,15 +9,16 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from . import errors, job, keys, life, opening, reports, views, work
-from .administration import Administration
+from . import errors, keys, opening, reports
 from .crawl import Crawl, SettingsOf
-from .deletion import CrawlDeletion
 from .dispatch import Dispatcher, document_limit_reached, empty_reason
 from .host import Hosts
 from .intake import schedule
+from .jobs import job, work
+from .jobs.deletion import CrawlDeletion
 from .leases import LeaseTable
-from .lifecycle import CrawlState, Input
+from .machines import life
+from .machines.lifecycle import CrawlState, Input
 from .model import (
     MAX_BATCH,
     Candidate,
@@ -33,12 +34,14 @@ from .model import (
     Verdict,
 )
 from .operation import Operation
+from .operators import views
+from .operators.administration import Administration
 from .records import CountersRow, EventRow, OutcomeRow, SpecRow, encode
-from .robots_table import RobotsTable
-from .scope import add_authority, parse_authority
-from .settings import CrawlSettings, FetchPolicy
-from .spec_problems import problems
+from .robotstxt.robots_table import RobotsTable
+from .spec.settings import CrawlSettings, FetchPolicy
+from .spec.spec_problems import problems
 from .store import Changes, Family, Store
+from .uri.scope import add_authority, parse_authority
 
 A = TypeVar("A")
 

@@ -7,7 +7,6 @@ caused it (D17).
 from itertools import islice
 
 from . import keys
-from .canonical import canonical
 from .crawl import Crawl
 from .enqueue import place_of, put_in, queue_at
 from .errors import StoreCorrupt
@@ -16,6 +15,7 @@ from .model import CandidateCodec
 from .operation import Operation
 from .records import PendingUri, SeenRow, decode, decode_pending, encode, encode_pending
 from .store import Family
+from .uri.canonical import canonical
 
 PER_CALL = 100
 LAST_MS = 253_402_300_799_999  # the year 9999

@@ -8,12 +8,12 @@ How many requests are in flight is not stored: leases tell.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .assign import partition_of
 from .crawl import Crawl
 from .keys import host_key
 from .queue import WorkQueue
 from .records import HostRow, decode, encode
 from .store import Family, Transaction
+from .uri.assign import partition_of
 
 MAX_IDLE_IN_MEMORY = 20_000
 

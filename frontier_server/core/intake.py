@@ -8,19 +8,9 @@ of the seen-set for all.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from . import assign, future, keys
-from .canonical import (
-    MAX_URI_BYTES,
-    CanonicalUri,
-    Malformed,
-    TooLong,
-    UnsupportedScheme,
-    canonical,
-    longer_than,
-)
+from . import future, keys
 from .conclusion import Final, record
 from .crawl import Crawl
-from .disposition import ROBOTS_PRECLUDED, Disposition
 from .enqueue import place_of, price, put_in, queue_at
 from .model import (
     HOP_LETTERS,
@@ -34,10 +24,21 @@ from .model import (
 from .operation import Operation
 from .queue import WorkQueue
 from .records import MAX_COST, PendingUri, SeenRow, decode, encode
-from .robots_table import RobotsTable
-from .scope import HOP_RULES, add_authority, authority_in_scope, seed_redirect
-from .settings import CrawlSettings
+from .robotstxt.robots_table import RobotsTable
+from .rules.disposition import ROBOTS_PRECLUDED, Disposition
+from .spec.settings import CrawlSettings
 from .store import Family
+from .uri import assign
+from .uri.canonical import (
+    MAX_URI_BYTES,
+    CanonicalUri,
+    Malformed,
+    TooLong,
+    UnsupportedScheme,
+    canonical,
+    longer_than,
+)
+from .uri.scope import HOP_RULES, add_authority, authority_in_scope, seed_redirect
 
 LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
 MAX_SCOPE_CACHE = 20_000

@@ -13,7 +13,7 @@ from .errors import SessionSuperseded
 from .keys import Token, decode_token, encode_token
 from .model import NodeView
 from .records import LeaseRow
-from .settings import FetchSettings
+from .spec.settings import FetchSettings
 
 MAX_NODES = 1000
 MAX_SUPERSEDED = 10_000

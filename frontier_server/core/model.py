@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
 
-from .disposition import Disposition
-from .lifecycle import CrawlState, ExitStatus
+from .machines.lifecycle import CrawlState, ExitStatus
 from .queue import QueueState
 from .records import FiguresRow
+from .rules.disposition import Disposition
 
 MAX_BATCH = 1000
 MAX_ANNOTATIONS_BYTES = 1024

@@ -6,12 +6,13 @@ one fresh period; rests of hosts and queues go on where they stood (D9).
 
 from dataclasses import dataclass
 
-from . import job, keys
+from . import keys
 from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
 from .errors import StoreCorrupt
 from .host import Hosts, rest_until
-from .job import ENDED
+from .jobs import job
+from .jobs.job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .queue import QueueState, WorkQueue

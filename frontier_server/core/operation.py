@@ -11,10 +11,10 @@ from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
 from .keys import IndexSet
-from .precedence import queue_precedence
 from .queue import QueueEvent, QueueState, WorkQueue, after
 from .records import CountersRow, EventRow, OutcomeRow, QueueRow, decode, encode
-from .settings import QueueSettings
+from .rules.precedence import queue_precedence
+from .spec.settings import QueueSettings
 from .store import Family, Store, Transaction
 
 EVENTS_KEPT = 10_000

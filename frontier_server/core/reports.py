@@ -8,26 +8,14 @@ from copy import copy
 from typing import NamedTuple
 
 from . import keys
-from .authority import Outcome, RobotsReport, after_fetch
-from .canonical import CanonicalUri, canonical
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
-from .disposition import (
-    DEFERRED,
-    OVERLOADED,
-    PROCESSING_THREAD_KILLED,
-    UNFETCHABLE_URI,
-    Disposition,
-    decide,
-    known_status,
-)
 from .errors import StoreCorrupt
 from .figures import Happened, note
 from .host import Group, Host, Hosts, rest_until
 from .leases import Lease, LeaseTable
 from .model import Candidate, CandidateCodec, Report, ReportResult
 from .operation import Operation, is_barred
-from .politeness import overload_rest_ms, overloads_after, rest_ms
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import (
     PendingUri,
@@ -38,10 +26,22 @@ from .records import (
     encode,
     encode_pending,
 )
-from .robots import MAX_BODY_BYTES
-from .robots_table import RobotsTable, key_of
-from .settings import DAY_MS, CrawlSettings
+from .robotstxt.authority import Outcome, RobotsReport, after_fetch
+from .robotstxt.robots import MAX_BODY_BYTES
+from .robotstxt.robots_table import RobotsTable, key_of
+from .rules.disposition import (
+    DEFERRED,
+    OVERLOADED,
+    PROCESSING_THREAD_KILLED,
+    UNFETCHABLE_URI,
+    Disposition,
+    decide,
+    known_status,
+)
+from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from .spec.settings import DAY_MS, CrawlSettings
 from .store import Family
+from .uri.canonical import CanonicalUri, canonical
 
 MAX_LAPSES = 3
 MAX_ANNOTATIONS = 16

@@ -14,9 +14,9 @@ from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 
 from .. import status, wire
 from ..config import Config
-from ..core.canonical import MAX_URI_BYTES
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
+from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
 from ..runner import Closing, Refused, Runner
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
-from ..core.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from ..core.errors import InvalidRequest, invalid_spec
 from ..core.frontier import Frontier, check_batch
 from ..core.model import CrawlView, Verdict
-from ..core.spec_problems import problems
+from ..core.spec.spec_problems import problems
 from ..core.store import Changes
+from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from .answering import AdminRpcs, Context, answered, check_size, fitting, limits, page_size, version
 
 MAX_REJECTED_SHOWN = 100

@@ -8,7 +8,7 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
-from ..core.lifecycle import CrawlState
+from ..core.machines.lifecycle import CrawlState
 from ..core.records import OutcomeRow
 from .answering import AdminRpcs, Context, fitting_count, streamed
 

@@ -2,9 +2,9 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
+from ..core.jobs.steering import QueueChange
 from ..core.model import FiguresView, Reason, Why
 from ..core.records import OutcomeRow
-from ..core.steering import QueueChange
 from .cursors import outcome_cursor
 from .times import duration, timestamp
 from .uris import disposition

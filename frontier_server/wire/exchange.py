@@ -5,9 +5,9 @@ from ipaddress import IPv6Address, ip_address
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
-from ..core.disposition import Disposition
 from ..core.model import Candidate, Directive, EmptyReason, Grant, Report, ReportResult, Verdict
-from ..core.settings import FetchPolicy
+from ..core.rules.disposition import Disposition
+from ..core.spec.settings import FetchPolicy
 from .times import due_ms, duration, milliseconds, moment_ms, timestamp
 
 VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for verdict in Verdict}

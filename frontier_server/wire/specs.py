@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1 import crawl_pb2
 
-from ..core.settings import CrawlSettings, GroupSettings, RetryRule, Rewrite
+from ..core.spec.settings import CrawlSettings, GroupSettings, RetryRule, Rewrite
 from .times import milliseconds
 
 S = TypeVar("S")

@@ -2,9 +2,9 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-from ..core.disposition import Disposition
 from ..core.model import SeedView, UriState, UriStory, UriView
 from ..core.records import ImportRow
+from ..core.rules.disposition import Disposition
 from .exchange import DISPOSITIONS, candidate
 from .times import timestamp
 

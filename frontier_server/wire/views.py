@@ -2,7 +2,7 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-from ..core.lifecycle import Input
+from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, NodeView, QueueView, StatisticsView
 from ..core.queue import ACTIVE, QueueState
 from ..core.records import EventRow

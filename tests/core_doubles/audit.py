@@ -19,7 +19,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.keys import FiguresOf, IndexSet
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import FiguresRow
 from frontier_server.core.store import Family

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from frontier_server.core.model import Candidate, Directive
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings
 
 
 class PlainCodec:

@@ -11,10 +11,10 @@ from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
 
 from frontier_server.core import opening
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 from frontier_server.core.records import EventRow, OutcomeRow
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes, WritableStore
 from frontier_server.stores.memory import MemoryStore
 

@@ -18,11 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.disposition import Disposition
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.records import EventRow
+from frontier_server.core.rules.disposition import Disposition
 from frontier_server.runner import Runner
 from toehold.frontier.v1 import frontier_pb2
 

@@ -22,7 +22,7 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import callers
 
 from frontier_server import wire
-from frontier_server.core.lifecycle import Input
+from frontier_server.core.machines.lifecycle import Input
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -200,7 +200,7 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
 ) -> None:
     kept = 5
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", kept)
-    monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", kept)
+    monkeypatch.setattr("frontier_server.core.operators.views.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         await toggle(served, 4)  # 16 events in all: 12 to 16 are kept
@@ -224,7 +224,7 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
 ) -> None:
     """It must never see a gap without a word."""
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", 50)
-    monkeypatch.setattr("frontier_server.core.views.EVENTS_KEPT", 50)
+    monkeypatch.setattr("frontier_server.core.operators.views.EVENTS_KEPT", 50)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served)

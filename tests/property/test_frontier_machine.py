@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from frontier_server.core.job import Kind
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings
-from frontier_server.core.steering import QueueChange
+from frontier_server.core.spec.settings import CrawlSettings
 
 S = CrawlState
 MOST_DRAIN_STEPS = 3_000

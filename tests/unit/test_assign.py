@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.assign import (
+from frontier_server.core.spec.settings import CrawlSettings, GroupSettings, IdentitySettings, QueueSettings
+from frontier_server.core.uri.assign import (
     ASSIGNMENTS,
     PARTITIONS,
     Place,
@@ -21,9 +22,8 @@ from frontier_server.core.assign import (
     queue_key,
     registered_domain,
 )
-from frontier_server.core.canonical import canonical
-from frontier_server.core.identity import identity_of
-from frontier_server.core.settings import CrawlSettings, GroupSettings, IdentitySettings, QueueSettings
+from frontier_server.core.uri.canonical import canonical
+from frontier_server.core.uri.identity import identity_of
 
 
 @pytest.mark.parametrize(

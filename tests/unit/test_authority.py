@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.authority import Gate, Outcome, RobotsReport, after_fetch, gate
 from frontier_server.core.records import RobotsRow
-from frontier_server.core.robots import Rules
-from frontier_server.core.settings import DAY_MS, RobotsSettings
+from frontier_server.core.robotstxt.authority import Gate, Outcome, RobotsReport, after_fetch, gate
+from frontier_server.core.robotstxt.robots import Rules
+from frontier_server.core.spec.settings import DAY_MS, RobotsSettings
 
 NOW = 1_700_000_000_000
 FORBID = RobotsSettings()  # 5 tries, 30 s apart and doubling, valid for 24 h

@@ -7,15 +7,15 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core import keys, operation
-from frontier_server.core.assign import place
-from frontier_server.core.disposition import Disposition
 from frontier_server.core.errors import StoreCorrupt
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import EmptyReason, QueueView, Report, Verdict
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, QueueSettings, RetrySettings
-from frontier_server.core.steering import QueueChange
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, RetrySettings
 from frontier_server.core.store import Family
+from frontier_server.core.uri.assign import place
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=POLITENESS)

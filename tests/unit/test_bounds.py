@@ -10,10 +10,10 @@ from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WA
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
 from frontier_server.core.frontier import LAPSES_PER_TICK
 from frontier_server.core.intake import LIGHT_RULES
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
 from frontier_server.stores.memory import MemoryStore
 

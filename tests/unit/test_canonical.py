@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frontier_server.core.canonical import (
+from frontier_server.core.uri.canonical import (
     MAX_URI_BYTES,
     CanonicalUri,
     Malformed,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.canonical import canonical
-from frontier_server.core.cost import POLICIES, cost_of
+from frontier_server.core.rules.cost import POLICIES, cost_of
+from frontier_server.core.uri.canonical import canonical
 
 PAGE = "http://ex.com/a/page"
 

@@ -3,7 +3,7 @@
 from core_doubles.shell import Shell
 
 from frontier_server.core.model import Report
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 
 HOST = "http://alpha.example"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.disposition import (
+from frontier_server.core.rules.disposition import (
     MEANINGS,
     Decision,
     Disposition,
@@ -12,7 +12,7 @@ from frontier_server.core.disposition import (
     known_status,
     retry_rest_ms,
 )
-from frontier_server.core.settings import DAY_MS, RetryRule, RetrySettings
+from frontier_server.core.spec.settings import DAY_MS, RetryRule, RetrySettings
 
 D = Disposition
 RETRY = RetrySettings()  # Heritrix's: 30 tries, 900 s apart

@@ -10,10 +10,11 @@ from core_doubles.shell import PERIOD_MS, START_MS, Shell
 from scenarios.player import STEP, Player
 
 from frontier_server.core import operation
-from frontier_server.core.job import Kind
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Reason, Report, Why
-from frontier_server.core.settings import (
+from frontier_server.core.spec.settings import (
     AddressGroupSettings,
     CrawlSettings,
     GroupSettings,
@@ -27,7 +28,6 @@ from frontier_server.core.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.steering import QueueChange
 from frontier_server.core.store import Family
 
 POLITENESS = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)

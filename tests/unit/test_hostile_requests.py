@@ -10,16 +10,16 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.disposition import Disposition
 from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
-from frontier_server.core.job import Kind
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import FiguresOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
-from frontier_server.core.robots import MAX_BODY_BYTES
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.steering import QueueChange
+from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.canonical import canonical
-from frontier_server.core.identity import RULES, identity_of
-from frontier_server.core.settings import IdentitySettings, Rewrite
+from frontier_server.core.spec.settings import IdentitySettings, Rewrite
+from frontier_server.core.uri.canonical import canonical
+from frontier_server.core.uri.identity import RULES, identity_of
 
 ID32, ID24 = "0123456789abcdefABCDEF0123456789", "EOHBLBDDPFCLHKPGGKLILNAM"
 

@@ -5,7 +5,7 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core.model import Candidate, Verdict
-from frontier_server.core.settings import CrawlSettings, ScopeSettings
+from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 
 HOST = "http://beta.example"
 

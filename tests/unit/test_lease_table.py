@@ -8,7 +8,7 @@ from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.keys import Token
 from frontier_server.core.leases import MAX_NODES, MAX_SUPERSEDED, MAX_TOE_STEPS, Lease, LeaseTable
 from frontier_server.core.records import LeaseRow
-from frontier_server.core.settings import FetchSettings
+from frontier_server.core.spec.settings import FetchSettings
 
 SECRET = b"0123456789abcdef"
 PERIOD_MS = 1_000

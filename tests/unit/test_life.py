@@ -4,12 +4,12 @@ import pytest
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
-from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
 from frontier_server.core.operation import EVENTS_KEPT
-from frontier_server.core.settings import CrawlSettings, LimitSettings, PolitenessSettings
+from frontier_server.core.operators.views import EVENTS_PER_READ
+from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, PolitenessSettings
 from frontier_server.core.store import Family
-from frontier_server.core.views import EVENTS_PER_READ
 
 S = CrawlState
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -6,10 +6,10 @@ import pytest
 from core_doubles.shell import Shell
 
 from frontier_server.core.errors import CrawlFinished, IllegalState, NoSeeds
-from frontier_server.core.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
+from frontier_server.core.machines.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
+from frontier_server.core.machines.target import Target
 from frontier_server.core.model import Grant, Report
-from frontier_server.core.settings import CrawlSettings
-from frontier_server.core.target import Target
+from frontier_server.core.spec.settings import CrawlSettings
 
 S, I, X = CrawlState, Input, ExitStatus  # noqa: E741
 STAY = Move()

@@ -3,9 +3,9 @@
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core import listing
 from frontier_server.core.errors import InvalidRequest
-from frontier_server.core.settings import CrawlSettings, QueueSettings
+from frontier_server.core.operators import listing
+from frontier_server.core.spec.settings import CrawlSettings, QueueSettings
 
 HOSTS = [f"h{number}.example" for number in range(5)]
 

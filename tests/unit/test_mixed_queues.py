@@ -8,7 +8,7 @@ from core_doubles.shell import Shell
 
 from frontier_server.core import host
 from frontier_server.core.model import Grant, Report
-from frontier_server.core.settings import (
+from frontier_server.core.spec.settings import (
     AddressGroupSettings,
     CrawlSettings,
     PolitenessSettings,

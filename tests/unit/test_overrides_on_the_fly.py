@@ -1,4 +1,4 @@
-"""Overrides that come and go while a crawl runs: what they mean for queues that have URIs, leases and a place."""
+"""Overrides that come and go while a crawl runs: what they mean for queues with URIs, leases and a place."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from core_doubles.codec import candidate, override_of
 from core_doubles.shell import Shell
 
 from frontier_server.core.model import QueueView, Report
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 
 HOST = "http://alpha.example"
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core import patterns
-from frontier_server.core.patterns import (
+from frontier_server.core.uri import patterns
+from frontier_server.core.uri.patterns import (
     MAX_PATTERN_CHARACTERS,
     MAX_REPLACED,
     BadPattern,

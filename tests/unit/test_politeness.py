@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.politeness import overload_rest_ms, overloads_after, rest_ms
-from frontier_server.core.settings import DAY_MS, PolitenessSettings
+from frontier_server.core.rules.politeness import overload_rest_ms, overloads_after, rest_ms
+from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
 
 HERITRIX = PolitenessSettings()  # 5 times the duration, 3 to 30 s, Crawl-delay up to 300 s
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.precedence import (
+from frontier_server.core.rules.precedence import (
     QUEUE_POLICIES,
     URI_POLICIES,
     queue_precedence,
     uri_precedence,
 )
-from frontier_server.core.settings import QueueSettings
+from frontier_server.core.spec.settings import QueueSettings
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from protego import Protego
 
-from frontier_server.core.canonical import MAX_URI_BYTES
-from frontier_server.core.robots import (
+from frontier_server.core.robotstxt.robots import (
     MAX_BODY_BYTES,
     MAX_RULE_CHARACTERS,
     MAX_RULES,
@@ -14,6 +13,7 @@ from frontier_server.core.robots import (
     Rules,
     group_for,
 )
+from frontier_server.core.uri.canonical import MAX_URI_BYTES
 
 LONGEST_ESCAPE = len("%F0%9F%98%80")
 

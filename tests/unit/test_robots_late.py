@@ -1,11 +1,11 @@
-"""A robots.txt that has expired before the page that it was fetched for had its turn: it counts for that page."""
+"""A robots.txt that expired before the page that it was fetched for had its turn: it counts for that page."""
 
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report
-from frontier_server.core.settings import (
+from frontier_server.core.spec.settings import (
     CrawlSettings,
     GroupSettings,
     PolitenessSettings,

@@ -9,9 +9,11 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.canonical import Malformed, canonical
 from frontier_server.core.model import Verdict
-from frontier_server.core.scope import (
+from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
+from frontier_server.core.store import Transaction
+from frontier_server.core.uri.canonical import Malformed, canonical
+from frontier_server.core.uri.scope import (
     HOP_RULES,
     ScopeRules,
     add_authority,
@@ -22,10 +24,8 @@ from frontier_server.core.scope import (
     parse_prefix,
     seed_redirect,
 )
-from frontier_server.core.settings import CrawlSettings, ScopeSettings
-from frontier_server.core.store import Transaction
-from frontier_server.core.surt import surt_of
-from frontier_server.core.traps import path_repeats, too_many_segments
+from frontier_server.core.uri.surt import surt_of
+from frontier_server.core.uri.traps import path_repeats, too_many_segments
 from frontier_server.stores.memory import MemoryStore
 
 SMALL = ScopeSettings(max_link_hops=2, max_embed_hops=1, max_redirect_hops=3)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.errors import InvalidSpec
-from frontier_server.core.settings import (
+from frontier_server.core.spec.settings import (
     DAY_MS,
     CrawlSettings,
     FetchSettings,
@@ -28,7 +28,7 @@ from frontier_server.core.settings import (
     ScopeSettings,
     fetch_policy,
 )
-from frontier_server.core.spec_problems import MAX_HOSTS, override_problems, problems
+from frontier_server.core.spec.spec_problems import MAX_HOSTS, override_problems, problems
 
 GOOD = CrawlSettings(contact="https://operator.example/")
 NAN, INFINITE = float("nan"), float("inf")

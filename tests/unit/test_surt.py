@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.canonical import Malformed, canonical
-from frontier_server.core.surt import SurtPrefixes, surt_of, surt_prefix
+from frontier_server.core.uri.canonical import Malformed, canonical
+from frontier_server.core.uri.surt import SurtPrefixes, surt_of, surt_prefix
 
 
 @pytest.mark.parametrize(

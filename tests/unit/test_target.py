@@ -5,10 +5,10 @@ import itertools
 import pytest
 from core_doubles.shell import Shell
 
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.machines.target import Reached, Target, reached
 from frontier_server.core.model import EmptyReason, Report
-from frontier_server.core.settings import CrawlSettings
-from frontier_server.core.target import Reached, Target, reached
+from frontier_server.core.spec.settings import CrawlSettings
 
 S = CrawlState
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core import traps
-from frontier_server.core.traps import LONGEST_SEQUENCE, path_repeats, too_many_segments
+from frontier_server.core.uri import traps
+from frontier_server.core.uri.traps import LONGEST_SEQUENCE, path_repeats, too_many_segments
 
 
 @pytest.mark.parametrize(

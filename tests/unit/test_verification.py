@@ -8,12 +8,12 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core import keys
-from frontier_server.core.job import Kind
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import IndexSet
 from frontier_server.core.model import JobView, Report
 from frontier_server.core.records import CountersRow, QueueRow, SeenRow, decode, encode
-from frontier_server.core.settings import CrawlSettings, PolitenessSettings, ScopeSettings
-from frontier_server.core.steering import QueueChange
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
 from frontier_server.core.store import Family
 
 HOSTS = [f"host{number}.example" for number in range(6)]
@@ -23,8 +23,10 @@ POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=60_000, max_delay_ms=60
 
 def crawl(monkeypatch: pytest.MonkeyPatch, rows_per_slice: int = 200) -> Shell:
     """A crawl with six queues: two snoozed in memory, one on disk, three inactive; and future URIs."""
-    monkeypatch.setattr("frontier_server.core.verification.ROWS_PER_SLICE", rows_per_slice)
-    monkeypatch.setattr("frontier_server.core.verification.QUEUES_PER_SLICE", max(rows_per_slice // 10, 1))
+    monkeypatch.setattr("frontier_server.core.jobs.verification.ROWS_PER_SLICE", rows_per_slice)
+    monkeypatch.setattr(
+        "frontier_server.core.jobs.verification.QUEUES_PER_SLICE", max(rows_per_slice // 10, 1)
+    )
     monkeypatch.setattr("frontier_server.core.operation.MAX_SNOOZED_IN_MEMORY", 2)
     shell = Shell()
     scope = ScopeSettings(hosts=tuple(HOSTS))

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.disposition import Disposition, known_status
-from frontier_server.core.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import (
     Candidate,
     Directive,
@@ -23,6 +22,7 @@ from frontier_server.core.model import (
 )
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import EventRow
+from frontier_server.core.rules.disposition import Disposition, known_status
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 # Enums.

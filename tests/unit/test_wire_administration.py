@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.job import JobState, Kind
+from frontier_server.core.jobs.job import JobState, Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.model import (
     Candidate,
     FiguresView,
@@ -22,7 +23,6 @@ from frontier_server.core.model import (
     Why,
 )
 from frontier_server.core.records import FiguresRow, OutcomeRow
-from frontier_server.core.steering import QueueChange
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 CANDIDATE = frontier_pb2.Candidate(uri="http://a.example/", path="L", annotations=b"mine", cost=3)

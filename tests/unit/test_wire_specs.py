@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.settings import (
+from frontier_server.core.spec.settings import (
     DAY_MS,
     AddressGroupSettings,
     CrawlSettings,
@@ -29,7 +29,7 @@ from frontier_server.core.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.spec_problems import problems
+from frontier_server.core.spec.spec_problems import problems
 from toehold.frontier.v1 import crawl_pb2
 
 

@@ -18,17 +18,9 @@ from core_doubles.shell import PERIOD_MS, Operation, Shell
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from frontier_server.core import (
-    deletion,
-    errors,
-    importing,
-    operation,
-    seeding,
-    steering,
-    verification,
-    work,
-)
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core import errors, operation
+from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import OutcomeRow, QueueRow

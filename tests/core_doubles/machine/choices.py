@@ -7,7 +7,8 @@ from core_doubles.codec import override_of
 from core_doubles.web import AREAS, SITES, every_spelling
 from hypothesis import strategies as st
 
-from frontier_server.core.settings import (
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.spec.settings import (
     DAY_MS,
     AddressGroupSettings,
     CrawlSettings,
@@ -25,7 +26,6 @@ from frontier_server.core.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.steering import QueueChange
 
 HOUR_MS = int(timedelta(hours=1).total_seconds() * 1000)
 NODES = ("north", "south", "west")

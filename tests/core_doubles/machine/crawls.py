@@ -13,9 +13,9 @@ from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.lifecycle import CrawlState, Input
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Directive, Verdict
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes
 
 S = CrawlState

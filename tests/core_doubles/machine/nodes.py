@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.disposition import Disposition
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report, ReportResult
+from frontier_server.core.rules.disposition import Disposition
 
 
 class Nodes(Base):

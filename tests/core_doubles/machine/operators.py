@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.job import MAX_RUNNING, Kind
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.jobs.job import MAX_RUNNING, Kind
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.records import ImportRow
-from frontier_server.core.steering import QueueChange
 
 S = CrawlState
 OPEN = frozenset(S) - {S.FINISHED}

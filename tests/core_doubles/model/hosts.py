@@ -4,7 +4,7 @@ from core_doubles.model import places
 from core_doubles.model.things import Crawl, Host, Model, Queue, Robots
 from core_doubles.web import OPEN, RobotsFile, Site
 
-from frontier_server.core.settings import DAY_MS, CrawlSettings, PolitenessSettings
+from frontier_server.core.spec.settings import DAY_MS, CrawlSettings, PolitenessSettings
 
 OVERLOADED = (429, 503)
 UNFETCHABLE = -7

@@ -4,10 +4,10 @@ from core_doubles.model import outcomes, places, prices
 from core_doubles.model.hosts import forbids
 from core_doubles.model.things import Crawl, Model, Offer, Stand, Uri
 
-from frontier_server.core.disposition import Disposition
 from frontier_server.core.model import Verdict
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import ScopeSettings
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import ScopeSettings
 
 FORBIDDEN = -9998
 IN_SCOPE = (Verdict.QUEUED, Verdict.ALREADY_SEEN, Verdict.ALREADY_QUEUED, Verdict.ROBOTS_FORBIDDEN)

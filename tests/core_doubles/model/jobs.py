@@ -3,11 +3,11 @@
 from core_doubles.model import intake, life, outcomes, places, steering
 from core_doubles.model.things import Crawl, Job, Model, Offer, Uri
 
-from frontier_server.core.disposition import Disposition
-from frontier_server.core.job import Kind
-from frontier_server.core.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.model import JobView, Verdict
 from frontier_server.core.records import OutcomeRow
+from frontier_server.core.rules.disposition import Disposition
 
 S, X = CrawlState, ExitStatus
 FEEDING = (Kind.SEED, Kind.RESEED, Kind.IMPORT)

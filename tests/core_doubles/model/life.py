@@ -7,10 +7,10 @@ from core_doubles.model import leasing
 from core_doubles.model.things import Crawl, Job, Model
 from core_doubles.web import Spelled
 
-from frontier_server.core.job import Kind
-from frontier_server.core.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings
 
 S, X = CrawlState, ExitStatus
 STANDS_STILL = (S.NASCENT, S.PAUSED, S.FINISHED)  # the clock does

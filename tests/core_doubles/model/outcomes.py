@@ -3,8 +3,8 @@
 from core_doubles.model import places, prices
 from core_doubles.model.things import Crawl, Figures, Model, Stand, Uri
 
-from frontier_server.core.disposition import Disposition
 from frontier_server.core.model import Report
+from frontier_server.core.rules.disposition import Disposition
 
 NO_REPORT = Report(b"")
 NOT_MODIFIED = 304

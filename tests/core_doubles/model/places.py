@@ -7,7 +7,7 @@ from core_doubles.codec import settings_of, spec_of
 from core_doubles.model.things import Crawl, Queue, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.spec.settings import CrawlSettings
 
 
 def hashed(text: str) -> bytes:

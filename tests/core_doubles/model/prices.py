@@ -2,7 +2,7 @@
 
 from core_doubles.model.things import Appraisal, Crawl, Queue, Uri
 
-from frontier_server.core.settings import CrawlSettings, QueueSettings, RevisitSettings
+from frontier_server.core.spec.settings import CrawlSettings, QueueSettings, RevisitSettings
 
 
 def cost_of(policy: str, uri: str, via: str) -> int:

@@ -7,9 +7,9 @@ from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue
 from core_doubles.web import OPEN, RobotsFile
 
-from frontier_server.core.disposition import Disposition
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report, ReportResult
+from frontier_server.core.rules.disposition import Disposition
 
 MOST_LAPSES = 3
 RETRIED_AFTER_REST = (-1, -2, -3)

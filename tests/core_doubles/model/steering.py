@@ -4,10 +4,10 @@ from core_doubles.model import life, places, prices, reporting
 from core_doubles.model.things import Crawl, Job, Model, Queue, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.job import Kind
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings
-from frontier_server.core.steering import QueueChange
+from frontier_server.core.spec.settings import CrawlSettings
 
 
 def settings_of_queue(crawl: Crawl, queue: Queue) -> CrawlSettings:

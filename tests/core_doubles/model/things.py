@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from core_doubles.web import RobotsFile, Site, Spelled
 
-from frontier_server.core.disposition import Disposition
-from frontier_server.core.job import Kind
-from frontier_server.core.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.queue import QueueState
-from frontier_server.core.settings import CrawlSettings
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import CrawlSettings
 
 StateEvent = tuple[str, ...]
 Outcome = tuple[str, int, str]  # URI, fetch status, disposition

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from core_doubles.model import hosts, leasing, places, prices
 from core_doubles.model.things import Crawl, Model, Queue, QueueId
 
-from frontier_server.core.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.queue import QueueState
 
 Q = QueueState

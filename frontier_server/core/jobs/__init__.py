@@ -1,0 +1,1 @@
+"""Work in slices: what a job is, and each kind of job."""

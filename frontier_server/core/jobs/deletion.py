@@ -1,0 +1,165 @@
+"""Deletion: of URIs by pattern, and of all that is stored of a crawl."""
+
+from collections.abc import Iterable
+
+from .. import future, keys
+from ..conclusion import Final, conclude, record
+from ..crawl import Crawl
+from ..enqueue import place_of
+from ..errors import StoreCorrupt
+from ..keys import IndexSet
+from ..leases import Lease
+from ..model import CandidateCodec
+from ..operation import Operation
+from ..queue import WorkQueue
+from ..records import JobRow, decode_pending
+from ..rules.disposition import DELETED_BY_USER, Disposition
+from ..store import Family
+from ..uri.canonical import canonical
+from ..uri.patterns import Pattern, compile_pattern, full_match
+from . import job
+
+URIS_PER_SLICE = 200
+ROWS_PER_SLICE = 500
+_QUEUED, _FUTURE, _END = b"\0", b"\1", b"\2"
+
+
+class UriDeletion:
+    """One slice of a job that deletes waiting URIs whose queue and text match (Heritrix's deleteURIs, 2.14).
+
+    A URI that is out at a node is left alone, and counted. A deleted one has disposition
+    DISREGARDED and fetch status -6000, and stays seen. With `dry_run` they are only counted.
+    """
+
+    def __init__(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        number: int,
+        row: JobRow,
+        codec: CandidateCodec,
+        leases: Iterable[Lease],
+    ) -> None:
+        self.op = op
+        self.crawl = crawl
+        self.number = number
+        self.row = row
+        self.codec = codec
+        self.out = {(lease.row.queue, lease.row.suffix) for lease in leases if lease.crawl == crawl.number}
+        self.queues: Pattern = compile_pattern(row.parameters["queue_pattern"])
+        self.uris: Pattern = compile_pattern(row.parameters["uri_pattern"])
+        self.dry_run = row.parameters.get("dry_run") == "true"
+
+    def run(self) -> None:
+        """Do the slice."""
+        row = self.row
+        if row.cursor[:1] in (b"", _QUEUED):
+            row.cursor = self._queued(row.cursor[1:])
+        else:
+            row.cursor = self._future(row.cursor[1:])
+        if row.cursor == _END:
+            job.end(self.op, self.crawl, self.number, row)
+        else:
+            job.put(self.op, self.crawl, self.number, row)
+
+    def _queued(self, cursor: bytes) -> bytes:
+        prefix = keys.crawl_prefix(self.crawl.number)
+        queue: WorkQueue | None = None
+        read = 0
+        for key, value in self.op.tx.scan(Family.PENDING, prefix + cursor, prefix):
+            queue_id, suffix = key[4:20], key[20:]
+            if key[4:] == cursor:
+                continue
+            if queue is None or queue.queue != queue_id:
+                queue = self.op.queue(self.crawl, queue_id)
+                if queue is None:
+                    raise StoreCorrupt(f"crawl {self.crawl.name}: URIs of queue {queue_id.hex()}, no queue")
+                if not full_match(self.queues, queue.row.key):
+                    return _QUEUED + queue_id + keys.LAST_SUFFIX
+            read += 1
+            self.row.done += 1
+            self._consider(queue, suffix, value)
+            if read == URIS_PER_SLICE:
+                return _QUEUED + queue_id + suffix
+        return _FUTURE
+
+    def _consider(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
+        pending = decode_pending(value)
+        candidate = self.codec.decode(pending.candidate)
+        uri = canonical(candidate.uri)
+        if not full_match(self.uris, uri.uri):
+            return
+        if (queue.queue, suffix) in self.out:
+            self.row.figures["leased"] = self.row.figures.get("leased", 0) + 1
+            return
+        self.row.changed += 1
+        job.find(self.row, uri.uri)
+        if not self.dry_run:
+            final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
+            settings = self.crawl.settings_for(uri)
+            conclude(self.op, self.crawl, queue, suffix, pending, final, settings)
+
+    def _future(self, cursor: bytes) -> bytes:
+        prefix = keys.set_prefix(self.crawl.number, IndexSet.FUTURE)
+        read = 0
+        for key, value in self.op.tx.scan(Family.INDEX, prefix + cursor, prefix):
+            if key[5:] == cursor:
+                continue
+            read += 1
+            self.row.done += 1
+            pending = decode_pending(value)
+            candidate = self.codec.decode(pending.candidate)
+            uri = canonical(candidate.uri)
+            settings = self.crawl.settings_for(uri)
+            place, _ = place_of(self.crawl, uri, settings)
+            if full_match(self.queues, place.queue_key) and full_match(self.uris, uri.uri):
+                self.row.changed += 1
+                job.find(self.row, uri.uri)
+                if not self.dry_run:
+                    partition = key[13:21]
+                    future.drop(self.op, self.crawl, keys.due_of(key), partition, pending.subject)
+                    final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
+                    record(self.op, self.crawl, partition, pending, final, settings)
+            if read == URIS_PER_SLICE:
+                return _FUTURE + key[5:]
+        return _END
+
+
+# In this order; a crawl's own rows last, so that an interrupted deletion is found again.
+_OF_A_CRAWL = (
+    Family.SEEDS,
+    Family.QUEUES,
+    Family.PENDING,
+    Family.SEEN,
+    Family.INDEX,
+    Family.LEASES,
+    Family.EVENTS,
+    Family.OUTCOMES,
+    Family.JOBS,
+    Family.IMPORTS,
+    Family.FIGURES,
+    Family.OVERRIDES,
+    Family.CRAWLS,
+)
+
+
+class CrawlDeletion:
+    """The deletion of a crawl that nobody can see any more. Its place is where rows are left."""
+
+    def __init__(self, crawl: int) -> None:
+        self.crawl = crawl
+        self._prefix = keys.crawl_prefix(crawl)
+        self._cursor = self._prefix  # deleted rows before it need not be walked again
+        self._families = list(_OF_A_CRAWL)
+
+    def slice(self, op: Operation) -> bool:
+        """Delete some rows; whether any may be left."""
+        family = self._families[0]
+        for rows, (key, _) in enumerate(op.tx.scan(family, self._cursor, self._prefix), 1):
+            op.tx.delete(family, key)
+            self._cursor = key
+            if rows == ROWS_PER_SLICE:
+                return True
+        self._families.pop(0)
+        self._cursor = self._prefix
+        return bool(self._families)

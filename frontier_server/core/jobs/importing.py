@@ -1,0 +1,134 @@
+"""Import: URIs by the million, noted as seen or scheduled; and the seen-set by hand.
+
+Two passes, as a Heritrix journal needs (2.17): first all that is only noted, then what is
+scheduled, so that what was done already is not done again.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from .. import future, keys
+from ..crawl import Crawl
+from ..enqueue import place_of
+from ..errors import IllegalState
+from ..intake import schedule
+from ..model import CandidateCodec, Verdict
+from ..operation import Operation
+from ..records import ImportRow, JobRow, SeenRow, decode, encode
+from ..robotstxt.robots_table import RobotsTable
+from ..store import Family
+from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
+from . import job
+from .job import JobState
+
+ROWS_PER_SLICE = 100
+_NOTING, _SCHEDULING = b"\0", b"\1"
+
+
+def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRow]) -> JobRow:
+    """Keep what a job of import is to take in."""
+    row = job.get(op.tx, crawl, number)
+    if row.state != JobState.RECEIVING.value:
+        raise IllegalState(
+            f"import {number} of crawl {crawl.name!r} is {row.state}; it takes in nothing more"
+        )
+    for place, entry in enumerate(rows, row.total + 1):
+        op.tx.put(Family.IMPORTS, keys.import_key(crawl.number, number, place), encode(entry))
+    row.total += len(rows)
+    job.put(op, crawl, number, row)
+    return row
+
+
+def import_slice(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+) -> None:
+    """Take in the next rows of the pass that the job is at."""
+    cancelled = row.state == JobState.CANCELLING.value
+    noting = row.cursor[:1] != _SCHEDULING and not cancelled
+    prefix = keys.import_prefix(crawl.number, number)
+    start = prefix + row.cursor[1:]
+    read = list(islice(op.tx.scan(Family.IMPORTS, start, prefix), ROWS_PER_SLICE))
+    entries = [(key, decode(ImportRow, value)) for key, value in read]
+    taken = [(key, entry) for key, entry in entries if entry.seen or not noting]
+    for key, _ in taken:
+        op.tx.delete(Family.IMPORTS, key)
+    if noting:
+        for _, entry in taken:
+            _note(op, crawl, row, codec, entry)
+    elif not cancelled:
+        _schedule(op, crawl, row, [entry for _, entry in taken], codec, robots)
+    if len(read) == ROWS_PER_SLICE:
+        row.cursor = (_NOTING if noting else _SCHEDULING) + read[-1][0][len(prefix) :] + b"\0"
+        job.put(op, crawl, number, row)
+    elif noting:
+        row.cursor = _SCHEDULING
+        job.put(op, crawl, number, row)
+    else:
+        job.end(op, crawl, number, row)
+
+
+def _note(op: Operation, crawl: Crawl, row: JobRow, codec: CandidateCodec, entry: ImportRow) -> None:
+    candidate = codec.decode(entry.record)
+    row.done += 1
+    uri = parsed(candidate.uri)
+    if uri is None:
+        job.find(row, f"MALFORMED {candidate.uri[:200]}")
+    elif note_seen(op, crawl, uri, entry.fetch_status, entry.disposition):
+        row.changed += 1
+
+
+def _schedule(
+    op: Operation,
+    crawl: Crawl,
+    row: JobRow,
+    entries: list[ImportRow],
+    codec: CandidateCodec,
+    robots: RobotsTable,
+) -> None:
+    candidates = [codec.decode(entry.record) for entry in entries]
+    if not candidates:
+        return
+    verdicts = schedule(op, crawl, candidates, robots, row.parameters.get("force") == "true")
+    row.done += len(verdicts)
+    row.changed += verdicts.count(Verdict.QUEUED)
+    for candidate, verdict in zip(candidates, verdicts, strict=True):
+        row.figures[verdict.value] = row.figures.get(verdict.value, 0) + 1
+        if verdict not in (Verdict.QUEUED, Verdict.ALREADY_SEEN):
+            job.find(row, f"{verdict.value} {candidate.uri[:200]}")
+
+
+def parsed(text: str) -> CanonicalUri | None:
+    """A canonical URI, or None for a text that is none."""
+    try:
+        return canonical(text)
+    except (Malformed, UnsupportedScheme, TooLong):
+        return None
+
+
+def note_seen(
+    op: Operation, crawl: Crawl, uri: CanonicalUri, fetch_status: int = 0, disposition: str = ""
+) -> bool:
+    """Note a URI as seen without queueing it (2.4, 2.14); whether it was new."""
+    place, fingerprint = place_of(crawl, uri, crawl.settings_for(uri))
+    key = keys.seen_key(crawl.number, place.partition, fingerprint)
+    if op.tx.get(Family.SEEN, key) is not None:
+        return False
+    op.tx.put(Family.SEEN, key, encode(SeenRow(b"", fetch_status, disposition, 0, op.now_ms)))
+    op.sums(crawl).discovered += 1
+    return True
+
+
+def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
+    """Forget that a URI was seen, unless it waits in a queue; whether it was forgotten."""
+    place, fingerprint = place_of(crawl, uri, crawl.settings_for(uri))
+    key = keys.seen_key(crawl.number, place.partition, fingerprint)
+    value = op.tx.get(Family.SEEN, key)
+    seen = decode(SeenRow, value) if value is not None else None
+    if seen is None or seen.suffix:
+        return False
+    if seen.future_ms:
+        future.drop(op, crawl, seen.future_ms, place.partition, fingerprint)
+    op.tx.delete(Family.SEEN, key)
+    op.sums(crawl).discovered -= 1
+    crawl.known_texts.clear()
+    return True

@@ -1,0 +1,149 @@
+"""Jobs of a crawl: durable work in slices, visible while it runs and for a while after.
+
+Whatever touches more than a few hundred rows is one. A slice and its cursor are one
+write, so that nothing is done twice or left out, whatever is killed between. The jobs
+of a crawl run one after the other.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from .. import keys
+from ..crawl import Crawl
+from ..errors import InvalidRequest, UnknownJob
+from ..operation import Operation
+from ..records import JobRow, decode, encode
+from ..store import Family, Store, Transaction
+
+JOBS_KEPT = 100
+MAX_RUNNING = 20
+MAX_FINDINGS = 100
+
+
+class Kind(Enum):
+    """What a job does."""
+
+    SEED = "seed"
+    RESEED = "reseed"
+    DELETE_URIS = "delete-uris"
+    RETIRE_QUEUES = "retire-queues"
+    UNRETIRE_QUEUES = "unretire-queues"
+    WAKE_QUEUES = "wake-queues"
+    APPRAISE_QUEUES = "appraise-queues"
+    IMPORT = "import"
+    VERIFY = "verify"
+
+
+class JobState(Enum):
+    """How far it has come."""
+
+    RECEIVING = "RECEIVING"
+    RUNNING = "RUNNING"
+    CANCELLING = "CANCELLING"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+
+
+ENDED = frozenset((JobState.DONE.value, JobState.CANCELLED.value))
+FEEDING = frozenset((Kind.SEED, Kind.RESEED, Kind.IMPORT))  # they end with their crawl
+NOT_CANCELLED = frozenset((Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES))
+
+
+def start(
+    op: Operation,
+    crawl: Crawl,
+    kind: Kind,
+    parameters: Mapping[str, str] | None = None,
+    state: JobState = JobState.RUNNING,
+) -> int:
+    """Begin a job of a crawl; its number. One that still receives what it is to do waits for that."""
+    counters = op.counters(crawl)
+    number = counters.next_job
+    counters.next_job += 1
+    if state is JobState.RUNNING:
+        crawl.jobs.append(number)
+    else:
+        crawl.receiving.add(number)
+    put(op, crawl, number, JobRow(kind.value, op.now_ms, dict(parameters or {}), state.value))
+    if number > JOBS_KEPT:
+        _forget_one(op, crawl)
+    return number
+
+
+def check_room(crawl: Crawl) -> None:
+    """Raise InvalidRequest if too many jobs of a crawl run for one more."""
+    running = len(crawl.jobs) + len(crawl.receiving)
+    if running >= MAX_RUNNING:
+        raise InvalidRequest(f"crawl {crawl.name!r} has {running} jobs; wait for some, or cancel them")
+
+
+def _forget_one(op: Operation, crawl: Crawl) -> None:
+    """Forget the oldest job that has ended."""
+    prefix = keys.crawl_prefix(crawl.number)
+    for key, value in op.tx.scan(Family.JOBS, prefix, prefix):
+        if decode(JobRow, value).state in ENDED:
+            op.tx.delete(Family.JOBS, key)
+            return
+
+
+def get(store: Store | Transaction, crawl: Crawl, number: int) -> JobRow:
+    """A job. Raises UnknownJob."""
+    value = store.get(Family.JOBS, keys.serial_key(crawl.number, number)) if 0 < number < 1 << 63 else None
+    if value is None:
+        raise UnknownJob(f"crawl {crawl.name!r} has no job {number}", crawl=crawl.name, job=str(number))
+    return decode(JobRow, value)
+
+
+def put(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
+    """Store a job."""
+    op.counters(crawl)
+    op.tx.put(Family.JOBS, keys.serial_key(crawl.number, number), encode(row))
+
+
+def rows(store: Store, crawl: Crawl) -> list[tuple[int, JobRow]]:
+    """The jobs that run and the last ones that have ended, by number."""
+    prefix = keys.crawl_prefix(crawl.number)
+    return [
+        (keys.serial_of(key), decode(JobRow, value)) for key, value in store.scan(Family.JOBS, prefix, prefix)
+    ]
+
+
+def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
+    """A job has nothing left to do."""
+    crawl.jobs.remove(number)
+    row.state = (JobState.CANCELLED if row.state == JobState.CANCELLING.value else JobState.DONE).value
+    row.finish_ms = op.now_ms
+    put(op, crawl, number, row)
+    if Kind(row.kind) is not Kind.SEED:  # whose end has an event of its own
+        op.event(crawl, "job_ended", job=number, kind=row.kind, outcome=row.state)
+
+
+def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
+    """Ask a job to do no more. One that has ended stays as it is."""
+    row = get(op.tx, crawl, number)
+    if Kind(row.kind) in NOT_CANCELLED:
+        raise InvalidRequest(f"job {number} ({row.kind}) cannot be cancelled", field="job")
+    if row.state not in ENDED:
+        row.state = JobState.CANCELLING.value
+        put(op, crawl, number, row)
+        crawl.receiving.discard(number)
+        if number not in crawl.jobs:
+            crawl.jobs.append(number)
+    return row
+
+
+def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
+    """A job has all that it is to do: let it begin."""
+    row = get(op.tx, crawl, number)
+    if row.state == JobState.RECEIVING.value:
+        row.state = JobState.RUNNING.value
+        put(op, crawl, number, row)
+        crawl.receiving.discard(number)
+        crawl.jobs.append(number)
+    return row
+
+
+def find(row: JobRow, finding: str) -> None:
+    """Note something that a job found; only the first ones are kept, the figures count all."""
+    if len(row.findings) < MAX_FINDINGS:
+        row.findings.append(finding)

@@ -1,0 +1,61 @@
+"""Jobs that announce a crawl's seeds: at its launch, when some are added, and anew in each round."""
+
+from .. import keys
+from ..crawl import Crawl
+from ..intake import schedule
+from ..machines.life import hear
+from ..machines.lifecycle import CrawlState, Input
+from ..model import CandidateCodec, Verdict
+from ..operation import Operation
+from ..records import JobRow
+from ..robotstxt.robots_table import RobotsTable
+from ..store import Family
+from . import job
+
+SEEDS_PER_SLICE = 100
+
+
+def seed_slice(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+) -> None:
+    """Announce the next seeds that never were (2.12)."""
+    counters = op.counters(crawl)
+    seeds = _seeds(op, crawl, counters.announced_seeds)
+    if seeds:
+        verdicts = schedule(op, crawl, [codec.seed(seed) for seed in seeds], robots)
+        counters.announced_seeds += len(seeds)
+        _count(row, verdicts)
+        job.put(op, crawl, number, row)
+    if counters.announced_seeds + 1 >= counters.next_seed:
+        job.end(op, crawl, number, row)
+        op.event(crawl, "seeds_concluded", seed_count=row.done, queued_count=row.changed)
+        if crawl.state is CrawlState.PREPARING:
+            hear(op, crawl, Input.SEEDED)
+
+
+def reseed_slice(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
+) -> None:
+    """Announce the next seeds anew, past the seen-set (S3.17)."""
+    seeds = _seeds(op, crawl, row.done)
+    if not seeds:
+        job.end(op, crawl, number, row)
+        return
+    _count(row, schedule(op, crawl, [codec.seed(seed) for seed in seeds], robots, anew=True))
+    job.put(op, crawl, number, row)
+
+
+def _seeds(op: Operation, crawl: Crawl, after: int) -> list[str]:
+    """The next seeds behind the first so many."""
+    found: list[str] = []
+    prefix = keys.crawl_prefix(crawl.number)
+    for _, seed in op.tx.scan(Family.SEEDS, keys.serial_key(crawl.number, after + 1), prefix):
+        found.append(seed.decode())
+        if len(found) == SEEDS_PER_SLICE:
+            break
+    return found
+
+
+def _count(row: JobRow, verdicts: list[Verdict]) -> None:
+    row.done += len(verdicts)
+    row.changed += verdicts.count(Verdict.QUEUED)

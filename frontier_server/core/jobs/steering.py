@@ -1,0 +1,176 @@
+"""What an operator does to work queues: one by its key, or all whose key matches.
+
+A queue whose URI is out at a node goes where it should when that lease ends.
+"""
+
+from dataclasses import dataclass
+
+from .. import keys
+from ..crawl import Crawl
+from ..dispatch import Dispatcher, wake
+from ..errors import InvalidRequest
+from ..operation import Operation
+from ..queue import QueueEvent, QueueState, WorkQueue
+from ..records import JobRow, QueueRow, decode
+from ..store import Family
+from ..uri.patterns import compile_pattern, full_match
+from . import job
+from .job import Kind
+
+QUEUES_PER_SLICE = 200
+MAX_PRECEDENCE = 255
+_S = QueueState
+BY_OPERATOR = "an operator retires it"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """What is to be changed; None leaves a thing as it is."""
+
+    precedence: int | None = None  # -1: the policy's again
+    session_budget: int | None = None  # -2: the settings' again
+    total_budget: int | None = None  # -2: the settings' again
+    paused: bool | None = None
+    retired: bool | None = None
+    wake: bool = False
+
+
+def check(change: QueueChange) -> None:
+    """Raise InvalidRequest for a change that makes no sense."""
+    for field, value, least, most in (
+        ("precedence", change.precedence, -1, MAX_PRECEDENCE),
+        ("session_budget", change.session_budget, -2, 1 << 62),
+        ("total_budget", change.total_budget, -2, 1 << 62),
+    ):
+        if value is not None and not least <= value <= most:
+            raise InvalidRequest(f"{field} {value} is not within {least} and {most}", field=field)
+    if change == QueueChange():
+        raise InvalidRequest("nothing is to be changed", field="change")
+
+
+def apply(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, change: QueueChange) -> None:
+    """Change a queue."""
+    row = op.touch(queue)
+    if change.session_budget is not None:
+        row.session_budget = None if change.session_budget == -2 else change.session_budget
+    if change.total_budget is not None:
+        row.total_budget = None if change.total_budget == -2 else change.total_budget
+    if change.precedence is not None:
+        row.fixed_precedence = None if change.precedence < 0 else change.precedence
+        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+    if change.paused is not None:
+        set_paused(op, dispatcher, crawl, queue, change.paused)
+    if change.retired:
+        retire(op, crawl, queue, BY_OPERATOR)
+    elif change.retired is not None:
+        unretire(op, dispatcher, crawl, queue)
+    if change.wake:
+        force_wake(op, crawl, queue)
+
+
+def retire(op: Operation, crawl: Crawl, queue: WorkQueue, reason: str) -> None:
+    """Give out no more of a queue (T8, T12)."""
+    if queue.state is _S.RETIRED:
+        return
+    op.touch(queue).retire_reason = reason
+    if queue.leases_out:
+        queue.row.retiring = True
+    else:
+        op.move(crawl, queue, QueueEvent.RETIRED)
+
+
+def unretire(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue) -> None:
+    """Give a retired queue another chance; its budget may retire it again at its next turn (T15)."""
+    op.touch(queue).retiring = False
+    if queue.state is not _S.RETIRED:
+        return
+    queue.row.retire_reason = ""
+    op.move(crawl, queue, QueueEvent.UNRETIRED)
+    if not queue.row.count:
+        op.move(crawl, queue, QueueEvent.DRAINED)
+    else:
+        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+
+
+def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
+    """End a queue's own rest, such as one before a retry; its host's goes on (T14)."""
+    row = op.touch(queue)
+    row.wake_ms, row.rest_reason = 0, ""
+    if queue.state is _S.SNOOZED:
+        wake(op, crawl, queue)
+
+
+def set_paused(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:
+    """Let a queue wait until it is resumed; its URIs stay queued, so that the crawl does not end."""
+    row = op.touch(queue)
+    if row.paused is paused:
+        return
+    barred = queue.state is _S.INELIGIBLE
+    if barred:  # its URIs are counted otherwise now
+        op.admit(crawl, queue)
+    row.paused = paused
+    if not paused:
+        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+    elif not queue.leases_out and queue.state in (_S.INACTIVE, _S.READY, _S.SNOOZED):
+        op.move(crawl, queue, QueueEvent.BARRED)
+
+
+def queues_of_key(op: Operation, crawl: Crawl, key: str, key_hash: bytes) -> list[WorkQueue]:
+    """The queues that have a key: one, unless an assignment gives it to several partitions."""
+    prefix = keys.name_prefix(crawl.number, key_hash)
+    found = []
+    for name_key, _ in op.tx.scan(Family.INDEX, prefix, prefix):
+        queue = op.queue(crawl, name_key[len(prefix) :] + key_hash)
+        if queue is not None and queue.row.key == key:
+            found.append(queue)
+    return found
+
+
+def queues_slice(op: Operation, dispatcher: Dispatcher, crawl: Crawl, number: int, row: JobRow) -> None:
+    """Change the next queues whose key matches a job's pattern."""
+    pattern = compile_pattern(row.parameters.get("queue_pattern", ".*"))
+    prefix = keys.crawl_prefix(crawl.number)
+    kind = Kind(row.kind)
+    queue_id = b""
+    read = 0
+    for key, value in op.tx.scan(Family.QUEUES, prefix + row.cursor, prefix):
+        queue_id = key[len(prefix) :]
+        if queue_id == row.cursor:
+            continue
+        read += 1
+        queue = op.queue(crawl, queue_id) or WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
+        if full_match(pattern, queue.row.key) and _concerns(kind, queue):
+            row.changed += 1
+            _change(op, dispatcher, crawl, queue, kind)
+        if read == QUEUES_PER_SLICE:
+            break
+    row.done += read
+    row.cursor = queue_id
+    if read < QUEUES_PER_SLICE:
+        job.end(op, crawl, number, row)
+    else:
+        job.put(op, crawl, number, row)
+
+
+def _concerns(kind: Kind, queue: WorkQueue) -> bool:
+    match kind:
+        case Kind.RETIRE_QUEUES:
+            return queue.state is not _S.RETIRED
+        case Kind.UNRETIRE_QUEUES:
+            return queue.state is _S.RETIRED or queue.row.retiring
+        case Kind.WAKE_QUEUES:
+            return queue.state is _S.SNOOZED
+        case _:
+            return queue.state in (_S.INACTIVE, _S.INELIGIBLE)
+
+
+def _change(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, kind: Kind) -> None:
+    match kind:
+        case Kind.RETIRE_QUEUES:
+            retire(op, crawl, queue, BY_OPERATOR)
+        case Kind.UNRETIRE_QUEUES:
+            unretire(op, dispatcher, crawl, queue)
+        case Kind.WAKE_QUEUES:
+            force_wake(op, crawl, queue)
+        case _:
+            op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)

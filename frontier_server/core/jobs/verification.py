@@ -1,0 +1,266 @@
+"""Verification: recounts a crawl row by row while it goes on, and mends what is wrong if asked.
+
+Five passes: every queue against its place in the indexes; every URI that waits against
+its queue and the seen-set; every index row against its queue; every URI of the seen-set
+against where it is said to wait; at the end the crawl's sums, if nothing changed them
+meanwhile. Each pass walks its rows once, in their order: looking for the rest of one queue
+would walk what others have left behind when they were emptied.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from .. import keys
+from ..crawl import Crawl
+from ..keys import IndexSet
+from ..operation import PRESENT, Operation, inactive_key
+from ..queue import QueueState, WorkQueue
+from ..records import JobRow, QueueRow, SeenRow, decode, decode_pending, encode
+from ..store import Family
+from ..uri.assign import hash64
+from . import job
+
+ROWS_PER_SLICE = 200
+QUEUES_PER_SLICE = 20
+RECOUNTS = 3  # of a long queue that changes while it is counted
+_QUEUES, _URIS, _INDEX, _SEEN = b"\0", b"\1", b"\2", b"\3"
+_AFTER = {_QUEUES: _URIS, _URIS: _INDEX, _INDEX: _SEEN}
+_QUEUE_SETS = frozenset(
+    (IndexSet.ACTIVE, IndexSet.INACTIVE, IndexSet.RETIRED, IndexSet.INELIGIBLE, IndexSet.FAR)
+)
+
+
+class Verification:
+    """One slice of a job that verifies a crawl. With `repair`, it mends what it finds."""
+
+    def __init__(self, op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
+        self.op = op
+        self.crawl = crawl
+        self.number = number
+        self.row = row
+        self.repair = row.parameters.get("repair") == "true"
+
+    def run(self) -> None:
+        """Do the slice."""
+        row, figures = self.row, self.row.figures
+        if not row.cursor:
+            figures["changes_at_start"] = self.crawl.counters.sum_changes
+            figures["future"] = 0
+            row.cursor = _QUEUES
+        phase, cursor = row.cursor[:1], row.cursor[1:]
+        passes = {_QUEUES: self._queues, _URIS: self._uris, _INDEX: self._index, _SEEN: self._seen}
+        following = passes[phase](cursor)
+        if following is not None:
+            row.cursor = phase + following
+        elif phase in _AFTER:
+            row.cursor = _AFTER[phase]
+        else:
+            self._sums()
+            job.end(self.op, self.crawl, self.number, row)
+            return
+        job.put(self.op, self.crawl, self.number, row)
+
+    def _wrong(self, finding: str) -> None:
+        self.row.changed += 1
+        job.find(self.row, finding)
+
+    # Queues.
+
+    def _queues(self, cursor: bytes) -> bytes | None:
+        """The next queues; where to go on."""
+        prefix = keys.crawl_prefix(self.crawl.number)
+        rows = self.op.tx.scan(Family.QUEUES, prefix + cursor, prefix)
+        read = [row for row in islice(rows, QUEUES_PER_SLICE + 1) if row[0][4:] != cursor]
+        for key, value in read:
+            queue = self.op.queue(self.crawl, key[4:])
+            if queue is None:
+                queue = WorkQueue(self.crawl.number, key[4:], decode(QueueRow, value))
+            self.row.done += 1
+            self._membership(queue)
+            self._add_up(queue, queue.row.count)
+            self.row.figures["queues"] = self.row.figures.get("queues", 0) + 1
+            if queue.row.count and self._empty(queue):
+                self._counted(queue, 0)
+        return read[-1][0][4:] if read else None
+
+    def _empty(self, queue: WorkQueue) -> bool:
+        prefix = keys.queue_row_key(self.crawl.number, queue.queue)
+        return not any(True for _ in self.op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix))
+
+    def _counted(self, queue: WorkQueue, uris: int) -> None:
+        """Compare what a queue has with what it counts."""
+        row = queue.row
+        if uris != row.count:
+            self._wrong(f"queue {row.key}: counts {row.count} URIs, has {uris}")
+            if self.repair:
+                before, more = self.crawl.counters.sum_changes, uris - row.count
+                self.op.add_uris(self.crawl, queue, more)
+                self._add_up(queue, more)
+                self.row.figures["changes_at_start"] += self.crawl.counters.sum_changes - before
+
+    # URIs that wait.
+
+    def _uris(self, cursor: bytes) -> bytes | None:
+        """The next URIs, queue by queue; where to go on."""
+        prefix, figures = keys.crawl_prefix(self.crawl.number), self.row.figures
+        rows = self.op.tx.scan(Family.PENDING, prefix + cursor, prefix)
+        read = [row for row in islice(rows, ROWS_PER_SLICE + 1) if row[0][4:] != cursor]
+        current = self._known(cursor[:16])
+        if current is not None and len(cursor) == 16:  # its URIs are counted anew
+            figures["counted"] = 0
+            self._note_queue(current)
+        for key, value in read:
+            queue_id, suffix = key[4:20], key[20:]
+            if current is None or current.queue != queue_id:
+                if current is not None and not self._close(current):
+                    return current.queue
+                current = self._known(queue_id)
+                if current is None:
+                    self._wrong(f"URIs of queue {queue_id.hex()}: there is no such queue")
+                    return queue_id + keys.LAST_SUFFIX
+                figures["counted"], figures["recounts"] = 0, figures.get("recounts", 0)
+                self._note_queue(current)
+            self._uri(current, suffix, value)
+            figures["counted"] += 1
+            self.row.done += 1
+        if read:
+            return read[-1][0][4:]
+        if current is not None and len(cursor) > 16 and not self._close(current):
+            return current.queue
+        return None
+
+    def _known(self, queue_id: bytes) -> WorkQueue | None:
+        return self.op.queue(self.crawl, queue_id) if queue_id else None
+
+    def _note_queue(self, queue: WorkQueue) -> None:
+        figures = self.row.figures
+        figures["enqueued_then"], figures["count_then"] = queue.row.enqueued, queue.row.count
+
+    def _close(self, queue: WorkQueue) -> bool:
+        """A queue's last URI has been seen; whether to go on, and not to count it anew."""
+        figures, row = self.row.figures, queue.row
+        if (row.enqueued, row.count) == (figures["enqueued_then"], figures["count_then"]):
+            self._counted(queue, figures["counted"])
+        elif figures["recounts"] < RECOUNTS:
+            figures["recounts"] += 1
+            return False
+        else:
+            figures["too_busy"] = figures.get("too_busy", 0) + 1
+        figures["recounts"] = 0
+        return True
+
+    def _uri(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
+        if suffix < queue.row.head:
+            self._wrong(f"queue {queue.row.key}: its head is behind {suffix.hex()}")
+            if self.repair:
+                self.op.touch(queue).head = suffix
+                queue.first = None
+        subject = decode_pending(value).subject
+        key = keys.seen_key(self.crawl.number, queue.partition, subject)
+        found = self.op.tx.get(Family.SEEN, key)
+        seen = SeenRow(b"") if found is None else decode(SeenRow, found)
+        if (seen.suffix, seen.queue) != (suffix, queue.queue[8:]):
+            self._wrong(f"queue {queue.row.key}: the seen-set does not know of {suffix.hex()}")
+            if self.repair:
+                seen.suffix, seen.queue = suffix, queue.queue[8:]
+                self.op.tx.put(Family.SEEN, key, encode(seen))
+
+    def _add_up(self, queue: WorkQueue, uris: int) -> None:
+        figures = self.row.figures
+        name = "queued"
+        if queue.state is QueueState.RETIRED:
+            name = "retired_uris"
+        elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
+            figures["barred_uris"] = figures.get("barred_uris", 0) + uris
+        figures[name] = figures.get(name, 0) + uris
+
+    def _membership(self, queue: WorkQueue) -> None:
+        for key in expected_index(queue):
+            if self.op.tx.get(Family.INDEX, key) is None:
+                self._wrong(f"queue {queue.row.key}: {queue.state.value}, but not in that set")
+                if self.repair:
+                    self.op.tx.put(Family.INDEX, key, PRESENT)
+                    self.crawl.inactive_head = self.crawl.far_head = b""
+                    self.crawl.first_far_ms = 0
+
+    # Index rows.
+
+    def _index(self, cursor: bytes) -> bytes | None:
+        prefix = keys.crawl_prefix(self.crawl.number)
+        start = prefix + cursor
+        read = list(islice(self.op.tx.scan(Family.INDEX, start, prefix), ROWS_PER_SLICE))
+        for key, _ in read:
+            self.row.done += 1
+            if key[4] == IndexSet.FUTURE:
+                self.row.figures["future"] += 1
+            if key[4] in _QUEUE_SETS:
+                queue = self.op.queue(self.crawl, key[-16:])
+                if queue is None or key not in expected_index(queue):
+                    self._wrong(f"set {IndexSet(key[4]).name}: {key[-16:].hex()} does not belong there")
+                    if self.repair:
+                        self.op.tx.delete(Family.INDEX, key)
+        return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
+
+    # The seen-set.
+
+    def _seen(self, cursor: bytes) -> bytes | None:
+        prefix = keys.crawl_prefix(self.crawl.number)
+        read = list(islice(self.op.tx.scan(Family.SEEN, prefix + cursor, prefix), ROWS_PER_SLICE))
+        for key, value in read:
+            self.row.done += 1
+            seen = decode(SeenRow, value)
+            partition, subject = key[4:12], key[12:20]
+            if seen.suffix:
+                place = keys.pending_key(self.crawl.number, partition + seen.queue, seen.suffix)
+                if self.op.tx.get(Family.PENDING, place) is None:
+                    self._wrong(f"seen-set: {subject.hex()} is not where it is said to wait")
+                    seen.suffix = b""
+                    if self.repair:
+                        self.op.tx.put(Family.SEEN, key, encode(seen))
+            if seen.future_ms:
+                member = partition + subject
+                place = keys.timed_key(self.crawl.number, IndexSet.FUTURE, seen.future_ms, member)
+                if self.op.tx.get(Family.INDEX, place) is None:
+                    self._wrong(f"seen-set: {subject.hex()} is not among the future URIs")
+                    seen.future_ms = 0
+                    if self.repair:
+                        self.op.tx.put(Family.SEEN, key, encode(seen))
+            self.row.figures["seen"] = self.row.figures.get("seen", 0) + 1
+        return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
+
+    # Sums.
+
+    def _sums(self) -> None:
+        counters, figures = self.op.counters(self.crawl), self.row.figures
+        if counters.sum_changes != figures["changes_at_start"]:
+            figures["sums_compared"] = 0  # the crawl went on: only what stands still can be summed up
+            return
+        figures["sums_compared"] = 1
+        for name, actual, counted in self._sums_of():
+            if actual != counted:
+                self._wrong(f"the crawl counts {actual} {name}, has {counted}")
+                if self.repair:
+                    setattr(counters, name, counted)
+
+    def _sums_of(self) -> Iterator[tuple[str, int, int]]:
+        counters, figures = self.crawl.counters, self.row.figures
+        for name in ("queued", "retired_uris", "barred_uris", "future"):
+            yield name, getattr(counters, name), figures.get(name, 0)
+        yield "discovered", counters.discovered, figures.get("seen", 0)
+
+
+def expected_index(queue: WorkQueue) -> list[bytes]:
+    """The index rows that a queue must have."""
+    crawl, queue_id = queue.crawl, queue.queue
+    found = [keys.name_prefix(crawl, hash64(queue.row.key)) + queue.partition]
+    if queue.in_memory:
+        found.append(keys.member_key(crawl, IndexSet.ACTIVE, queue_id))
+    elif queue.state is QueueState.SNOOZED:
+        found.append(keys.timed_key(crawl, IndexSet.FAR, queue.row.far_ms, queue_id))
+    elif queue.state is QueueState.INACTIVE:
+        found.append(inactive_key(queue))
+    elif queue.state is QueueState.RETIRED:
+        found.append(keys.member_key(crawl, IndexSet.RETIRED, queue_id))
+    elif queue.state is QueueState.INELIGIBLE:
+        found.append(keys.member_key(crawl, IndexSet.INELIGIBLE, queue_id))
+    return found

@@ -1,0 +1,55 @@
+"""The next slice of a crawl's first job."""
+
+from itertools import islice
+
+from ..crawl import Crawl
+from ..dispatch import Dispatcher
+from ..machines.lifecycle import ENDING
+from ..operation import Operation
+from ..queue import QueueEvent
+from . import importing, job
+from .deletion import UriDeletion
+from .job import FEEDING, JobState, Kind
+from .seeding import reseed_slice, seed_slice
+from .steering import queues_slice
+from .verification import Verification
+
+QUEUES_PER_SLICE = 200
+
+
+def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
+    """Do a share of the first job of a crawl that has one."""
+    number = crawl.jobs[0]
+    row = job.get(op.tx, crawl, number)
+    kind = Kind(row.kind)
+    abandoned = row.state == JobState.RECEIVING.value  # in line since a restart: nobody brings the rest
+    if abandoned or (kind in FEEDING and crawl.state in ENDING):
+        row.state = JobState.CANCELLING.value
+    if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
+        job.end(op, crawl, number, row)
+        return
+    codec, robots = dispatcher.codec, dispatcher.robots
+    match kind:
+        case Kind.SEED:
+            seed_slice(op, crawl, number, row, codec, robots)
+        case Kind.RESEED:
+            reseed_slice(op, crawl, number, row, codec, robots)
+        case Kind.IMPORT:
+            importing.import_slice(op, crawl, number, row, codec, robots)
+        case Kind.DELETE_URIS:
+            UriDeletion(op, crawl, number, row, codec, dispatcher.leases).run()
+        case Kind.VERIFY:
+            Verification(op, crawl, number, row).run()
+        case _:
+            queues_slice(op, dispatcher, crawl, number, row)
+
+
+def unload_slice(op: Operation, crawl: Crawl) -> None:
+    """Let go of some of the queues that a finished crawl still has in memory."""
+    for queue in list(islice(crawl.queues.values(), QUEUES_PER_SLICE)):
+        op.move(crawl, queue, QueueEvent.YIELDED if queue.row.count else QueueEvent.DRAINED)
+    if not crawl.queues:
+        crawl.ready.clear()
+        crawl.snoozed.clear()
+        crawl.known_texts.clear()
+        crawl.scope_cache.clear()

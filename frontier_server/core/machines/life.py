@@ -1,0 +1,149 @@
+"""Drives the two machines of each crawl, and tells of what they do.
+
+What one input leads to may reach the next state at once (a stop with no lease out);
+all of it is one write.
+"""
+
+from ..crawl import Crawl
+from ..dispatch import document_limit_reached
+from ..jobs import job
+from ..operation import Operation
+from ..records import StateRow
+from .lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
+from .target import Reached, Target, reached
+
+_HEARD = {
+    Reached.RUN: Input.REACHED_RUN,
+    Reached.EMPTY: Input.REACHED_EMPTY,
+    Reached.PAUSE: Input.REACHED_PAUSE,
+    Reached.FINISH: Input.REACHED_FINISH,
+}
+
+
+def new_state_row(now_ms: int) -> StateRow:
+    """The life of a crawl that was just created."""
+    return StateRow(
+        state=CrawlState.NASCENT.value,
+        exit_status=ExitStatus.CREATED.value,
+        target=Target.PAUSE.value,
+        reached="",
+        request=0,
+        answered=0,
+        reach_ms=now_ms,
+    )
+
+
+def hear(op: Operation, crawl: Crawl, heard: Input) -> None:
+    """Give the crawl machine an input. Raises IllegalState, and then nothing has changed."""
+    step = move(crawl.state, heard, crawl.name)
+    row = crawl.state_row
+    before = row.state, row.exit_status
+    if step.state is not None:
+        row.state = step.state.value
+    if step.exit_status is not None:
+        row.exit_status = step.exit_status.value
+    if step.target is not None:
+        row.target = step.target.value
+        row.request += 1
+    if before != (row.state, row.exit_status):
+        _note_times(row, CrawlState(before[0]), crawl.state, op.now_ms)
+        op.event(crawl, "status_changed", state=row.state, exit_status=row.exit_status)
+    op.counters(crawl)
+    op.put_state(crawl)
+
+
+def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: int) -> None:
+    if before is not state:
+        row.reach_ms = now_ms
+    if state is CrawlState.PREPARING:
+        row.launch_ms = now_ms
+    if state is CrawlState.FINISHED:
+        row.finish_ms = now_ms
+    runs = state in CLOCK_RUNS
+    if runs and not row.running_since_ms:
+        row.running_since_ms = now_ms
+    elif not runs and row.running_since_ms:
+        row.elapsed_ms += now_ms - row.running_since_ms
+        row.running_since_ms = 0
+
+
+def settle(op: Operation, crawl: Crawl) -> None:
+    """Let the frontier machine look at the counts, and the crawl machine hear what it reached."""
+    while _step(op, crawl):
+        pass
+
+
+def _step(op: Operation, crawl: Crawl) -> bool:
+    """One input of the crawl machine, if there is any; whether there may be more."""
+    state, row = crawl.state, crawl.state_row
+    if state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
+        return True
+    if state is CrawlState.EMPTY and not crawl.left and not crawl.settings.run_while_empty:
+        _end_naturally(op, crawl)
+        return True
+    if state is CrawlState.RUNNING and crawl.awaits_round and op.now_ms >= crawl.next_round_ms:
+        _begin_round(op, crawl)  # before the frontier tells that it is empty (S3.17)
+        return True
+    if not row.request:
+        return False  # never launched
+    answered = row.answered == row.request
+    left = crawl.left or (state is CrawlState.RUNNING and crawl.rounds_left)
+    now = reached(crawl.target, crawl.leases_out, left, answered)
+    if now is None or (answered and now.value == row.reached):
+        return False
+    row.reached, row.answered = now.value, row.request
+    op.put_state(crawl)
+    if state is CrawlState.FINISHED:
+        return False
+    hear(op, crawl, _HEARD[now])
+    return True
+
+
+def _end_naturally(op: Operation, crawl: Crawl) -> None:
+    """Nothing is left that could be leased: end; or pause, if that is wished and URIs are left (D20)."""
+    counters = crawl.counters
+    behind = counters.retired_uris + counters.barred_uris
+    if behind:
+        op.event(
+            crawl,
+            "uris_left",
+            retired_count=counters.retired_uris,
+            ineligible_count=counters.barred_uris,
+        )
+    pauses = behind and crawl.settings.pause_with_uris_left
+    hear(op, crawl, Input.PAUSE if pauses else Input.NOTHING_LEFT)
+
+
+def _begin_round(op: Operation, crawl: Crawl) -> None:
+    """Announce the seeds anew, once for each exhaustion (S3.2 to S3.5)."""
+    row = crawl.state_row
+    row.round += 1
+    row.round_ms = op.now_ms
+    op.put_state(crawl)
+    op.event(crawl, "round_begun", round=row.round)
+    job.start(op, crawl, job.Kind.RESEED)
+
+
+def _limit_reached(op: Operation, crawl: Crawl) -> bool:
+    """Whether a limit of the crawl is reached, which ends it (2.19).
+
+    Documents are never exceeded: the end waits for the leases that fill the limit.
+    Bytes and time are exceeded at most by what is in flight.
+    """
+    limits, counters = crawl.settings.limits, crawl.counters
+    elapsed_ms = crawl.elapsed_ms(op.now_ms)
+    found: tuple[str, Input, int, int] | None = None
+    if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
+        found = "max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms
+    elif crawl.state is not CrawlState.RUNNING:
+        return False
+    elif limits.max_bytes and counters.bytes >= limits.max_bytes:
+        found = "max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes
+    elif not crawl.pages_out and document_limit_reached(crawl):
+        found = "max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded
+    if found is None:
+        return False
+    limit, heard, value, actual = found
+    op.event(crawl, "limit_reached", limit=limit, value=value, reached=actual, leased_count=crawl.leases_out)
+    hear(op, crawl, heard)
+    return True

@@ -1,0 +1,278 @@
+"""Why something is not fetched now, and until when: of a crawl, a queue, or a URI.
+
+Every reason is read from the same values that decide, at the moment of the question. What
+holds for the crawl as a whole (`idle`) comes first.
+"""
+
+from .. import figures, keys
+from ..crawl import Crawl
+from ..dispatch import Dispatcher, Head, over_quota, retire_reason, said_by, session_spent
+from ..host import Group, Host, full, rest_until
+from ..leases import Lease
+from ..model import Reason, UriState, UriStory, Why
+from ..operation import Operation, is_barred
+from ..queue import QueueState, WorkQueue
+from ..records import RobotsRow, decode_pending
+from ..robotstxt.authority import Gate, gate
+from ..robotstxt.robots_table import key_of
+from ..spec.settings import CrawlSettings
+from ..store import Family
+from ..uri.canonical import CanonicalUri, canonical
+from . import idle
+from .idle import some, span
+from .story import Found, find
+
+MAX_COUNTED = 1_000  # URIs before one
+
+
+class Explanations:
+    """What explaining needs."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+
+    def crawl(self, op: Operation, crawl: Crawl) -> list[Reason]:
+        """Why a crawl gives no leases now, and what it leaves behind."""
+        return idle.reasons(op, crawl, self.dispatcher.leases)
+
+    # Queues.
+
+    def queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
+        """Why nothing of a queue is leased now."""
+        return [*idle.life(op, crawl), *self._queue(op, crawl, queue)]
+
+    def _queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
+        row = queue.row
+        found = []
+        if row.paused:
+            found.append(Reason(Why.QUEUE_PAUSED, f"an operator pauses queue {row.key}"))
+        if row.retiring:
+            found.append(Reason(Why.QUEUE_RETIRED, f"it is retired when its lease ends: {row.retire_reason}"))
+        match queue.state:
+            case QueueState.RETIRED:
+                words = f"queue {row.key} is retired with {some(row.count, 'URI')}: {row.retire_reason}"
+                found.append(Reason(_retired(row.retire_reason), words))
+            case QueueState.INELIGIBLE:
+                if not row.paused:
+                    settings = self.dispatcher.settings_of(op, crawl, queue)
+                    found.append(Reason(Why.BELOW_FLOOR, _below_floor(queue, settings)))
+            case QueueState.BUSY:
+                found += [
+                    self._out(op, crawl, lease)
+                    for lease in self.dispatcher.leases
+                    if lease.crawl == crawl.number and lease.row.queue == queue.queue
+                ]
+            case _:
+                found += self._waiting(op, crawl, queue)
+        return found
+
+    def _waiting(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
+        """A queue that nothing is out of: what it rests for, or what its turn would bring now."""
+        row = queue.row
+        if not row.count:
+            found = [Reason(Why.QUEUE_EXHAUSTED, f"queue {row.key} has no URI")]
+            if queue.wake_ms > op.now_ms:
+                found.append(Reason(Why.QUEUE_SNOOZED, _resting(queue, queue.rest_reason), queue.wake_ms))
+            return found
+        head = self.dispatcher.head(op, crawl, queue)
+        hosts = self.dispatcher.hosts
+        host = hosts.of(op.tx, crawl, head.uri.host)
+        groups = hosts.groups(op.tx, crawl, head.uri.host, host)
+        found = []
+        busy = full(host, head.settings.politeness.max_parallel, groups)
+        if busy is not None:
+            found.append(self._busy(head, groups, busy))
+        until_ms, reason = queue.wake_ms, queue.rest_reason
+        if not reason:  # of what it rests for memory knows nothing: it was snoozed on disk, or is not yet
+            until_ms, reason = rest_until(queue, host, groups)
+        if until_ms > op.now_ms:
+            found.append(self._rest(op, queue, head, until_ms, reason))
+        if found:
+            return found
+        found += self._turn(op, crawl, queue, head)
+        if queue.state is QueueState.INACTIVE:
+            before = sum(many for level, many in crawl.counters.inactive.items() if level < row.precedence)
+            others = f"; {some(before, 'queue')} of lower precedence first" if before else ""
+            words = f"it waits for activation, at precedence {row.precedence}{others}"
+            found.append(Reason(Why.QUEUE_INACTIVE, words))
+        if crawl.running:
+            found.append(idle.asked(op, crawl))
+        return found
+
+    def _rest(self, op: Operation, queue: WorkQueue, head: Head, until_ms: int, reason: str) -> Reason:
+        if reason.startswith("its robots.txt"):
+            robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
+            return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots), until_ms)
+        why = Why.GROUP_BUSY if reason.endswith(": gap") else Why.QUEUE_SNOOZED
+        return Reason(why, _resting(queue, reason), until_ms)
+
+    def _busy(self, head: Head, groups: list[Group], busy: Host) -> Reason:
+        """Who holds what a queue waits for."""
+        why, what, most = Why.HOST_BUSY, f"host {head.uri.host}", head.settings.politeness.max_parallel
+        for group in groups:
+            if group.host is busy:
+                why, what, most = Why.GROUP_BUSY, group.words, group.max_parallel
+        holding = [
+            lease
+            for lease in self.dispatcher.leases
+            if lease.row.host == busy.name or busy.name in lease.row.groups
+        ]
+        nodes = ", ".join(sorted({lease.row.node for lease in holding}))
+        words = f"{what}: {busy.in_flight} of {most} requests at once, at node {nodes}"
+        return Reason(why, words, min((lease.deadline_ms for lease in holding), default=0))
+
+    def _turn(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> list[Reason]:
+        """What is in the way of a queue's head, if it were its turn now."""
+        settings = head.settings
+        if is_barred(queue, settings.queues):
+            return [] if queue.row.paused else [Reason(Why.BELOW_FLOOR, _below_floor(queue, settings))]
+        reason = retire_reason(queue.row, settings.queues)
+        if reason:
+            return [Reason(_retired(reason), f"its next turn retires it: {reason}")]
+        spent = over_quota(op, crawl, head)
+        if spent is not None:
+            return [_over_quota(spent, head)]
+        found = []
+        if session_spent(queue.row, settings.queues):
+            words = "it has spent the budget of its session, so queues that wait go first"
+            found.append(Reason(Why.QUEUE_INACTIVE, words))
+        robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
+        fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
+        match gate(robots, op.now_ms, settings.robots, fetched_for_it):
+            case Gate.FETCH:
+                words = f"{_robots_uri(head.uri)} is fetched first"
+                found.append(Reason(Why.ROBOTS_PENDING, words))
+            case Gate.WAIT:
+                assert robots is not None
+                found.append(Reason(Why.ROBOTS_PENDING, _unreachable(head, robots), robots.next_try_ms))
+            case Gate.FAIL:
+                words = f"{_unreachable(head, robots)}; its URIs fail with -61"
+                found.append(Reason(Why.ROBOTS_PENDING, words))
+            case _:
+                found += self._forbidden(op, crawl, head.uri)
+        return found
+
+    def _out(self, op: Operation, crawl: Crawl, lease: Lease) -> Reason:
+        row = lease.row
+        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, row.queue, row.suffix))
+        uri = "a URI"
+        if lease.robots:
+            uri = f"{row.scheme}://{row.authority}/robots.txt"
+        elif value is not None:
+            uri = canonical(self.dispatcher.codec.decode(decode_pending(value).candidate).uri).uri
+        why = Why.ROBOTS_PENDING if lease.robots else Why.LEASED
+        return Reason(why, f"{uri} is out at node {row.node}", lease.deadline_ms)
+
+    # URIs.
+
+    def uri(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
+        """Why a URI is not being fetched, and when it will be."""
+        told = find(op, self.dispatcher, crawl, uri)
+        story = told.story
+        found = idle.life(op, crawl)
+        match story.state:
+            case UriState.LEASED:
+                return [*found, Reason(Why.LEASED, f"it is out at node {story.node}", story.expire_ms)]
+            case UriState.FUTURE:
+                last = f"; last: {_visit(op, story)}" if story.finish_ms else ""
+                found.append(Reason(Why.FUTURE, f"it waits for its time{last}", story.due_ms))
+            case UriState.DONE:
+                found.append(Reason(Why.SEEN_ALREADY, _visit(op, story)))
+            case UriState.NEVER_SEEN if story.refused_by:
+                found.append(Reason(Why.OUT_OF_SCOPE, _refusal(crawl, uri, story.refused_by)))
+            case UriState.NEVER_SEEN:
+                words = "nobody has offered it, or only by a path of more hops than the scope allows"
+                found.append(Reason(Why.NEVER_OFFERED, words))
+            case _:
+                return [*found, *self._forbidden(op, crawl, uri), *self._queued(op, crawl, told)]
+        return [*found, *self._forbidden(op, crawl, uri)]
+
+    def _queued(self, op: Operation, crawl: Crawl, told: Found) -> list[Reason]:
+        """What a URI waits for in its queue."""
+        assert told.queue is not None
+        found = self._queue(op, crawl, told.queue)
+        ahead = _ahead(op, crawl, told.queue, told.suffix)
+        if ahead:
+            found.append(Reason(Why.BEHIND_OTHERS, f"{ahead} of queue {told.queue.row.key} first"))
+        return found
+
+    def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
+        settings = crawl.settings_for(uri)
+        if self.dispatcher.robots.forbids(op.tx, uri, settings, op.now_ms, 1 << 30):
+            return [Reason(Why.ROBOTS_FORBIDDEN, f"{_robots_uri(uri)} forbids {uri.uri}")]
+        return []
+
+    def story(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> UriStory:
+        """All that a crawl knows of a URI."""
+        return find(op, self.dispatcher, crawl, uri).story
+
+
+# Words of a queue.
+
+
+def _retired(reason: str) -> Why:
+    return Why.OVER_BUDGET if reason.startswith(("total budget", "quota")) else Why.QUEUE_RETIRED
+
+
+def _resting(queue: WorkQueue, reason: str) -> str:
+    return f"queue {queue.row.key} rests: {reason}"
+
+
+def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
+    row = queue.row
+    return f"precedence {row.precedence} of queue {row.key} is not below {settings.queues.precedence_floor}"
+
+
+def _over_quota(spent: figures.Spent, head: Head) -> Reason:
+    then = "fails it with -5003" if head.settings.limits.fail_over_quota else "retires its queue"
+    return Reason(Why.OVER_BUDGET, f"the next turn of {head.uri.uri} {then}: {spent.words}")
+
+
+def _robots_key(head: Head) -> bytes:
+    return key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
+
+
+def _robots_uri(uri: CanonicalUri) -> str:
+    return f"{uri.scheme}://{uri.authority}/robots.txt"
+
+
+def _unreachable(head: Head, robots: RobotsRow | None) -> str:
+    status, tries = (robots.fetch_status, robots.attempts) if robots is not None else (0, 0)
+    tried = f" in {some(tries, 'attempt')}" if tries else ""
+    return f"{_robots_uri(head.uri)} could not be had{tried} (fetch status {status})"
+
+
+def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> str:
+    """How many URIs are before a place in its queue, as far as they are counted."""
+    prefix = keys.queue_row_key(crawl.number, queue.queue)
+    for ahead, (key, _) in enumerate(op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix)):
+        if ahead == MAX_COUNTED:
+            return f"{MAX_COUNTED} URIs or more"
+        if key[len(prefix) :] >= suffix:
+            return some(ahead, "URI") if ahead else ""
+    return ""
+
+
+# Words of a URI.
+
+
+def _visit(op: Operation, story: UriStory) -> str:
+    """What became of a URI, and when."""
+    ago = f"{span(op.now_ms - story.finish_ms)} ago"
+    if not story.disposition:
+        return f"somebody noted it as seen, {ago}"
+    return f"{story.disposition} with fetch status {story.fetch_status}, {ago}"
+
+
+def _refusal(crawl: Crawl, uri: CanonicalUri, rule: str) -> str:
+    """What the rule says that refuses a URI."""
+    scope = crawl.settings.scope
+    name, _, place = rule.partition("[")
+    if name == "reject_patterns":
+        return f"scope.{rule} refuses it: {scope.reject_patterns[int(place[:-1])]}"
+    if name == "surt_prefixes":
+        return f"scope.surt_prefixes refuses it: -{crawl.scope_rules.longest_prefix(uri)}"
+    if name == "hosts":
+        return f"scope.hosts has no {uri.authority}, and no prefix or pattern lets it in"
+    value = getattr(scope, name)
+    return f"scope.{name} refuses it: {', '.join(value) if isinstance(value, tuple) else value}"

@@ -1,0 +1,165 @@
+"""Why a crawl gives no leases now, what it waits for, and what it leaves behind."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from .. import keys
+from ..crawl import Crawl
+from ..dispatch import document_limit_reached
+from ..jobs import job
+from ..keys import IndexSet
+from ..leases import Lease
+from ..machines.lifecycle import CrawlState, ExitStatus
+from ..model import Reason, Why
+from ..operation import Operation
+from ..queue import QueueState
+from ..store import Family
+
+ASKED_LATELY_MS = 60_000
+MAX_COUNTED = 1_000  # paused queues
+_S, _X = CrawlState, ExitStatus
+_LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINISHED_TIME_LIMIT))
+
+
+def reasons(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
+    """All of them. `leases` are those of all crawls."""
+    return [*life(op, crawl), *_present(op, crawl, leases), *_behind(op, crawl)]
+
+
+def life(op: Operation, crawl: Crawl) -> list[Reason]:
+    """What the state of a crawl means for all that is in it, and its jobs."""
+    found = []
+    match crawl.state:
+        case _S.NASCENT:
+            found.append(Reason(Why.NOT_LAUNCHED, "the crawl has not been launched"))
+        case _S.PREPARING:
+            counters = crawl.counters
+            words = f"{counters.announced_seeds} of {some(counters.next_seed - 1, 'seed')} announced"
+            found.append(Reason(Why.PREPARING, words))
+        case _S.PAUSING:
+            words = f"the crawl pauses when what is out has ended ({some(crawl.leases_out, 'lease')})"
+            found.append(Reason(Why.PAUSED, words))
+        case _S.PAUSED:
+            by_itself = crawl.settings.pause_with_uris_left and not crawl.left
+            why = ", as only URIs of retired or ineligible queues are left" if by_itself else "; resume it"
+            found.append(Reason(Why.PAUSED, f"the crawl is paused{why}"))
+        case _S.STOPPING | _S.FINISHED:
+            found.append(_end(crawl))
+        case _ if document_limit_reached(crawl):
+            most, out = crawl.settings.limits.max_documents, crawl.pages_out
+            words = f"{some(crawl.counters.succeeded, 'document')} and {out} that are out"
+            found.append(Reason(Why.LIMIT_REACHED, f"{words} fill limits.max_documents {most}"))
+    for number in crawl.jobs:
+        found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
+    return found
+
+
+def _end(crawl: Crawl) -> Reason:
+    """Why a crawl has ended, or is about to."""
+    limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
+    words = {
+        _X.FINISHED: "nothing was left that could be fetched",
+        _X.ABORTED: "somebody stopped it",
+        _X.FINISHED_DOCUMENT_LIMIT: f"{some(counters.succeeded, 'document')}, of limits.max_documents "
+        f"{limits.max_documents}",
+        _X.FINISHED_DATA_LIMIT: f"{some(counters.bytes, 'byte')}, of limits.max_bytes {limits.max_bytes}",
+        _X.FINISHED_TIME_LIMIT: f"limits.max_elapsed of {limits.max_elapsed_ms / 1000:g} s is over",
+    }[status]
+    ended = "has finished"
+    if crawl.state is _S.STOPPING:
+        ended = f"stops when what is out has ended ({some(crawl.leases_out, 'lease')})"
+    return Reason(Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED, f"the crawl {ended}: {words}")
+
+
+def asked(op: Operation, crawl: Crawl) -> Reason:
+    """Whether nodes ask, when nothing else is in the way."""
+    since_ms = op.now_ms - crawl.asked_ms
+    if crawl.asked_ms and since_ms <= ASKED_LATELY_MS:
+        return Reason(Why.DUE, "nothing is in the way, and nodes ask")
+    since = f"for {span(since_ms)}" if crawl.asked_ms else "since the server started"
+    return Reason(Why.NO_NODE_ASKS, f"nothing is in the way, but no node has asked {since}")
+
+
+def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
+    """What a crawl that runs waits for."""
+    if crawl.state not in (_S.RUNNING, _S.EMPTY):
+        return []
+    if crawl.awaits_round:
+        words = f"nothing is left; round {crawl.state_row.round + 1} of the seeds begins"
+        return [Reason(Why.AWAITS_ROUND, words, crawl.next_round_ms)]
+    if not crawl.left:
+        waits = "; run_while_empty lets it wait for more" if crawl.settings.run_while_empty else ""
+        return [Reason(Why.EMPTY, f"nothing is left that could be fetched{waits}")]
+    found = []
+    ready = crawl.active_counts[QueueState.READY]
+    resting = _resting(op, crawl)
+    woken = any(reason.until_ms <= op.now_ms for reason in resting)  # or are about to be
+    if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
+        found.append(asked(op, crawl))
+    elif ready:
+        words = f"{some(ready, 'queue')} could be leased from but for others of the same host or group"
+        found.append(Reason(Why.HOST_BUSY, words))
+    if crawl.leases_out:
+        first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
+        words = f"{some(crawl.leases_out, 'lease')} out; the first of them lapses if its node keeps silent"
+        found.append(Reason(Why.LEASED, words, first_ms))
+    return found + [reason for reason in resting if reason.until_ms > op.now_ms]
+
+
+def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
+    """What waits for a time: queues in memory and on disk, and future URIs."""
+    found = []
+    queue = crawl.next_wake()
+    if queue is not None:
+        resting = some(crawl.active_counts[QueueState.SNOOZED], "queue")
+        words = f"{resting} at rest; {queue.row.key} wakes first ({queue.rest_reason})"
+        found.append(Reason(Why.QUEUE_SNOOZED, words, queue.wake_ms))
+    far = crawl.counters.queues.get(QueueState.SNOOZED.value, 0)
+    if far:
+        words = f"{some(far, 'queue')} at rest for long, on disk"
+        found.append(Reason(Why.QUEUE_SNOOZED, words, _first_due(op, crawl, IndexSet.FAR)))
+    if crawl.counters.future:
+        words = f"{some(crawl.counters.future, 'URI')} to be fetched later"
+        found.append(Reason(Why.FUTURE, words, _first_due(op, crawl, IndexSet.FUTURE)))
+    return found
+
+
+def _first_due(op: Operation, crawl: Crawl, index: IndexSet) -> int:
+    """When the first of a set by time is due; 0 if it is empty."""
+    prefix = keys.set_prefix(crawl.number, index)
+    head = crawl.far_head if index is IndexSet.FAR else crawl.future_head
+    for key, _ in op.tx.scan(Family.INDEX, max(prefix, head), prefix):
+        return keys.due_of(key)
+    return 0
+
+
+def _behind(op: Operation, crawl: Crawl) -> list[Reason]:
+    """URIs that nobody will get as things are (D20)."""
+    counters = crawl.counters
+    found = []
+    if counters.retired_uris:
+        found.append(Reason(Why.URIS_LEFT, f"{some(counters.retired_uris, 'URI')} in retired queues"))
+    if counters.barred_uris:
+        words = f"{some(counters.barred_uris, 'URI')} in queues at or over the precedence floor"
+        found.append(Reason(Why.BELOW_FLOOR, words))
+    prefix = keys.set_prefix(crawl.number, IndexSet.INELIGIBLE)
+    rows = islice(op.tx.scan(Family.INDEX, prefix, prefix), MAX_COUNTED)
+    queues = [op.queue(crawl, key[-16:]) for key, _ in rows]
+    paused = [queue.row.count for queue in queues if queue is not None and queue.row.paused]
+    if any(paused):
+        words = f"{some(sum(paused), 'URI')} in {some(len(paused), 'queue')} that an operator pauses"
+        found.append(Reason(Why.QUEUE_PAUSED, words))
+    return found
+
+
+def some(number: int, noun: str) -> str:
+    """`1 lease`, `2 leases`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def span(ms: int) -> str:
+    """A span of time as people say it."""
+    for size_ms, unit in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min")):
+        if ms >= 2 * size_ms:
+            return f"{ms // size_ms} {unit}"
+    return f"{max(ms, 0) // 1000} s"

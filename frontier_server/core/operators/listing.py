@@ -1,0 +1,233 @@
+"""Lists that operators page through: queues, waiting URIs, hosts, sources, seeds.
+
+A page ends where its size or its share of work is used up; the cursor tells where.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from .. import keys
+from ..crawl import Crawl
+from ..errors import InvalidRequest
+from ..host import Hosts, full, rest_until
+from ..keys import FiguresOf, IndexSet
+from ..model import CandidateCodec, FiguresView, QueueView, UriView
+from ..operation import Operation
+from ..queue import ACTIVE, QueueState, WorkQueue
+from ..records import FiguresRow, QueueRow, decode, decode_pending
+from ..store import Family, Store, Transaction
+from ..uri.assign import hash64
+
+ROWS_PER_READ = 1000
+URIS_PER_READ = 500
+QUEUES_OF_A_KEY = 100
+QUEUE_BYTES = 16
+FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
+# Of states whose queues are listed in another order than that of their ids.
+_CURSOR_BYTES: dict[QueueState | None, int] = {
+    QueueState.INACTIVE: 1 + 8 + QUEUE_BYTES,
+    QueueState.READY: 1 + QUEUE_BYTES,
+    QueueState.BUSY: 1 + QUEUE_BYTES,
+    QueueState.SNOOZED: 1 + QUEUE_BYTES,
+}
+_SETS = {
+    QueueState.INACTIVE: IndexSet.INACTIVE,  # in the order of activation
+    QueueState.RETIRED: IndexSet.RETIRED,
+    QueueState.INELIGIBLE: IndexSet.INELIGIBLE,
+}
+
+
+def queue_page(
+    store: Store, crawl: Crawl, hosts: Hosts, state: QueueState | None, size: int, cursor: bytes
+) -> tuple[list[QueueView], bytes]:
+    """Queues of a state (or all) behind `cursor`, and the next cursor (empty at the end)."""
+    far = state is QueueState.SNOOZED and cursor[:1] == b"\1"
+    size_of_cursor = FAR_CURSOR_BYTES if far else _CURSOR_BYTES.get(state, QUEUE_BYTES)
+    _check_cursor(cursor, size_of_cursor, "ListQueues")
+    page: list[QueueView] = []
+    op = Operation(store, 0)
+    for read, (place, queue_id) in enumerate(_queue_ids(op, crawl, state, cursor), 1):
+        queue = op.queue(crawl, queue_id)
+        if queue is not None and (state is None or queue.state is state):
+            page.append(queue_view(op.tx, crawl, queue, hosts))
+        if len(page) == size or read == ROWS_PER_READ:
+            return page, place
+    return page, b""
+
+
+def _check_cursor(cursor: bytes, size: int, what: str) -> None:
+    """Raise InvalidRequest for a cursor that no page had."""
+    if cursor and len(cursor) != size:
+        raise InvalidRequest(f"page_token is not one of {what}", field="page_token")
+
+
+def _queue_ids(
+    op: Operation, crawl: Crawl, state: QueueState | None, cursor: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """Cursors and ids of queues that may be of a state, behind a cursor."""
+    crawl_prefix = keys.crawl_prefix(crawl.number)
+    if state in ACTIVE:
+        # Those in memory first, then those snoozed on disk, each part in its own order.
+        if cursor[:1] in (b"", b"\0"):
+            for queue_id in sorted(known for known in crawl.queues if known > cursor[1:]):
+                yield b"\0" + queue_id, queue_id
+        if state is QueueState.SNOOZED:
+            prefix = keys.set_prefix(crawl.number, IndexSet.FAR)
+            start = cursor[1:] if cursor[:1] == b"\1" else b""
+            for key, _ in op.tx.scan(Family.INDEX, prefix + start, prefix):
+                if key[5:] != start:
+                    yield b"\1" + key[5:], key[-16:]
+        return
+    if state in _SETS:
+        family, prefix = Family.INDEX, keys.set_prefix(crawl.number, _SETS[state])
+    else:
+        family, prefix = Family.QUEUES, crawl_prefix
+    for key, _ in op.tx.scan(family, prefix + cursor, prefix):
+        if key[len(prefix) :] != cursor:
+            yield key[len(prefix) :], key[-16:]
+
+
+def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> QueueView:
+    """A work queue's description."""
+    row, budgets = queue.row, crawl.settings.queues
+    return QueueView(
+        row.key,
+        row.host,
+        queue.state,
+        row.count,
+        row.enqueued,
+        queue.leases_out,
+        row.failed,
+        row.far_ms or queue.wake_ms,
+        queue_reason(tx, crawl, queue, hosts),
+        row.precedence,
+        row.successes,
+        row.expenditure,
+        row.expenditure - row.session_start if queue.state in ACTIVE else 0,
+        budgets.session_budget if row.session_budget is None else row.session_budget,
+        budgets.total_budget if row.total_budget is None else row.total_budget,
+        row.last_cost,
+        row.total_cost / row.enqueued if row.enqueued else 0.0,
+        row.paused,
+        row.fixed_precedence is not None,
+        row.queue_ms,
+        row.lease_ms,
+    )
+
+
+def queue_reason(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> str:
+    """Why a queue cannot be leased from now, in words; empty if it can."""
+    row = queue.row
+    match queue.state:
+        case QueueState.RETIRED:
+            return row.retire_reason
+        case QueueState.INELIGIBLE:
+            return "an operator pauses it" if row.paused else f"precedence {row.precedence} is at the floor"
+        case QueueState.READY | QueueState.SNOOZED:
+            host = hosts.of(tx, crawl, row.host)
+            groups = hosts.groups(tx, crawl, row.host, host)
+            if queue.state is QueueState.SNOOZED:
+                return queue.rest_reason or rest_until(queue, host, groups)[1]
+            busy = full(host, crawl.settings.politeness.max_parallel, groups)
+            if busy is None:
+                return ""
+            named = [group.words for group in groups if group.host is busy]
+            return f"{named[0]}: as many requests as may be" if named else "its host answers another queue"
+        case _:
+            return queue.rest_reason
+
+
+def uri_page(
+    store: Store, crawl: Crawl, codec: CandidateCodec, queues: Sequence[bytes], size: int, cursor: bytes
+) -> tuple[list[UriView], bytes]:
+    """URIs that wait, of some queues or (none named) of all, in the order of their keys; future ones last."""
+    _check_cursor(cursor, 1 + QUEUE_BYTES + keys.SUFFIX_BYTES, "ListUris")
+    page: list[UriView] = []
+    size = min(size, URIS_PER_READ)
+    op = Operation(store, 0)
+    if cursor[:1] in (b"", b"\0"):
+        for key, value in _pending_rows(store, crawl, queues, cursor[1:]):
+            known = op.queue(crawl, key[:QUEUE_BYTES])
+            page.append(_uri_view(codec, known.row.key if known is not None else "", value))
+            if len(page) == size:
+                return page, b"\0" + key
+    if queues:
+        return page, b""
+    prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)
+    start = cursor[1:] if cursor[:1] == b"\1" else b""
+    for key, value in store.scan(Family.INDEX, prefix + start, prefix):
+        if key[5:] == start:
+            continue
+        page.append(_uri_view(codec, "", value, keys.due_of(key)))
+        if len(page) >= size:
+            return page, b"\1" + key[5:]
+    return page, b""
+
+
+def _pending_rows(
+    store: Store, crawl: Crawl, queues: Sequence[bytes], after: bytes
+) -> Iterator[tuple[bytes, bytes]]:
+    """Rows behind a place: queue and suffix, and what is stored there."""
+    prefix = keys.crawl_prefix(crawl.number)
+    op = Operation(store, 0)
+    for part in sorted(queues) or [b""]:
+        if part < after[: len(part)]:
+            continue  # it has been told
+        queue = op.queue(crawl, part) if part else None
+        start = max(part + queue.row.head if queue is not None else part, after)
+        rows = store.scan(Family.PENDING, prefix + start, prefix + part)
+        # No further than the queue's count: behind it lies what emptied queues have left.
+        for key, value in rows if queue is None else islice(rows, queue.row.count):
+            if key[4:] != after:
+                yield key[4:], value
+
+
+def _uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 0) -> UriView:
+    pending = decode_pending(value)
+    candidate = codec.decode(pending.candidate)
+    return UriView(candidate, queue_key, pending.cost, pending.precedence, pending.attempts, due_ms)
+
+
+def figures_page(
+    store: Store, crawl: Crawl, kind: FiguresOf, size: int, cursor: bytes
+) -> tuple[list[FiguresView], bytes]:
+    """Hosts or sources, and what happened to their URIs."""
+    prefix = keys.figures_prefix(crawl.number, kind)
+    rows = store.scan(Family.FIGURES, prefix + cursor, prefix)
+    found = [(key, value) for key, value in islice(rows, size + 1) if key[len(prefix) :] != cursor][:size]
+    page = [FiguresView(key[len(prefix) + 8 :].decode(), decode(FiguresRow, value)) for key, value in found]
+    return page, found[-1][0][len(prefix) :] if len(found) == size else b""
+
+
+def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[str], int]:
+    """Seeds behind the first so many, and how many there are up to the end of the page (0 at the end)."""
+    if cursor < 0:
+        raise InvalidRequest("page_token is not one of ListSeeds", field="page_token")
+    prefix = keys.crawl_prefix(crawl.number)
+    rows = store.scan(Family.SEEDS, keys.serial_key(crawl.number, cursor + 1), prefix)
+    page = [value.decode() for _, value in islice(rows, size)]
+    return page, cursor + size if len(page) == size else 0
+
+
+def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
+    """The queues with most URIs, of those touched since the server started."""
+    op = Operation(store, 0)
+    found = [op.queue(crawl, queue_id) for queue_id in crawl.largest]
+    views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
+    return sorted(views, key=lambda view: -view.queued)
+
+
+def queue_ids_of(store: Store, crawl: Crawl, key: str) -> list[bytes]:
+    """The ids of the queues of a key. Raises InvalidRequest if they are too many for one answer."""
+    key_hash = hash64(key)
+    prefix = keys.name_prefix(crawl.number, key_hash)
+    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
+    ids = [name[len(prefix) :] + key_hash for name, _ in names]
+    if len(ids) > QUEUES_OF_A_KEY:
+        raise InvalidRequest(
+            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own: "
+            "list them, or change them by a pattern",
+            field="queue_key",
+        )
+    rows = ((one, store.get(Family.QUEUES, keys.queue_row_key(crawl.number, one))) for one in ids)
+    return [one for one, value in rows if value is not None and decode(QueueRow, value).key == key]

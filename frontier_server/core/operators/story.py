@@ -1,0 +1,87 @@
+"""All that a crawl knows of one URI: where it is, and what became of its last visit."""
+
+from typing import NamedTuple
+
+from .. import keys
+from ..crawl import Crawl
+from ..dispatch import Dispatcher
+from ..enqueue import place_of
+from ..intake import refusing_rule
+from ..leases import Lease
+from ..model import UriState, UriStory, UriView
+from ..operation import Operation
+from ..queue import WorkQueue
+from ..records import SeenRow, decode, decode_pending
+from ..store import Family
+from ..uri.canonical import CanonicalUri
+from ..uri.identity import identity_of
+
+
+class Found(NamedTuple):
+    """A URI's story, and the queue and the place there where it waits."""
+
+    story: UriStory
+    queue: WorkQueue | None = None
+    suffix: bytes = b""
+
+
+def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri) -> Found:
+    """What is known of a URI."""
+    settings = crawl.settings_for(uri)
+    place, fingerprint = place_of(crawl, uri, settings)
+    identity = identity_of(uri, settings.identity).uri
+    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.partition, fingerprint))
+    if value is None:
+        refused_by = refusing_rule(op, crawl, uri, "", False)
+        return Found(UriStory(uri.uri, identity, UriState.NEVER_SEEN, place.queue_key, refused_by))
+    seen = decode(SeenRow, value)
+    state = UriState.FUTURE if seen.future_ms else UriState.DONE
+    queue = op.queue(crawl, place.partition + seen.queue) if seen.suffix else None
+    waiting: UriView | None = None
+    lease: Lease | None = None
+    if queue is not None:
+        waiting = _waiting(op, dispatcher, crawl, queue, seen.suffix)
+        lease = _lease(dispatcher, crawl, queue, seen.suffix)
+        state = UriState.QUEUED if lease is None else UriState.LEASED
+    story = UriStory(
+        uri.uri,
+        identity,
+        state,
+        place.queue_key if queue is None else queue.row.key,
+        "",
+        seen.fetch_status,
+        seen.disposition,
+        seen.finish_ms,
+        seen.visits,
+        seen.etag,
+        seen.last_modified,
+        seen.digest,
+        seen.future_ms,
+        waiting,
+        lease.row.node if lease else "",
+        lease.row.lease_ms if lease else 0,
+        lease.deadline_ms if lease else 0,
+    )
+    return Found(story, queue, seen.suffix)
+
+
+def _waiting(
+    op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, suffix: bytes
+) -> UriView | None:
+    stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
+    if stored is None:
+        return None
+    pending = decode_pending(stored)
+    candidate = dispatcher.codec.decode(pending.candidate)
+    return UriView(candidate, queue.row.key, pending.cost, pending.precedence, pending.attempts)
+
+
+def _lease(dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> Lease | None:
+    """The lease of a URI that is out. (One for a robots.txt is of the URI that waits for it.)"""
+    if not queue.leases_out:
+        return None
+    for lease in dispatcher.leases:
+        row = lease.row
+        if lease.crawl == crawl.number and (row.queue, row.suffix) == (queue.queue, suffix):
+            return None if lease.robots else lease
+    return None

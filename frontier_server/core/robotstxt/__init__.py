@@ -1,0 +1,1 @@
+"""robots.txt: its rules, what an authority's allows now, and the table of all."""

@@ -1,0 +1,72 @@
+"""The robots.txt rows of all authorities, with the rules of those asked lately parsed."""
+
+from collections import OrderedDict
+
+from ..keys import robots_key
+from ..records import RobotsRow, decode, encode
+from ..spec.settings import CrawlSettings
+from ..store import Family, Transaction
+from ..uri.assign import partition_of
+from ..uri.canonical import CanonicalUri
+from .authority import Gate, gate
+from .robots import Rules
+
+MAX_IN_MEMORY = 5_000
+MAX_CHARACTERS = 16 * 1024 * 1024  # of their rules; parsed, they take some times as much
+
+
+class RobotsTable:
+    """Rows by key, the least lately used dropped."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, tuple[RobotsRow | None, Rules | None]] = OrderedDict()
+        self._size = 0  # characters of rules
+
+    def row(self, tx: Transaction, key: bytes) -> RobotsRow | None:
+        """The row of an authority, if its robots.txt was ever asked for."""
+        known = self._known.get(key)
+        if known is None:
+            value = tx.get(Family.ROBOTS, key)
+            known = (decode(RobotsRow, value) if value else None, None)
+            self._remember(key, *known)
+        else:
+            self._known.move_to_end(key)
+        return known[0]
+
+    def rules(self, tx: Transaction, key: bytes) -> Rules:
+        """The rules of an authority that has a row."""
+        row = self.row(tx, key)
+        rules = self._known[key][1]
+        if rules is None:
+            rules = Rules(row.rules if row else "")
+            self._remember(key, row, rules)
+        return rules
+
+    def put(self, tx: Transaction, key: bytes, row: RobotsRow) -> None:
+        """Store a row."""
+        tx.put(Family.ROBOTS, key, encode(row))
+        self._remember(key, row, None)
+
+    def _remember(self, key: bytes, row: RobotsRow | None, rules: Rules | None) -> None:
+        before, _ = self._known.get(key, (None, None))
+        self._size += (len(row.rules) if row else 0) - (len(before.rules) if before else 0)
+        self._known[key] = (row, rules)
+        self._known.move_to_end(key)
+        while len(self._known) > 1 and (len(self._known) > MAX_IN_MEMORY or self._size > MAX_CHARACTERS):
+            _, (dropped, _) = self._known.popitem(last=False)
+            self._size -= len(dropped.rules) if dropped else 0
+
+    def forbids(
+        self, tx: Transaction, uri: CanonicalUri, settings: CrawlSettings, now_ms: int, weight: int
+    ) -> bool:
+        """Whether rules that are known, valid and no heavier than `weight` forbid a URI."""
+        key = key_of(uri.scheme, uri.host, uri.authority, settings)
+        if gate(self.row(tx, key), now_ms, settings.robots) is not Gate.OPEN:
+            return False
+        rules = self.rules(tx, key)
+        return rules.weight <= weight and not rules.allows(uri.target)
+
+
+def key_of(scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:
+    """The key of an authority's row."""
+    return robots_key(partition_of(host), scheme, authority, settings.fetch.product_token.lower())

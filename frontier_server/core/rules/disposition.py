@@ -1,0 +1,135 @@
+"""What a fetch status means: which disposition, and whether and when to try again.
+
+Heritrix's table (2.10, S1.16 to S1.20) as data, but 429 and 503 are tried again (there
+they are successes), each further rest may grow, and a crawl may have rules of its own
+for a status.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ..spec.settings import RetryRule, RetrySettings
+
+
+class Disposition(Enum):
+    """What became of a URI, or of a lease; the contract's names."""
+
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    DISREGARDED = "DISREGARDED"
+    DEFERRED = "DEFERRED"
+    RELEASED = "RELEASED"
+    STALE = "STALE"
+    UNKNOWN_TOKEN = "UNKNOWN_TOKEN"
+    INVALID_REPORT = "INVALID_REPORT"
+
+
+UNFETCHABLE_URI = -7
+DEFERRED = -50
+ROBOTS_PREREQUISITE_FAILURE = -61
+BLOCKED_BY_QUOTA = -5003
+DELETED_BY_USER = -6000
+PROCESSING_THREAD_KILLED = -7000
+ROBOTS_PRECLUDED = -9998
+
+
+class Meaning(Enum):
+    """What a status means, the crawl's own rules left out."""
+
+    FAILURE = "final: it was not fetched"
+    DISREGARDED = "final: it should not be fetched"
+    RETRIED = "its queue rests, and it is tried again"
+    OVERLOADED = "its host rests, and it is tried again"
+    DEFERRED = "put off: tried again at once, free"
+    SUCCESS = "final: any other HTTP status"
+
+
+_M = Meaning
+MEANINGS: dict[int, tuple[str, Meaning]] = {
+    -1: ("DOMAIN_UNRESOLVABLE", _M.RETRIED),
+    -2: ("CONNECT_FAILED", _M.RETRIED),
+    -3: ("CONNECT_LOST", _M.RETRIED),
+    -4: ("TIMEOUT", _M.FAILURE),
+    -5: ("RUNTIME_EXCEPTION", _M.FAILURE),
+    -6: ("DOMAIN_PREREQUISITE_FAILURE", _M.FAILURE),
+    UNFETCHABLE_URI: ("UNFETCHABLE_URI", _M.FAILURE),
+    -8: ("TOO_MANY_RETRIES", _M.FAILURE),
+    DEFERRED: ("DEFERRED", _M.DEFERRED),
+    -60: ("UNQUEUEABLE", _M.FAILURE),
+    ROBOTS_PREREQUISITE_FAILURE: ("ROBOTS_PREREQUISITE_FAILURE", _M.FAILURE),
+    -62: ("OTHER_PREREQUISITE_FAILURE", _M.FAILURE),
+    -63: ("PREREQUISITE_UNSCHEDULABLE_FAILURE", _M.FAILURE),
+    -404: ("DEEMED_NOT_FOUND", _M.FAILURE),
+    -3000: ("SERIOUS_ERROR", _M.FAILURE),
+    -4000: ("DEEMED_CHAFF", _M.FAILURE),
+    -4001: ("TOO_MANY_LINK_HOPS", _M.DISREGARDED),
+    -4002: ("TOO_MANY_EMBED_HOPS", _M.DISREGARDED),
+    -5000: ("OUT_OF_SCOPE", _M.DISREGARDED),
+    -5001: ("BLOCKED_BY_USER", _M.DISREGARDED),
+    -5002: ("BLOCKED_BY_CUSTOM_PROCESSOR", _M.DISREGARDED),
+    BLOCKED_BY_QUOTA: ("BLOCKED_BY_QUOTA", _M.FAILURE),
+    -5004: ("BLOCKED_BY_RUNTIME_LIMIT", _M.FAILURE),
+    DELETED_BY_USER: ("DELETED_BY_USER", _M.DISREGARDED),
+    PROCESSING_THREAD_KILLED: ("PROCESSING_THREAD_KILLED", _M.FAILURE),
+    ROBOTS_PRECLUDED: ("ROBOTS_PRECLUDED", _M.DISREGARDED),
+    429: ("Too Many Requests", _M.OVERLOADED),
+    503: ("Service Unavailable", _M.OVERLOADED),
+}
+OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if meaning is _M.OVERLOADED)
+# Statuses that a crawl may have a rule of its own for: those of fetches that may go better next time.
+RULED = frozenset((-1, -2, -3, -4, -5, *range(400, 600)))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a report means for its URI."""
+
+    disposition: Disposition
+    rest_ms: int = 0  # of the queue, before the URI is tried again
+    counts: bool = True  # as an attempt
+
+
+def known_status(status: int) -> bool:
+    """Whether a node may report this fetch status."""
+    return 100 <= status <= 599 or status in MEANINGS
+
+
+def decide(status: int, attempt: int, retry: RetrySettings) -> Decision:
+    """What the fetch status of a URI's `attempt`-th try means."""
+    meaning = MEANINGS[status][1] if status in MEANINGS else Meaning.SUCCESS
+    rule = rule_for(status, retry)
+    if rule is not None or meaning in (Meaning.RETRIED, Meaning.OVERLOADED):
+        if attempt >= (retry.max_attempts if rule is None else rule.max_attempts):
+            # A status that would be final anyway is what it is, once its own tries are used up.
+            final = Disposition.SUCCEEDED if meaning is Meaning.SUCCESS else Disposition.FAILED
+            return Decision(final)
+        rests = meaning is not Meaning.OVERLOADED or rule is not None
+        return Decision(Disposition.DEFERRED, retry_rest_ms(attempt, rule or retry) if rests else 0)
+    match meaning:
+        case Meaning.DEFERRED:
+            return Decision(Disposition.DEFERRED, counts=False)
+        case Meaning.SUCCESS:
+            return Decision(Disposition.SUCCEEDED)
+        case Meaning.DISREGARDED:
+            return Decision(Disposition.DISREGARDED)
+        case _:
+            return Decision(Disposition.FAILED)
+
+
+def rule_for(status: int, retry: RetrySettings) -> RetryRule | None:
+    """The crawl's own rule for a status."""
+    return next((rule for rule in retry.statuses if rule.fetch_status == status), None)
+
+
+def retry_rest_ms(attempt: int, retry: RetrySettings | RetryRule) -> int:
+    """How long a queue rests after the `attempt`-th try of its head failed."""
+    return int(grown(retry.delay_ms, retry.growth, attempt - 1, retry.max_delay_ms))
+
+
+def grown(delay_ms: float, growth: float, times: int, most_ms: int) -> float:
+    """A delay that grew some times, up to a bound."""
+    for _ in range(times):
+        if delay_ms >= most_ms or growth == 1 or not delay_ms:
+            break
+        delay_ms *= growth
+    return min(delay_ms, most_ms)

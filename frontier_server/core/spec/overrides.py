@@ -1,0 +1,58 @@
+"""Settings that hold for a part of the web only, by SURT prefix (Heritrix's sheets, 2.23).
+
+Of all prefixes that a SURT begins with every one's settings hold; where two say
+something of the same, the longer one's does.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..uri.surt import SurtPrefixes
+from .settings import CrawlSettings
+
+MAX_REMEMBERED = 1_000  # combinations of prefixes
+
+Merge = Callable[[Sequence[bytes]], CrawlSettings]
+
+
+class Overrides:
+    """A crawl's overrides, in the caller's encoding, and the settings that they make.
+
+    `merge` makes the crawl's settings with overrides laid over them, the later over
+    the earlier. What it made is remembered, so it has to depend on nothing else.
+    """
+
+    def __init__(self, merge: Merge) -> None:
+        self._merge = merge
+        self._overrides: SurtPrefixes[tuple[str, bytes]] = SurtPrefixes()
+        self._made: dict[tuple[str, ...], CrawlSettings] = {}
+
+    def put(self, prefix: str, override: bytes) -> None:
+        """Set the override of a prefix, which is one that `surt_prefix` gives."""
+        self._overrides.put(prefix, (prefix, override))
+        self._made.clear()
+
+    def discard(self, prefix: str) -> None:
+        """Remove the override of a prefix, if there is one."""
+        self._overrides.discard(prefix)
+        self._made.clear()
+
+    def items(self) -> list[tuple[str, bytes]]:
+        """All overrides, in the order of their prefixes."""
+        return sorted(item for _, item in self._overrides.items())
+
+    def settings_for(self, surt: str) -> CrawlSettings | None:
+        """The settings for a SURT; None if nothing overrides the crawl's own."""
+        matching = self._overrides.matching(surt)
+        if not matching:
+            return None
+        prefixes = tuple(prefix for prefix, _ in matching)
+        made = self._made.get(prefixes)
+        if made is None:
+            made = self._merge([override for _, override in matching])
+            if len(self._made) >= MAX_REMEMBERED:
+                self._made.clear()
+            self._made[prefixes] = made
+        return made
+
+    def __len__(self) -> int:
+        return len(self._overrides)
