@@ -59,46 +59,49 @@ class Audit:
         stored: dict[bytes, list[tuple[object, ...]]] = {}
         for key, uri in sorted(recount.pending.items()):
             identity = expected.texts[codec.decode(uri.candidate).uri]
-            told = identity, uri.attempts, uri.lapses, uri.cost, uri.precedence
-            stored.setdefault(key[:16], []).append(told)
-        wanted = {
-            queue.id: [
+            one = identity, uri.attempts, uri.lapses, uri.cost, uri.precedence
+            stored.setdefault(key[:16], []).append(one)
+        for queue in expected.queues.values():
+            told = stored.get(queue.id, [])
+            wanted = [
                 (uri.identity, uri.attempts, uri.lapses, uri.cost, uri.precedence)
                 for uri in expected.in_order(queue)
             ]
-            for queue in expected.queues.values()
-        }
-        assert stored == {queue: uris for queue, uris in wanted.items() if uris}
+            assert told == wanted, f"what waits in {queue.key}: {told}, not {wanted}"
         future = Counter(row.future_ms for row in recount.seen.values() if row.future_ms)
-        assert future == Counter(uri.due_ms for uri in expected.future())
+        assert future == Counter(uri.due_ms for uri in expected.future()), "what waits for its time"
         visits = Counter(row.visits for row in recount.seen.values() if not row.suffix)
-        assert visits == Counter(uri.visits for uri in expected.uris.values() if not uri.queued)
-        assert len(recount.sets[IndexSet.SCOPE]) == len(expected.scope)
+        wanted_visits = Counter(uri.visits for uri in expected.uris.values() if not uri.queued)
+        assert visits == wanted_visits, "visits that succeeded"
+        assert len(recount.sets[IndexSet.SCOPE]) == len(expected.scope), "hosts in scope"
 
     def queues(self, recount: Recount, expected: CrawlModel) -> None:
         """Budgets, counts and wishes of operators are kept."""
         for queue, row in recount.queues.items():
             its = expected.queues[queue]
-            told = (row.key, row.expenditure, row.successes, row.failed, row.enqueued)
-            assert told == (its.key, its.expenditure, its.successes, its.failed, its.enqueued)
+            assert row.key == its.key
+            assert row.expenditure == its.expenditure, f"{row.key} has spent {row.expenditure}"
+            told = (row.successes, row.failed, row.enqueued)
+            assert told == (its.successes, its.failed, its.enqueued), f"figures of {row.key}"
             wishes = (row.session_budget, row.total_budget, row.fixed_precedence, row.paused, row.retiring)
-            assert wishes == (
+            wished = (
                 its.session_budget,
                 its.total_budget,
                 its.fixed_precedence,
                 its.paused,
                 its.retiring,
             )
+            assert wishes == wished, f"what is wished of {row.key}"
 
     def counts(self, crawl: Crawl, expected: CrawlModel) -> None:
         """State and figures are the model's."""
-        assert (crawl.state, crawl.exit_status) == (expected.state, expected.exit_status)
-        assert crawl.state_row.round == expected.round
-        assert crawl.jobs == [job.number for job in expected.jobs]
+        told = (crawl.state, crawl.exit_status, crawl.state_row.round)
+        assert told == (expected.state, expected.exit_status, expected.round), "the crawl's life"
+        assert crawl.jobs == [job.number for job in expected.jobs], "jobs in line"
         known = {authority for authority, within in crawl.scope_cache.items() if within}
-        assert known <= expected.scope
+        assert known <= expected.scope, "hosts that memory takes for in scope"
         statistics = self.live.statistics(crawl.name, self.shell.now_ms)
-        assert statistics.elapsed_ms == life.elapsed_ms(self.model, expected)
+        assert statistics.elapsed_ms == life.elapsed_ms(self.model, expected), "the crawl's clock"
         figures = expected.figures
         retired, barred = life.behind(expected)
         expected_counts = {
@@ -116,11 +119,16 @@ class Audit:
         }
         for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed"):
             expected_counts[f"{name}_count"] = figures[name]
-        assert statistics.counts == expected_counts
-        assert statistics.fetch_statuses == expected.statuses
-        assert statistics.verdicts == expected.verdicts
+        wrong = {
+            name: (count, expected_counts[name])
+            for name, count in statistics.counts.items()
+            if count != expected_counts[name]
+        }
+        assert not wrong, f"counts, and what they should be: {wrong}"
+        assert statistics.fetch_statuses == expected.statuses, "fetch statuses"
+        assert statistics.verdicts == expected.verdicts, "verdicts"
         states = Counter(queue.state for queue in expected.queues.values())
-        assert Counter(statistics.queue_states) == states
+        assert Counter(statistics.queue_states) == states, "queues by state"
         most = crawl.settings.limits.max_documents
         pages_out = self.model.leases_of(expected, robots_too=False)
         assert not most or figures["succeeded"] + pages_out <= most, "beyond the document limit"
@@ -130,7 +138,7 @@ class Audit:
         stored = rows_of(self.shell.store, crawl, Family.FIGURES, FiguresRow)
         for kind, figures in ((FiguresOf.HOST, expected.hosts), (FiguresOf.SOURCE, expected.sources)):
             told = {key[9:].decode(): row for key, row in stored.items() if key[0] == kind}
-            assert told.keys() == {name for name, one in figures.items() if one != Figures()}
+            assert told.keys() == {name for name, one in figures.items() if one != Figures()}, kind.name
             for name, row in told.items():
                 for field in Figures.__dataclass_fields__:
                     assert getattr(row, field) == getattr(figures[name], field), (name, field)
@@ -148,25 +156,27 @@ class Audit:
             pages[lease.crawl] += not lease.robots
         assert max(queues.values(), default=0) <= 1, "two leases of a queue"
         expected = Counter(name for lease in self.model.leases.values() for name in lease.hosts)
-        assert self.live._hosts.in_flight() == counted == expected
+        assert self.live._hosts.in_flight() == counted == expected, "requests at once"
         for crawl in self.live._crawls.values():
-            assert (crawl.leases_out, crawl.pages_out) == (out[crawl.number], pages[crawl.number])
+            of_crawl = (out[crawl.number], pages[crawl.number])
+            assert (crawl.leases_out, crawl.pages_out) == of_crawl, "leases of a crawl"
         secret = self.live._server.secret
         ends = {lease.token(secret): (lease.deadline_ms, lease.hard_ms) for lease in self.live._leases}
         wanted = self.model.leases.items()
-        assert ends == {token: (lease.deadline_ms, lease.hard_ms) for token, lease in wanted}
-        assert self.live.leases_out == len(ends)
+        expected_ends = {token: (lease.deadline_ms, lease.hard_ms) for token, lease in wanted}
+        assert ends == expected_ends and self.live.leases_out == len(ends), "when leases lapse"
 
     def rests(self) -> None:
         """Hosts, groups and queues rest exactly as long as the model says, and for that many overloads."""
         for name, host in self.live._hosts._hosts.items():
             expected = self.model.hosts.get(name, HostModel())
             told = (host.row.next_allowed_ms, host.row.overloads, host.row.address)
-            assert told == (expected.rest_ms, expected.overloads, expected.address), name
+            rests = (expected.rest_ms, expected.overloads, expected.address)
+            assert told == rests, f"{name!r} rests until {told}, not {rests}"
         for crawl in self.live._crawls.values():
             its = self.model.crawls[crawl.name].queues
             for queue in crawl.queues.values():
-                assert queue.row.wake_ms == its[queue.queue].rest_ms, queue.row.key
+                assert queue.row.wake_ms == its[queue.queue].rest_ms, f"{queue.row.key} rests by itself"
 
     def wakes(self) -> None:
         """Nothing is slept through: the next due time is no later than what the model waits for."""

@@ -20,27 +20,27 @@ def as_rebuilt(shell: Shell) -> None:
     for number, crawl in live._crawls.items():
         again = fresh._crawls[number]
         assert (crawl.spec, crawl.settings) == (again.spec, again.settings)
-        assert (crawl.state_row, crawl.counters) == (again.state_row, again.counters)
-        assert crawl.overrides.items() == again.overrides.items()
+        assert (crawl.state_row, crawl.counters) == (again.state_row, again.counters), "as stored: counts"
+        assert crawl.overrides.items() == again.overrides.items(), "as stored: overrides"
         assert {*crawl.jobs, *crawl.receiving} == set(again.jobs)  # a restart ends what waits for more
         assert (crawl.leases_out, crawl.pages_out) == (again.leases_out, again.pages_out)
         _queues(shell, crawl, again)
     of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each._leases} for each in (live, fresh))
-    assert of_live == of_fresh
-    assert live._hosts.in_flight() == fresh._hosts.in_flight()
+    assert of_live == of_fresh, "as stored: leases"
+    assert live._hosts.in_flight() == fresh._hosts.in_flight(), "as stored: requests at once"
     _shared_rows(shell, live)
 
 
 def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
     """Active queues are the same; ready and snoozed may differ, but never towards too early."""
-    assert set(crawl.queues) == set(again.queues)
+    assert set(crawl.queues) == set(again.queues), "as stored: active queues"
     for key, queue in crawl.queues.items():
         other = again.queues[key]
         mine, its = (
             {name: getattr(each.row, name) for name in QueueRow.__struct_fields__ if name != "state"}
             for each in (queue, other)
         )
-        assert mine == its
+        assert mine == its, f"as stored: {queue.row.key}"
         assert (queue.state is Q.BUSY) == (other.state is Q.BUSY)
         if queue.state is Q.SNOOZED and other.state is Q.READY:
             due = queue.wake_ms <= shell.now_ms

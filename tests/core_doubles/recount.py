@@ -62,33 +62,37 @@ class Recount:
             assert row.count == in_queue[queue], f"{row.key} counts {row.count} URIs of {in_queue[queue]}"
             mine = {key[16:]: uri for key, uri in self.pending.items() if key[:16] == queue}
             assert row.head <= min(mine, default=row.head), f"the head of {row.key} is behind its first URI"
-            assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1
+            assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1, row.key
             precedences = Counter(uri.precedence for uri in mine.values())
             assert Counter(row.uri_precedences) == precedences, f"{row.key}: {row.uri_precedences}"
-        assert self.crawl.counters.discovered == len(self.seen)
+        assert self.crawl.counters.discovered == len(self.seen), "discovered URIs"
         said = {key[:8] + row.queue + row.suffix + key[8:] for key, row in self.seen.items() if row.suffix}
-        assert said == {key + uri.subject for key, uri in self.pending.items()}, "lost, or twice"
+        stored = {key + uri.subject for key, uri in self.pending.items()}
+        assert said == stored, "a URI is lost, or there twice"
 
     def future(self) -> None:
         """Each future URI is where the seen-set says, and nowhere else."""
         said = {row.future_ms.to_bytes(8, "big") + key for key, row in self.seen.items() if row.future_ms}
-        assert said == set(self.sets[IndexSet.FUTURE]), "future URIs"
-        assert self.crawl.counters.future == len(said)
-        assert not [key for key, row in self.seen.items() if row.future_ms and row.suffix]
+        assert said == set(self.sets[IndexSet.FUTURE]), "a future URI is lost, or there twice"
+        assert self.crawl.counters.future == len(said), "future URIs"
+        both = [key for key, row in self.seen.items() if row.future_ms and row.suffix]
+        assert not both, "a URI is queued, and waits for its time, too"
 
     def outcomes(self) -> None:
         """Outcomes are numbered without gap, and the figures are theirs."""
         counters = self.crawl.counters
         stored = rows(self.shell.store, Family.OUTCOMES, keys.crawl_prefix(self.crawl.number))
         numbers = [int.from_bytes(key, "big") for key, _ in stored]
-        assert numbers == list(range(counters.oldest_outcome, counters.next_outcome))
+        kept = list(range(counters.oldest_outcome, counters.next_outcome))
+        assert numbers == kept, "outcomes without gap"
         final = counters.succeeded + counters.failed + counters.disregarded
-        assert counters.next_outcome - 1 == final + counters.robots_fetches
-        assert sum(counters.fetch_statuses.values()) == final
+        assert counters.next_outcome - 1 == final + counters.robots_fetches, "outcomes"
+        assert sum(counters.fetch_statuses.values()) == final, "fetch statuses"
         if counters.oldest_outcome == 1:
             pages = [row for _, value in stored if not (row := decode(OutcomeRow, value)).path.endswith("P")]
-            assert Counter(row.fetch_status for row in pages) == counters.fetch_statuses
-            assert sum(row.body_bytes for row in pages if row.disposition == "SUCCEEDED") == counters.bytes
+            assert Counter(row.fetch_status for row in pages) == counters.fetch_statuses, "fetch statuses"
+            body_bytes = sum(row.body_bytes for row in pages if row.disposition == "SUCCEEDED")
+            assert body_bytes == counters.bytes, "bytes"
 
     # Queues.
 
@@ -110,12 +114,12 @@ class Recount:
                 assert self.crawl.inactive_head <= place, f"{row.key} waits before where it is looked for"
             if row.far_ms:
                 place = keys.timed_key(self.crawl.number, _FAR, row.far_ms, queue)
-                assert place[5:] in self.sets[_FAR] and self.crawl.far_head <= place
+                assert place[5:] in self.sets[_FAR] and self.crawl.far_head <= place, f"{row.key} sleeps on"
                 first_ms = self.crawl.first_far_ms
                 assert first_ms is not None and first_ms <= row.far_ms, f"{row.key} sleeps on"
         named = {keys.name_prefix(self.crawl.number, queue[8:])[5:] + queue[:8] for queue in self.queues}
-        assert named == set(self.sets[IndexSet.NAME])
-        assert set(self.crawl.queues) == {member[-16:] for member in self.sets[_IN_MEMORY]}
+        assert named == set(self.sets[IndexSet.NAME]), "queues by their keys"
+        assert set(self.crawl.queues) == {member[-16:] for member in self.sets[_IN_MEMORY]}, "active queues"
 
     def sums(self) -> None:
         """The crawl's counts are those of its queues."""
@@ -131,11 +135,12 @@ class Recount:
                 retired += row.count
             if row.state == Q.INELIGIBLE.value and not row.paused:
                 barred += row.count
-        assert counters.queued == len(self.pending) - retired
-        assert (counters.retired_uris, counters.barred_uris) == (retired, barred)
-        assert Counter(counters.inactive) == inactive and 0 not in counters.inactive.values()
-        assert Counter(counters.queues) == by_state and 0 not in counters.queues.values()
-        assert counters.active_queues == len(self.sets[_IN_MEMORY])
+        assert counters.queued == len(self.pending) - retired, "queued URIs"
+        assert (counters.retired_uris, counters.barred_uris) == (retired, barred), "URIs of such queues"
+        levels, others = Counter(counters.inactive), Counter(counters.queues)
+        assert levels == inactive and 0 not in levels.values(), "inactive queues by precedence"
+        assert others == by_state and 0 not in others.values(), "queues by state"
+        assert counters.active_queues == len(self.sets[_IN_MEMORY]), "active queues"
 
     def lists(self) -> None:
         """Each queue that memory holds is in the one list of its state, once (D11)."""
@@ -160,9 +165,9 @@ class Recount:
                     assert there[1] == 1, f"{name}: {there}"
                 case _:
                     assert queue.state is Q.BUSY and not there[1], f"{name}: {there}"
-            assert queue.leases_out == (queue.state is Q.BUSY)
+            assert queue.leases_out == (queue.state is Q.BUSY), name
         for state in ACTIVE:
-            assert crawl.active_counts[state] == states[state]
+            assert crawl.active_counts[state] == states[state], f"{state.value} queues in memory"
 
 
 def pending_of(shell: Shell, crawl: Crawl, queue: bytes) -> list[tuple[bytes, PendingUri]]:

@@ -6,6 +6,7 @@ breaks it.
 """
 
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 from core_doubles.machine.choices import Fetch, crawl_settings, spellings
@@ -18,7 +19,7 @@ from core_doubles.rows import nothing_is_left_of
 from core_doubles.web import OPEN, ROBOTS_FILES, SITES, RobotsFile, Spelled
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize
+from hypothesis.stateful import initialize, run_state_machine_as_test
 
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
@@ -134,13 +135,25 @@ def profile(examples: int, steps: int) -> settings:
     )
 
 
-TestFrontier = FrontierMachine.TestCase
-TestFrontier.settings = profile(examples=150, steps=50)
+# Some 40 s of CPU: the limit is for a machine with more to do.
+TestFrontier = pytest.mark.timeout(600)(FrontierMachine.TestCase)
+TestFrontier.settings = profile(examples=350, steps=50)
 
 
 class SoakMachine(FrontierMachine):
     """The same for long, at random."""
 
+    steps: ClassVar[int] = 0
 
-TestFrontierForLong = pytest.mark.soak(pytest.mark.timeout(0)(SoakMachine.TestCase))
-TestFrontierForLong.settings = profile(examples=3_000, steps=200)
+    def everything_agrees(self) -> None:
+        """Memory, store and model."""
+        SoakMachine.steps += 1
+        super().everything_agrees()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_the_frontier_for_long() -> None:
+    SoakMachine.steps = 0
+    run_state_machine_as_test(SoakMachine, settings=profile(examples=800, steps=200))
+    assert SoakMachine.steps >= 100_000

@@ -125,10 +125,10 @@ class Base(RuleBasedStateMachine):
 
     def settle(self, on_time: bool = False) -> None:
         """Crawls reach what they reach, and tell of it."""
-        frontier = self.shell.frontier
         for crawl in self.model.crawls.values():
-            view, statistics = frontier.crawl(crawl.name), frontier.statistics(crawl.name, self.now_ms)
-            life.settle(self.model, crawl, life.Seen(view.exit_status, statistics.round), on_time)
+            live = self.shell.frontier._crawls[crawl.number]
+            seen = life.Seen(live.exit_status, live.state_row.round)
+            life.settle(self.model, crawl, seen, on_time)
         self.check_events()
 
     def check_outcomes(
@@ -176,7 +176,8 @@ class Base(RuleBasedStateMachine):
             rows = self.shell.frontier.events_after(crawl.name, read)
             assert [number for number, _ in rows] == list(range(read + 1, read + 1 + len(rows)))
             told = [(row.kind, *(str(value) for value in row.fields.values())) for _, row in rows]
-            assert told == crawl.take_events()
+            expected = crawl.take_events()
+            assert told == expected, f"events tell {told}, not {expected}"
             self.events_read[crawl.number] = read + len(rows)
 
     # Operations that several rules need.

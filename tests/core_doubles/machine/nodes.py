@@ -131,6 +131,27 @@ class Nodes(Base):
             ]
             self.report(reports, node, session)
 
+    @precondition(Base.has_crawl)
+    @step(
+        node=st.sampled_from(NODES),
+        most=st.integers(1, 4),
+        statuses=st.lists(st.sampled_from(PAGE_STATUSES), min_size=2, max_size=8),
+        file=st.sampled_from(ROBOTS_FILES),
+        fetch=fetches,
+    )
+    def crawl_on(self, node: str, most: int, statuses: list[int], file: RobotsFile, fetch: Fetch) -> None:
+        """A node goes on for a while, and robots.txt can be had."""
+        session = self.session(node)
+        for status in statuses:
+            leases = self.ask(node, session, None, most)
+            if leases:
+                reports = [
+                    self.made_report(lease, 200 if lease.robots else status, file, fetch) for lease in leases
+                ]
+                self.report(reports, node, session)
+            else:
+                self.tick_when_due()
+
     def offer_links(self, crawl: Crawl, lease: Lease, links: Sequence[Spelled]) -> None:
         """Links of a page, one hop from it."""
         self.offer(crawl, [Offer(link, path="L", via=lease.uri, source=lease.source) for link in links])

@@ -1,0 +1,248 @@
+"""Breaks rules of the core on purpose, one at a time, and shows that the machine notices, and what it says.
+
+    .venv/bin/python tests/property/mutations.py [WORD...]
+
+Each mutation replaces a piece of source in a copy of the server; the machine of
+`test_frontier_machine` then runs against that copy until something fails. WORDs choose
+mutations by their rules.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINE = Path(__file__).parent / "test_frontier_machine.py"
+EXAMPLES, STEPS = 1_000, 60
+SURVIVED = "survived"
+
+
+class Mutation(NamedTuple):
+    """A rule, how it is broken, and what must be noticed."""
+
+    rule: str
+    module: str  # of the core
+    source: str  # stands there once
+    broken: str
+    noticed: str  # part of what the machine says
+
+
+MUTATIONS = (
+    Mutation(
+        "Queues rotate when their session's budget is spent (T7)",
+        "dispatch",
+        "return budget > 0 and row.expenditure - row.session_start > budget",
+        "return False",
+        "beyond the budget of its session",
+    ),
+    Mutation(
+        "A queue is retired when its whole budget is spent (T8)",
+        "dispatch",
+        "if budget >= 0 and row.expenditure >= budget:",
+        "if budget >= 0 and row.expenditure > budget:",
+        "beyond its budget or a quota",
+    ),
+    Mutation(
+        "A failure costs a penalty (S1.13)",
+        "conclusion",
+        "row.expenditure += pending.cost + settings.queues.error_penalty",
+        "row.expenditure += pending.cost",
+        "has spent",
+    ),
+    Mutation(
+        "The queue of the lowest precedence is activated first (T3, S2.17)",
+        "keys",
+        'bytes((precedence,)) + serial.to_bytes(8, "big") + queue',
+        'bytes((0,)) + serial.to_bytes(8, "big") + queue',
+        "was activated before",
+    ),
+    Mutation(
+        "A queue that wakes gives way to those of a lower precedence (T13)",
+        "dispatch",
+        "if waiting is not None and waiting < queue.row.precedence and queue.row.count:",
+        "if False:",
+        "is ready before",
+    ),
+    Mutation(
+        "Nothing is leased from a queue at the precedence floor (2.1)",
+        "operation",
+        "queue.row.precedence >= settings.precedence_floor",
+        "queue.row.precedence > settings.precedence_floor",
+        "at the floor",
+    ),
+    Mutation(
+        "URIs of retired queues are not counted as queued (2.1)",
+        "operation",
+        "            counters.queued -= uris\n",
+        "",
+        "('status_changed', 'EMPTY', 'RUNNING')",
+    ),
+    Mutation(
+        "A queue is in one set only (D11)",
+        "operation",
+        "self.tx.delete(Family.INDEX, keys.member_key(crawl.number, _MEMBERS[state], queue.queue))",
+        "pass",
+        "does not belong there",
+    ),
+    Mutation(
+        "A URI is moved to the queue that it belongs to by now (S3.12, T9)",
+        "dispatch",
+        "if place.queue == queue.queue:",
+        "if True:",
+        "it belongs elsewhere",
+    ),
+    Mutation(
+        "What is as urgent goes first come, first served (2.3)",
+        "keys",
+        "return bytes((directive, precedence)) + ordinal",
+        "return bytes((directive, precedence)) + (9_999 - ordinal)",
+        "what waits in",
+    ),
+    Mutation(
+        "A future URI waits for its time (2.9)",
+        "future",
+        "if due_ms > op.now_ms or number == PER_CALL:",
+        "if number == PER_CALL:",
+        "with 0 URIs",
+    ),
+    Mutation(
+        "A future URI is put away in the write of its disposition (D17)",
+        "conclusion",
+        "        future.keep(op, crawl, due_ms, partition, again)\n",
+        "",
+        "a future URI is lost",
+    ),
+    Mutation(
+        "The seeds come anew past the seen-set (S3.17)",
+        "jobs/seeding",
+        "robots, anew=True)",
+        "robots)",
+        "job 2 counts",
+    ),
+    Mutation(
+        "A group of hosts answers so many requests at once",
+        "host",
+        "if group.max_parallel and group.host.in_flight >= group.max_parallel:",
+        "if group.max_parallel and group.host.in_flight > group.max_parallel:",
+        "requests",
+    ),
+    Mutation(
+        "A host that two crawls share is one host",
+        "host",
+        "        if crawl.settings.politeness.across_crawls:\n",
+        "        if False:\n",
+        "audit.rests",
+    ),
+    Mutation(
+        "A rest outlives a restart (D9)",
+        "reports",
+        "        self.hosts.put(op.tx, host)\n",
+        "",
+        "is not as stored",
+    ),
+    Mutation(
+        "A slice of a job and its cursor are one write",
+        "jobs/steering",
+        "    row.cursor = queue_id\n",
+        "",
+        "job",
+    ),
+    Mutation(
+        "Documents never exceed their limit (2.19)",
+        "dispatch",
+        "crawl.counters.succeeded + crawl.pages_out >= most",
+        "crawl.counters.succeeded >= most",
+        "beyond the document limit",
+    ),
+)
+
+
+def core_module(root: Path, mutation: Mutation) -> Path:
+    """The file that a mutation is about."""
+    return root / "frontier_server" / "core" / f"{mutation.module}.py"
+
+
+def mutated(mutation: Mutation, folder: Path) -> None:
+    """A copy of the server in a folder, with one rule broken."""
+    shutil.copytree(ROOT / "frontier_server", folder / "frontier_server")
+    path = core_module(folder, mutation)
+    text = path.read_text()
+    if text.count(mutation.source) != 1:
+        raise LookupError(
+            f"{path.name} has {mutation.source!r} {text.count(mutation.source)} times, not once"
+        )
+    path.write_text(text.replace(mutation.source, mutation.broken))
+
+
+def noticed(mutation: Mutation) -> str:
+    """What the machine says of a broken rule, and where; `survived` if it says nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        mutated(mutation, Path(folder))
+        path = os.pathsep.join((folder, str(ROOT / "tests")))
+        done = subprocess.run(
+            (sys.executable, __file__, "--play"),
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return done.stdout.strip()
+
+
+def play() -> str:
+    """Run the machine against the server on the path until something fails; what failed, and where."""
+    import traceback
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis.stateful import run_state_machine_as_test
+
+    import frontier_server
+
+    assert ROOT not in Path(frontier_server.__path__[0]).parents, "not the copy"
+    spec = spec_from_file_location("machine", MACHINE)
+    assert spec is not None and spec.loader is not None
+    machine = module_from_spec(spec)
+    spec.loader.exec_module(machine)
+    chosen = settings(
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        phases=(Phase.generate,),
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    try:
+        run_state_machine_as_test(machine.FrontierMachine, settings=chosen)
+    except Exception as problem:
+        last = traceback.extract_tb(problem.__traceback__)[-1]
+        said = str(problem).partition("\n")[0] or last.line
+        return f"{Path(last.filename).stem}.{last.name}: {said or type(problem).__name__}"
+    return SURVIVED
+
+
+def main(words: list[str]) -> int:
+    """Show all mutations, or those that some words choose."""
+    chosen = [one for one in MUTATIONS if not words or any(word in one.rule for word in words)]
+    survivors = 0
+    for mutation in chosen:
+        said = noticed(mutation)
+        well = said != SURVIVED and mutation.noticed in said
+        survivors += not well
+        print(f"{'noticed' if well else 'NOT NOTICED'}: {mutation.rule}\n    {said[:200]}", flush=True)
+    return survivors
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--play"]:
+        print(play())
+    else:
+        sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,26 @@
+"""The machine notices each rule that is broken on purpose, and docs/testing.md says which they are."""
+
+import re
+
+import pytest
+from property.mutations import MUTATIONS, ROOT, SURVIVED, Mutation, core_module, noticed
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.rule)
+def test_each_rule_stands_in_the_core_once(mutation: Mutation) -> None:
+    """So that a mutation breaks what it says it breaks."""
+    assert core_module(ROOT, mutation).read_text().count(mutation.source) == 1
+
+
+def test_the_table_lists_them() -> None:
+    table = re.findall(r"^\| (.+?) \| `(.+?)` \| (.+?) \|$", (ROOT / "docs/testing.md").read_text(), re.M)
+    assert table == [(one.rule, f"core/{one.module}.py", one.noticed) for one in MUTATIONS]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.rule)
+def test_the_machine_notices_each_rule_that_is_broken(mutation: Mutation) -> None:
+    said = noticed(mutation)
+    assert said != SURVIVED
+    assert mutation.noticed in said
