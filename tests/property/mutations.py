@@ -28,7 +28,7 @@ class Mutation(NamedTuple):
     module: str  # of the core
     source: str  # stands there once
     broken: str
-    noticed: str  # part of what the machine says
+    noticed: tuple[str, ...]  # one of these is part of what the machine says, whichever comes first
 
 
 MUTATIONS = (
@@ -37,126 +37,126 @@ MUTATIONS = (
         "dispatch",
         "return budget > 0 and row.expenditure - row.session_start > budget",
         "return False",
-        "beyond the budget of its session",
+        ("beyond the budget of its session",),
     ),
     Mutation(
         "A queue is retired when its whole budget is spent (T8)",
         "dispatch",
         "if budget >= 0 and row.expenditure >= budget:",
         "if budget >= 0 and row.expenditure > budget:",
-        "beyond its budget or a quota",
+        ("beyond its budget or a quota",),
     ),
     Mutation(
         "A failure costs a penalty (S1.13)",
         "conclusion",
         "row.expenditure += pending.cost + settings.queues.error_penalty",
         "row.expenditure += pending.cost",
-        "has spent",
+        ("has spent",),
     ),
     Mutation(
         "The queue of the lowest precedence is activated first (T3, S2.17)",
         "keys",
         'bytes((precedence,)) + serial.to_bytes(8, "big") + queue',
         'bytes((0,)) + serial.to_bytes(8, "big") + queue',
-        "was activated before",
+        ("was activated before", "is ready before"),
     ),
     Mutation(
         "A queue that wakes gives way to those of a lower precedence (T13)",
         "dispatch",
         "if waiting is not None and waiting < queue.row.precedence and queue.row.count:",
         "if False:",
-        "is ready before",
+        ("is ready before",),
     ),
     Mutation(
         "Nothing is leased from a queue at the precedence floor (2.1)",
         "operation",
         "queue.row.precedence >= settings.precedence_floor",
         "queue.row.precedence > settings.precedence_floor",
-        "at the floor",
+        ("at the floor", "at the precedence floor"),
     ),
     Mutation(
         "URIs of retired queues are not counted as queued (2.1)",
         "operation",
         "            counters.queued -= uris\n",
         "",
-        "('status_changed', 'EMPTY', 'RUNNING')",
+        ("('status_changed', 'EMPTY', 'RUNNING')", "queued"),
     ),
     Mutation(
         "A queue is in one set only (D11)",
         "operation",
         "self.tx.delete(Family.INDEX, keys.member_key(crawl.number, _MEMBERS[state], queue.queue))",
         "pass",
-        "does not belong there",
+        ("does not belong there", "recount.membership"),
     ),
     Mutation(
         "A URI is moved to the queue that it belongs to by now (S3.12, T9)",
         "dispatch",
         "if place.queue == queue.queue:",
         "if True:",
-        "it belongs elsewhere",
+        ("it belongs elsewhere",),
     ),
     Mutation(
         "What is as urgent goes first come, first served (2.3)",
         "keys",
         "return bytes((directive, precedence)) + ordinal",
         "return bytes((directive, precedence)) + (9_999 - ordinal)",
-        "what waits in",
+        ("what waits in",),
     ),
     Mutation(
         "A future URI waits for its time (2.9)",
         "future",
         "if due_ms > op.now_ms or number == PER_CALL:",
         "if number == PER_CALL:",
-        "with 0 URIs",
+        ("with 0 URIs", "what waits in"),
     ),
     Mutation(
         "A future URI is put away in the write of its disposition (D17)",
         "conclusion",
         "        future.keep(op, crawl, due_ms, partition, again)\n",
         "",
-        "a future URI is lost",
+        ("a future URI is lost",),
     ),
     Mutation(
         "The seeds come anew past the seen-set (S3.17)",
         "jobs/seeding",
         "robots, anew=True)",
         "robots)",
-        "job 2 counts",
+        ("jobs._check_changes",),
     ),
     Mutation(
         "A group of hosts answers so many requests at once",
         "host",
         "if group.max_parallel and group.host.in_flight >= group.max_parallel:",
         "if group.max_parallel and group.host.in_flight > group.max_parallel:",
-        "requests",
+        ("requests",),
     ),
     Mutation(
         "A host that two crawls share is one host",
         "host",
         "        if crawl.settings.politeness.across_crawls:\n",
         "        if False:\n",
-        "audit.rests",
+        ("audit.rests",),
     ),
     Mutation(
         "A rest outlives a restart (D9)",
         "reports",
         "        self.hosts.put(op.tx, host)\n",
         "",
-        "is not as stored",
+        ("is not as stored",),
     ),
     Mutation(
         "A slice of a job and its cursor are one write",
         "jobs/steering",
         "    row.cursor = queue_id\n",
         "",
-        "job",
+        ("job",),
     ),
     Mutation(
         "Documents never exceed their limit (2.19)",
         "dispatch",
         "crawl.counters.succeeded + crawl.pages_out >= most",
         "crawl.counters.succeeded >= most",
-        "beyond the document limit",
+        ("beyond the document limit",),
     ),
 )
 
@@ -193,6 +193,11 @@ def noticed(mutation: Mutation) -> str:
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.strip()
+
+
+def is_noticed(mutation: Mutation, said: str) -> bool:
+    """Whether the machine says what it should."""
+    return any(words in said for words in mutation.noticed)
 
 
 def play() -> str:
@@ -235,7 +240,7 @@ def main(words: list[str]) -> int:
     survivors = 0
     for mutation in chosen:
         said = noticed(mutation)
-        well = said != SURVIVED and mutation.noticed in said
+        well = is_noticed(mutation, said)
         survivors += not well
         print(f"{'noticed' if well else 'NOT NOTICED'}: {mutation.rule}\n    {said[:200]}", flush=True)
     return survivors

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from property.mutations import MUTATIONS, ROOT, SURVIVED, Mutation, core_module, noticed
+from property.mutations import MUTATIONS, ROOT, Mutation, core_module, is_noticed, noticed
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.rule)
@@ -14,7 +14,7 @@ def test_each_rule_stands_in_the_core_once(mutation: Mutation) -> None:
 
 def test_the_table_lists_them() -> None:
     table = re.findall(r"^\| (.+?) \| `(.+?)` \| (.+?) \|$", (ROOT / "docs/testing.md").read_text(), re.M)
-    assert table == [(one.rule, f"core/{one.module}.py", one.noticed) for one in MUTATIONS]
+    assert table == [(one.rule, f"core/{one.module}.py", " / ".join(one.noticed)) for one in MUTATIONS]
 
 
 @pytest.mark.soak
@@ -22,5 +22,4 @@ def test_the_table_lists_them() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.rule)
 def test_the_machine_notices_each_rule_that_is_broken(mutation: Mutation) -> None:
     said = noticed(mutation)
-    assert said != SURVIVED
-    assert mutation.noticed in said
+    assert is_noticed(mutation, said), said
