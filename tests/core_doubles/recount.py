@@ -50,6 +50,7 @@ class Recount:
         self.uris()
         self.future()
         self.outcomes()
+        self.imports()
         self.membership()
         self.sums()
         self.lists()
@@ -93,6 +94,14 @@ class Recount:
             assert Counter(row.fetch_status for row in pages) == counters.fetch_statuses, "fetch statuses"
             body_bytes = sum(row.body_bytes for row in pages if row.disposition == "SUCCEEDED")
             assert body_bytes == counters.bytes, "bytes"
+
+    def imports(self) -> None:
+        """What is to be taken in belongs to a job that has not ended."""
+        prefix = keys.crawl_prefix(self.crawl.number)
+        of_jobs = {
+            int.from_bytes(key[:8], "big") for key, _ in rows(self.shell.store, Family.IMPORTS, prefix)
+        }
+        assert of_jobs <= {*self.crawl.jobs, *self.crawl.receiving}, "rows of an import that has ended"
 
     # Queues.
 

@@ -120,7 +120,7 @@ class FrontierMachine(Crawls, Nodes, Operators, Faults):
 def goes_on(crawl: Crawl) -> bool:
     """Whether a crawl goes on for ever, as it should."""
     revisits = crawl.settings.revisit.policy != "none" or b'"revisit"' in b"".join(crawl.overrides.values())
-    return revisits or crawl.settings.run_while_empty
+    return revisits or crawl.settings.run_while_empty or crawl.settings.reseed.max_rounds < 0
 
 
 def profile(examples: int, steps: int) -> settings:

@@ -44,7 +44,9 @@ def import_slice(
 ) -> None:
     """Take in the next rows of the pass that the job is at."""
     cancelled = row.state == JobState.CANCELLING.value
-    noting = row.cursor[:1] != _SCHEDULING and not cancelled
+    if cancelled and row.cursor[:1] != _SCHEDULING:
+        row.cursor = _SCHEDULING  # from the first row: the pass that notes leaves rows behind it
+    noting = row.cursor[:1] != _SCHEDULING
     prefix = keys.import_prefix(crawl.number, number)
     start = prefix + row.cursor[1:]
     read = list(islice(op.tx.scan(Family.IMPORTS, start, prefix), ROWS_PER_SLICE))

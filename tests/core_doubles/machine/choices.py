@@ -158,8 +158,11 @@ crawl_settings = st.builds(
         growth=st.just(2.0),
         shrink=st.just(0.5),
     ),
-    reseed=st.builds(
-        ReseedSettings, max_rounds=mostly(0, 1, 3), min_interval_ms=st.sampled_from([0, 30_000])
+    reseed=mostly(
+        ReseedSettings(),
+        ReseedSettings(1, 0),
+        ReseedSettings(3, 30_000),
+        ReseedSettings(-1, 30_000),
     ),
     groups=groups,
     address_group=mostly(AddressGroupSettings(), AddressGroupSettings(1, 0), AddressGroupSettings(2, 3_000)),
