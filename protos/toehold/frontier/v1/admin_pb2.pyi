@@ -5,7 +5,11 @@ What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
-UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND).
+UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND). What would change
+a crawl that is held is refused: CRAWL_HELD (UNAVAILABLE).
+
+Who asks for a change may say so in the call's metadata, as `toehold-operator`
+(at most 128 printable ASCII characters); the event OperatorActed tells it.
 
 Every answer, and every message of a stream, tells only of what is durable.
 
@@ -20,6 +24,7 @@ may miss, or have twice, what has changed its place meanwhile.
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -486,6 +491,210 @@ class LaunchCrawlResponse(_message.Message):
 Global___LaunchCrawlResponse: _TypeAlias = LaunchCrawlResponse  # noqa: Y015
 
 @_typing.final
+class UpdateCrawlRequest(_message.Message):
+    """Settings to change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def spec(self) -> _crawl_pb2.CrawlSpec:
+        """The new values."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """Which fields: paths such as `limits.max_documents` or `politeness`. Each is
+        set to what `spec` has there, or to its default if it has nothing. Empty:
+        all fields that `spec` sets, each message field by field, a list as a whole.
+        """
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        spec: _crawl_pb2.CrawlSpec | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "spec", b"spec", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateCrawlRequest: _TypeAlias = UpdateCrawlRequest  # noqa: Y015
+
+@_typing.final
+class UpdateCrawlResponse(_message.Message):
+    """The crawl as changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def crawl(self) -> Global___Crawl:
+        """Its description."""
+
+    def __init__(
+        self,
+        *,
+        crawl: Global___Crawl | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateCrawlResponse: _TypeAlias = UpdateCrawlResponse  # noqa: Y015
+
+@_typing.final
+class TearDownCrawlRequest(_message.Message):
+    """A crawl to tear down."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TearDownCrawlRequest: _TypeAlias = TearDownCrawlRequest  # noqa: Y015
+
+@_typing.final
+class TearDownCrawlResponse(_message.Message):
+    """Where it is after the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    BEGUN_FIELD_NUMBER: _builtins.int
+    begun: _builtins.bool
+    """This request began it; a repeat, or somebody else's, did not."""
+    @_builtins.property
+    def status(self) -> _crawl_pb2.CrawlStatus:
+        """Its status; `torn_down` if that is complete, or else it will follow by
+        itself.
+        """
+
+    def __init__(
+        self,
+        *,
+        status: _crawl_pb2.CrawlStatus | None = ...,
+        begun: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begun", b"begun", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TearDownCrawlResponse: _TypeAlias = TearDownCrawlResponse  # noqa: Y015
+
+@_typing.final
+class SetPoolSizeRequest(_message.Message):
+    """How many toe threads nodes should have."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """The node's name; empty for all that have no size of their own."""
+    size: _builtins.int
+    """How many, 0 to 10 000. Unset: as many as it was started with, or as all have."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        size: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_size", b"_size", "size", b"size"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_size", b"_size", "node", b"node", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__size: _TypeAlias = _typing.Literal["size"]  # noqa: Y015
+    _WhichOneofArgType__size: _TypeAlias = _typing.Literal["_size", b"_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__size) -> _WhichOneofReturnType__size | None: ...
+
+Global___SetPoolSizeRequest: _TypeAlias = SetPoolSizeRequest  # noqa: Y015
+
+@_typing.final
+class SetPoolSizeResponse(_message.Message):
+    """It will be so."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetPoolSizeResponse: _TypeAlias = SetPoolSizeResponse  # noqa: Y015
+
+@_typing.final
+class ListSlowestQueuesRequest(_message.Message):
+    """Asks for the queues that rest longest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSlowestQueuesRequest: _TypeAlias = ListSlowestQueuesRequest  # noqa: Y015
+
+@_typing.final
+class ListSlowestQueuesResponse(_message.Message):
+    """The queues that rest longest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___WorkQueue]:
+        """The last to wake first."""
+
+    def __init__(
+        self,
+        *,
+        queues: _abc.Iterable[Global___WorkQueue] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queues", b"queues"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSlowestQueuesResponse: _TypeAlias = ListSlowestQueuesResponse  # noqa: Y015
+
+@_typing.final
 class GetCrawlRequest(_message.Message):
     """Names a crawl."""
 
@@ -924,12 +1133,17 @@ class Node(_message.Message):
     LAST_HEARD_TIME_FIELD_NUMBER: _builtins.int
     LEASED_COUNT_FIELD_NUMBER: _builtins.int
     TOE_STEPS_FIELD_NUMBER: _builtins.int
+    POOL_SIZE_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Its name."""
     session: _builtins.str
     """Its present session."""
     leased_count: _builtins.int
     """How many leases it holds."""
+    pool_size: _builtins.int
+    """How many toe threads it was asked to have (SetPoolSize); unset if it was
+    not.
+    """
     @_builtins.property
     def last_heard_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last heard."""
@@ -946,12 +1160,15 @@ class Node(_message.Message):
         last_heard_time: _timestamp_pb2.Timestamp | None = ...,
         leased_count: _builtins.int = ...,
         toe_steps: _abc.Iterable[_frontier_pb2.ToeStepCount] | None = ...,
+        pool_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_heard_time", b"last_heard_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_heard_time", b"last_heard_time", "leased_count", b"leased_count", "node", b"node", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "leased_count", b"leased_count", "node", b"node", "pool_size", b"pool_size", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
+    _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pool_size) -> _WhichOneofReturnType__pool_size | None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
 

@@ -56,6 +56,16 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.FromString,
                 _registered_method=True)
+        self.UpdateCrawl = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/UpdateCrawl',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlResponse.FromString,
+                _registered_method=True)
+        self.TearDownCrawl = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/TearDownCrawl',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlResponse.FromString,
+                _registered_method=True)
         self.ListCrawls = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/ListCrawls',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCrawlsRequest.SerializeToString,
@@ -90,6 +100,11 @@ class FrontierAdminServiceStub:
                 '/toehold.frontier.v1.FrontierAdminService/ListLargestQueues',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.FromString,
+                _registered_method=True)
+        self.ListSlowestQueues = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListSlowestQueues',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesResponse.FromString,
                 _registered_method=True)
         self.ListUris = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/ListUris',
@@ -186,6 +201,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
                 _registered_method=True)
+        self.SetPoolSize = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/SetPoolSize',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.FromString,
+                _registered_method=True)
 
 
 class FrontierAdminServiceServicer:
@@ -216,8 +236,10 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def LaunchCrawl(self, request, context):
-        """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
-        state, NO_SEEDS (FAILED_PRECONDITION) without seeds.
+        """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
+        CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
+        (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
+        full.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,6 +247,29 @@ class FrontierAdminServiceServicer:
 
     def GetCrawl(self, request, context):
         """Describes a crawl: its spec with defaults, its state, its seeds' number.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateCrawl(self, request, context):
+        """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
+        count from the next decision on; leases that are out end under the old ones.
+        INVALID_SPEC tells all that is wrong at once, by path, and then nothing has
+        changed; so it is for what cannot be changed (see CrawlSpec).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TearDownCrawl(self, request, context):
+        """Ends a crawl, if need be, and lets go of all that memory has of it: stops it
+        (a crawl that is STOPPING is asked again, see TARGET_STATE_FINISH), and when
+        it has FINISHED and its logs are written, its last event is TornDown (S0.25
+        to S0.30). Returns at once. What is stored stays, and can be read, until it
+        is deleted; what would change it is refused: CRAWL_TORN_DOWN
+        (FAILED_PRECONDITION). May be asked for by any number of callers, in any
+        state: it is done once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -281,6 +326,14 @@ class FrontierAdminServiceServicer:
     def ListLargestQueues(self, request, context):
         """The queues with most URIs, at most 20, the largest first, of those that were
         touched since the server started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSlowestQueues(self, request, context):
+        """The queues that rest longest, at most 20, the last to wake first, of those
+        in memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -450,6 +503,15 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetPoolSize(self, request, context):
+        """Sets how many toe threads nodes have: all of them, or one by its name, which
+        goes before. Nodes hear of it with their next heartbeat, and new ones with
+        their first. At most 1000 names are kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FrontierAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -472,6 +534,16 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.GetCrawl,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.SerializeToString,
+            ),
+            'UpdateCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateCrawl,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlResponse.SerializeToString,
+            ),
+            'TearDownCrawl': grpc.unary_unary_rpc_method_handler(
+                    servicer.TearDownCrawl,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlResponse.SerializeToString,
             ),
             'ListCrawls': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCrawls,
@@ -507,6 +579,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.ListLargestQueues,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.SerializeToString,
+            ),
+            'ListSlowestQueues': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSlowestQueues,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesResponse.SerializeToString,
             ),
             'ListUris': grpc.unary_unary_rpc_method_handler(
                     servicer.ListUris,
@@ -602,6 +679,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.GetFrontier,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.SerializeToString,
+            ),
+            'SetPoolSize': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetPoolSize,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -714,6 +796,60 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/GetCrawl',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetCrawlResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/UpdateCrawl',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.UpdateCrawlResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TearDownCrawl(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/TearDownCrawl',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.TearDownCrawlResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -903,6 +1039,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/ListLargestQueues',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ListLargestQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSlowestQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListSlowestQueues',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSlowestQueuesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1416,6 +1579,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/GetFrontier',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetPoolSize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/SetPoolSize',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,7 +5,11 @@ What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
-UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND).
+UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND). What would change
+a crawl that is held is refused: CRAWL_HELD (UNAVAILABLE).
+
+Who asks for a change may say so in the call's metadata, as `toehold-operator`
+(at most 128 printable ASCII characters); the event OperatorActed tells it.
 
 Every answer, and every message of a stream, tells only of what is durable.
 
@@ -64,11 +68,28 @@ class FrontierAdminServiceStub:
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     LaunchCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]
-    """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
-    state, NO_SEEDS (FAILED_PRECONDITION) without seeds.
+    """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
+    CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
+    (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
+    full.
     """
     GetCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
+    UpdateCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateCrawlRequest, _admin_pb2.UpdateCrawlResponse]
+    """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
+    count from the next decision on; leases that are out end under the old ones.
+    INVALID_SPEC tells all that is wrong at once, by path, and then nothing has
+    changed; so it is for what cannot be changed (see CrawlSpec).
+    """
+    TearDownCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TearDownCrawlRequest, _admin_pb2.TearDownCrawlResponse]
+    """Ends a crawl, if need be, and lets go of all that memory has of it: stops it
+    (a crawl that is STOPPING is asked again, see TARGET_STATE_FINISH), and when
+    it has FINISHED and its logs are written, its last event is TornDown (S0.25
+    to S0.30). Returns at once. What is stored stays, and can be read, until it
+    is deleted; what would change it is refused: CRAWL_TORN_DOWN
+    (FAILED_PRECONDITION). May be asked for by any number of callers, in any
+    state: it is done once.
+    """
     ListCrawls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListCrawlsRequest, _admin_pb2.ListCrawlsResponse]
     """Lists crawls by name."""
     DeleteCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteCrawlRequest, _admin_pb2.DeleteCrawlResponse]
@@ -94,6 +115,10 @@ class FrontierAdminServiceStub:
     ListLargestQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]
     """The queues with most URIs, at most 20, the largest first, of those that were
     touched since the server started.
+    """
+    ListSlowestQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSlowestQueuesRequest, _admin_pb2.ListSlowestQueuesResponse]
+    """The queues that rest longest, at most 20, the last to wake first, of those
+    in memory.
     """
     ListUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListUrisRequest, _admin_pb2.ListUrisResponse]
     """Lists the URIs that wait, those that are out included: by queue, in the
@@ -176,6 +201,11 @@ class FrontierAdminServiceStub:
     """
     GetFrontier: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]
     """Describes the server: version, limits, nodes."""
+    SetPoolSize: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]
+    """Sets how many toe threads nodes have: all of them, or one by its name, which
+    goes before. Nodes hear of it with their next heartbeat, and new ones with
+    their first. At most 1000 names are kept.
+    """
 
 @_typing.type_check_only
 class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
@@ -199,11 +229,28 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
     LaunchCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]  # type: ignore[assignment]
-    """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
-    state, NO_SEEDS (FAILED_PRECONDITION) without seeds.
+    """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
+    CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
+    (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
+    full.
     """
     GetCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]  # type: ignore[assignment]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
+    UpdateCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateCrawlRequest, _admin_pb2.UpdateCrawlResponse]  # type: ignore[assignment]
+    """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
+    count from the next decision on; leases that are out end under the old ones.
+    INVALID_SPEC tells all that is wrong at once, by path, and then nothing has
+    changed; so it is for what cannot be changed (see CrawlSpec).
+    """
+    TearDownCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.TearDownCrawlRequest, _admin_pb2.TearDownCrawlResponse]  # type: ignore[assignment]
+    """Ends a crawl, if need be, and lets go of all that memory has of it: stops it
+    (a crawl that is STOPPING is asked again, see TARGET_STATE_FINISH), and when
+    it has FINISHED and its logs are written, its last event is TornDown (S0.25
+    to S0.30). Returns at once. What is stored stays, and can be read, until it
+    is deleted; what would change it is refused: CRAWL_TORN_DOWN
+    (FAILED_PRECONDITION). May be asked for by any number of callers, in any
+    state: it is done once.
+    """
     ListCrawls: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListCrawlsRequest, _admin_pb2.ListCrawlsResponse]  # type: ignore[assignment]
     """Lists crawls by name."""
     DeleteCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteCrawlRequest, _admin_pb2.DeleteCrawlResponse]  # type: ignore[assignment]
@@ -229,6 +276,10 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     ListLargestQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLargestQueuesRequest, _admin_pb2.ListLargestQueuesResponse]  # type: ignore[assignment]
     """The queues with most URIs, at most 20, the largest first, of those that were
     touched since the server started.
+    """
+    ListSlowestQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSlowestQueuesRequest, _admin_pb2.ListSlowestQueuesResponse]  # type: ignore[assignment]
+    """The queues that rest longest, at most 20, the last to wake first, of those
+    in memory.
     """
     ListUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListUrisRequest, _admin_pb2.ListUrisResponse]  # type: ignore[assignment]
     """Lists the URIs that wait, those that are out included: by queue, in the
@@ -311,6 +362,11 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     GetFrontier: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]  # type: ignore[assignment]
     """Describes the server: version, limits, nodes."""
+    SetPoolSize: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]  # type: ignore[assignment]
+    """Sets how many toe threads nodes have: all of them, or one by its name, which
+    goes before. Nodes hear of it with their next heartbeat, and new ones with
+    their first. At most 1000 names are kept.
+    """
 
 class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
@@ -349,8 +405,10 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.LaunchCrawlRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.LaunchCrawlResponse, _abc.Awaitable[_admin_pb2.LaunchCrawlResponse]]:
-        """Starts a crawl: NASCENT → PREPARING → RUNNING. ILLEGAL_STATE from any other
-        state, NO_SEEDS (FAILED_PRECONDITION) without seeds.
+        """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
+        CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
+        (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
+        full.
         """
 
     @_abc_1.abstractmethod
@@ -360,6 +418,33 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetCrawlResponse, _abc.Awaitable[_admin_pb2.GetCrawlResponse]]:
         """Describes a crawl: its spec with defaults, its state, its seeds' number."""
+
+    @_abc_1.abstractmethod
+    def UpdateCrawl(
+        self,
+        request: _admin_pb2.UpdateCrawlRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.UpdateCrawlResponse, _abc.Awaitable[_admin_pb2.UpdateCrawlResponse]]:
+        """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
+        count from the next decision on; leases that are out end under the old ones.
+        INVALID_SPEC tells all that is wrong at once, by path, and then nothing has
+        changed; so it is for what cannot be changed (see CrawlSpec).
+        """
+
+    @_abc_1.abstractmethod
+    def TearDownCrawl(
+        self,
+        request: _admin_pb2.TearDownCrawlRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.TearDownCrawlResponse, _abc.Awaitable[_admin_pb2.TearDownCrawlResponse]]:
+        """Ends a crawl, if need be, and lets go of all that memory has of it: stops it
+        (a crawl that is STOPPING is asked again, see TARGET_STATE_FINISH), and when
+        it has FINISHED and its logs are written, its last event is TornDown (S0.25
+        to S0.30). Returns at once. What is stored stays, and can be read, until it
+        is deleted; what would change it is refused: CRAWL_TORN_DOWN
+        (FAILED_PRECONDITION). May be asked for by any number of callers, in any
+        state: it is done once.
+        """
 
     @_abc_1.abstractmethod
     def ListCrawls(
@@ -427,6 +512,16 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.ListLargestQueuesResponse, _abc.Awaitable[_admin_pb2.ListLargestQueuesResponse]]:
         """The queues with most URIs, at most 20, the largest first, of those that were
         touched since the server started.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSlowestQueues(
+        self,
+        request: _admin_pb2.ListSlowestQueuesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListSlowestQueuesResponse, _abc.Awaitable[_admin_pb2.ListSlowestQueuesResponse]]:
+        """The queues that rest longest, at most 20, the last to wake first, of those
+        in memory.
         """
 
     @_abc_1.abstractmethod
@@ -623,5 +718,16 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetFrontierResponse, _abc.Awaitable[_admin_pb2.GetFrontierResponse]]:
         """Describes the server: version, limits, nodes."""
+
+    @_abc_1.abstractmethod
+    def SetPoolSize(
+        self,
+        request: _admin_pb2.SetPoolSizeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetPoolSizeResponse, _abc.Awaitable[_admin_pb2.SetPoolSizeResponse]]:
+        """Sets how many toe threads nodes have: all of them, or one by its name, which
+        goes before. Nodes hear of it with their next heartbeat, and new ones with
+        their first. At most 1000 names are kept.
+        """
 
 def add_FrontierAdminServiceServicer_to_server(servicer: FrontierAdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

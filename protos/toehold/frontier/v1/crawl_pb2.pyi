@@ -70,11 +70,13 @@ class _CrawlStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CrawlState
     otherwise (run_while_empty, pause_with_uris_left, reseed).
     """
     CRAWL_STATE_PAUSING: _CrawlState.ValueType  # 5
-    """A pause was asked for; leases are still out."""
+    """A pause was asked for; leases are still out. CrawlSpec.pause_timeout bounds
+    it.
+    """
     CRAWL_STATE_PAUSED: _CrawlState.ValueType  # 6
     """No lease is out, and none is given."""
     CRAWL_STATE_STOPPING: _CrawlState.ValueType  # 7
-    """The end has begun; leases are still out."""
+    """The end has begun; leases are still out. CrawlSpec.stop_timeout bounds it."""
     CRAWL_STATE_FINISHED: _CrawlState.ValueType  # 8
     """The end. Nothing leads out of it."""
 
@@ -94,11 +96,13 @@ CRAWL_STATE_EMPTY: CrawlState.ValueType  # 4
 otherwise (run_while_empty, pause_with_uris_left, reseed).
 """
 CRAWL_STATE_PAUSING: CrawlState.ValueType  # 5
-"""A pause was asked for; leases are still out."""
+"""A pause was asked for; leases are still out. CrawlSpec.pause_timeout bounds
+it.
+"""
 CRAWL_STATE_PAUSED: CrawlState.ValueType  # 6
 """No lease is out, and none is given."""
 CRAWL_STATE_STOPPING: CrawlState.ValueType  # 7
-"""The end has begun; leases are still out."""
+"""The end has begun; leases are still out. CrawlSpec.stop_timeout bounds it."""
 CRAWL_STATE_FINISHED: CrawlState.ValueType  # 8
 """The end. Nothing leads out of it."""
 Global___CrawlState: _TypeAlias = CrawlState  # noqa: Y015
@@ -166,11 +170,22 @@ class _TargetStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TargetSta
     TARGET_STATE_UNSPECIFIED: _TargetState.ValueType  # 0
     """Not set; refused."""
     TARGET_STATE_RUN: _TargetState.ValueType  # 1
-    """Give out URIs: resume from PAUSING or PAUSED."""
+    """Give out URIs: resume from PAUSING or PAUSED, held or not."""
     TARGET_STATE_PAUSE: _TargetState.ValueType  # 2
-    """Give out no more URIs; PAUSED when no lease is out."""
+    """Give out no more URIs; PAUSED when no lease is out. Of a crawl that is held:
+    let it be changed again, and stay PAUSED.
+    """
     TARGET_STATE_FINISH: _TargetState.ValueType  # 3
-    """End. Irreversible. FINISHED when no lease is out."""
+    """End. Irreversible. FINISHED when no lease is out. Asked again while it is
+    STOPPING, nodes are told to interrupt their fetches
+    (HeartbeatResponse.interrupt_tokens), and what is still out 15 s later is
+    cancelled.
+    """
+    TARGET_STATE_HOLD: _TargetState.ValueType  # 4
+    """As PAUSE, and then stand still: after the event Held nothing of the crawl is
+    written until it is asked for another state. Whatever would change it is
+    refused meanwhile: UNAVAILABLE, CRAWL_HELD. Its jobs wait.
+    """
 
 class TargetState(_TargetState, metaclass=_TargetStateEnumTypeWrapper):
     """What may be asked of a crawl. Launching is an RPC of its own."""
@@ -178,11 +193,22 @@ class TargetState(_TargetState, metaclass=_TargetStateEnumTypeWrapper):
 TARGET_STATE_UNSPECIFIED: TargetState.ValueType  # 0
 """Not set; refused."""
 TARGET_STATE_RUN: TargetState.ValueType  # 1
-"""Give out URIs: resume from PAUSING or PAUSED."""
+"""Give out URIs: resume from PAUSING or PAUSED, held or not."""
 TARGET_STATE_PAUSE: TargetState.ValueType  # 2
-"""Give out no more URIs; PAUSED when no lease is out."""
+"""Give out no more URIs; PAUSED when no lease is out. Of a crawl that is held:
+let it be changed again, and stay PAUSED.
+"""
 TARGET_STATE_FINISH: TargetState.ValueType  # 3
-"""End. Irreversible. FINISHED when no lease is out."""
+"""End. Irreversible. FINISHED when no lease is out. Asked again while it is
+STOPPING, nodes are told to interrupt their fetches
+(HeartbeatResponse.interrupt_tokens), and what is still out 15 s later is
+cancelled.
+"""
+TARGET_STATE_HOLD: TargetState.ValueType  # 4
+"""As PAUSE, and then stand still: after the event Held nothing of the crawl is
+written until it is asked for another state. Whatever would change it is
+refused meanwhile: UNAVAILABLE, CRAWL_HELD. Its jobs wait.
+"""
 Global___TargetState: _TypeAlias = TargetState  # noqa: Y015
 
 class _FetchStatus:
@@ -427,10 +453,11 @@ Global___QueueState: _TypeAlias = QueueState  # noqa: Y015
 
 @_typing.final
 class CrawlSpec(_message.Message):
-    """What a crawl is asked to do. It is fixed when the crawl is created. A field
-    that is not set takes the default that its comment names; the defaults are
-    Heritrix's where it has the setting. GetCrawl shows the spec with every
-    default filled in.
+    """What a crawl is asked to do. A field that is not set takes the default that
+    its comment names; the defaults are Heritrix's where it has the setting.
+    GetCrawl shows the spec with every default filled in. UpdateCrawl changes it
+    while the crawl lives, but for what a URI's place depends on: `identity`,
+    `groups`, `queues.partition`, and `scope.hosts`, which only grows.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -453,6 +480,11 @@ class CrawlSpec(_message.Message):
     PAUSE_WITH_URIS_LEFT_FIELD_NUMBER: _builtins.int
     WEIGHT_FIELD_NUMBER: _builtins.int
     OUTCOMES_KEPT_FIELD_NUMBER: _builtins.int
+    PAUSE_AT_START_FIELD_NUMBER: _builtins.int
+    MAX_TOES_FIELD_NUMBER: _builtins.int
+    PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
+    STOP_TIMEOUT_FIELD_NUMBER: _builtins.int
+    FIGURES_INTERVAL_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """Whom a host's owner can turn to: an http(s) URL or an e-mail address. It
     becomes part of the user agent. Required unless `allowed_addresses` is
@@ -474,6 +506,15 @@ class CrawlSpec(_message.Message):
     outcomes_kept: _builtins.int
     """How many final dispositions are kept as outcomes, the latest ones. 0 to
     1 000 000 000, default 100 000. `crawl.log` has all of them, always.
+    """
+    pause_at_start: _builtins.bool
+    """Whether the crawl is PAUSED once its seeds have been announced, until
+    somebody resumes it (Heritrix: pauseAtStart, S0.11). Default false.
+    """
+    max_toes: _builtins.int
+    """Most URIs of the crawl that are out at once, at all nodes together, and so
+    the most toe threads that work for it (Heritrix: maxToeThreads). 0
+    (default) sets no limit; at most 1 000 000.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -532,6 +573,26 @@ class CrawlSpec(_message.Message):
     def address_group(self) -> Global___AddressGroupSpec:
         """Hosts that share a server, found out by their address."""
 
+    @_builtins.property
+    def pause_timeout(self) -> _duration_pb2.Duration:
+        """How long a pause waits for what is in flight. Then those leases end as if
+        they had lapsed: their URIs go back to their queues, and the crawl is
+        PAUSED. 1 s to 1 day, default 120 s.
+        """
+
+    @_builtins.property
+    def stop_timeout(self) -> _duration_pb2.Duration:
+        """How long the end of the crawl, however it came, waits for what is in
+        flight. Then those URIs fail with -7000, and the crawl is FINISHED. 1 s to 1
+        day, default 120 s.
+        """
+
+    @_builtins.property
+    def figures_interval(self) -> _duration_pb2.Duration:
+        """How often the event Figures tells what became of URIs. 1 s to 1 day, default
+        20 s (Heritrix: intervalSeconds of its statistics).
+        """
+
     def __init__(
         self,
         *,
@@ -553,10 +614,15 @@ class CrawlSpec(_message.Message):
         pause_with_uris_left: _builtins.bool = ...,
         weight: _builtins.int | None = ...,
         outcomes_kept: _builtins.int | None = ...,
+        pause_at_start: _builtins.bool = ...,
+        max_toes: _builtins.int = ...,
+        pause_timeout: _duration_pb2.Duration | None = ...,
+        stop_timeout: _duration_pb2.Duration | None = ...,
+        figures_interval: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "fetch", b"fetch", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_timeout", b"pause_timeout", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "fetch", b"fetch", "groups", b"groups", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
     _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
@@ -1277,7 +1343,8 @@ class LimitSpec(_message.Message):
     @_builtins.property
     def max_elapsed(self) -> _duration_pb2.Duration:
         """Longest time since launch, pauses left out; at most 10 years. What is in
-        flight then is still finished. Exit status FINISHED_TIME_LIMIT.
+        flight then is still finished, within CrawlSpec.stop_timeout. Exit status
+        FINISHED_TIME_LIMIT.
         """
 
     @_builtins.property
@@ -1684,10 +1751,24 @@ class CrawlStatus(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     EXIT_STATUS_FIELD_NUMBER: _builtins.int
     REACH_TIME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    TEARING_DOWN_FIELD_NUMBER: _builtins.int
+    TORN_DOWN_FIELD_NUMBER: _builtins.int
     state: Global___CrawlState.ValueType
     """Where the crawl is in its life."""
     exit_status: Global___ExitStatus.ValueType
     """How it ended, or what it is doing."""
+    reason: _builtins.str
+    """What put it into this state, in words for people, if that was a problem;
+    otherwise empty.
+    """
+    held: _builtins.bool
+    """It stands still: nothing of it is written (TARGET_STATE_HOLD)."""
+    tearing_down: _builtins.bool
+    """Its teardown was asked for (TearDownCrawl)."""
+    torn_down: _builtins.bool
+    """It is torn down: its last event has happened."""
     @_builtins.property
     def reach_time(self) -> _timestamp_pb2.Timestamp:
         """Since when it is in this state."""
@@ -1698,10 +1779,14 @@ class CrawlStatus(_message.Message):
         state: Global___CrawlState.ValueType = ...,
         exit_status: Global___ExitStatus.ValueType = ...,
         reach_time: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+        held: _builtins.bool = ...,
+        tearing_down: _builtins.bool = ...,
+        torn_down: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reach_time", b"reach_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "reach_time", b"reach_time", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1711,7 +1796,7 @@ Global___CrawlStatus: _TypeAlias = CrawlStatus  # noqa: Y015
 class Event(_message.Message):
     """One thing that happened to a crawl. Events are numbered without gap from 1
     for each crawl, stored in the same write as what they tell of, and kept as
-    long as they are among the last 10 000.
+    long as they are among the last 100 000.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1725,6 +1810,16 @@ class Event(_message.Message):
     ROUND_BEGUN_FIELD_NUMBER: _builtins.int
     URIS_LEFT_FIELD_NUMBER: _builtins.int
     JOB_ENDED_FIELD_NUMBER: _builtins.int
+    FIGURES_FIELD_NUMBER: _builtins.int
+    NODE_JOINED_FIELD_NUMBER: _builtins.int
+    NODE_LEFT_FIELD_NUMBER: _builtins.int
+    OPERATOR_ACTED_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
+    RELEASED_FIELD_NUMBER: _builtins.int
+    CHECKPOINTED_FIELD_NUMBER: _builtins.int
+    FLIGHTS_CANCELLED_FIELD_NUMBER: _builtins.int
+    TORN_DOWN_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Its number."""
     cursor: _builtins.str
@@ -1757,6 +1852,48 @@ class Event(_message.Message):
     def job_ended(self) -> Global___JobEnded:
         """A job has come to its end."""
 
+    @_builtins.property
+    def figures(self) -> Global___Figures:
+        """What became of URIs since the last such event."""
+
+    @_builtins.property
+    def node_joined(self) -> Global___NodeJoined:
+        """A node has its first lease of the crawl."""
+
+    @_builtins.property
+    def node_left(self) -> Global___NodeLeft:
+        """A node fetches for the crawl no more."""
+
+    @_builtins.property
+    def operator_acted(self) -> Global___OperatorActed:
+        """Somebody asked something of the crawl. What follows from it comes after
+        it.
+        """
+
+    @_builtins.property
+    def problem(self) -> Global___Problem:
+        """Something went wrong that pauses the crawl."""
+
+    @_builtins.property
+    def held(self) -> Global___Held:
+        """The crawl stands still (TARGET_STATE_HOLD)."""
+
+    @_builtins.property
+    def released(self) -> Global___Released:
+        """It no longer does."""
+
+    @_builtins.property
+    def checkpointed(self) -> Global___Checkpointed:
+        """It was part of a checkpoint."""
+
+    @_builtins.property
+    def flights_cancelled(self) -> Global___FlightsCancelled:
+        """A pause or a stop has waited long enough for what was in flight."""
+
+    @_builtins.property
+    def torn_down(self) -> Global___TornDown:
+        """The crawl is no longer in the frontier's memory. The last event of all."""
+
     def __init__(
         self,
         *,
@@ -1769,16 +1906,310 @@ class Event(_message.Message):
         round_begun: Global___RoundBegun | None = ...,
         uris_left: Global___UrisLeft | None = ...,
         job_ended: Global___JobEnded | None = ...,
+        figures: Global___Figures | None = ...,
+        node_joined: Global___NodeJoined | None = ...,
+        node_left: Global___NodeLeft | None = ...,
+        operator_acted: Global___OperatorActed | None = ...,
+        problem: Global___Problem | None = ...,
+        held: Global___Held | None = ...,
+        released: Global___Released | None = ...,
+        checkpointed: Global___Checkpointed | None = ...,
+        flights_cancelled: Global___FlightsCancelled | None = ...,
+        torn_down: Global___TornDown | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "status_changed", b"status_changed", "uris_left", b"uris_left"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpointed", b"checkpointed", "event_time", b"event_time", "figures", b"figures", "flights_cancelled", b"flights_cancelled", "held", b"held", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "node_joined", b"node_joined", "node_left", b"node_left", "operator_acted", b"operator_acted", "problem", b"problem", "released", b"released", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "status_changed", b"status_changed", "torn_down", b"torn_down", "uris_left", b"uris_left"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event_time", b"event_time", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "sequence", b"sequence", "status_changed", b"status_changed", "uris_left", b"uris_left"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpointed", b"checkpointed", "cursor", b"cursor", "event_time", b"event_time", "figures", b"figures", "flights_cancelled", b"flights_cancelled", "held", b"held", "job_ended", b"job_ended", "kind", b"kind", "limit_reached", b"limit_reached", "node_joined", b"node_joined", "node_left", b"node_left", "operator_acted", b"operator_acted", "problem", b"problem", "released", b"released", "round_begun", b"round_begun", "seeds_concluded", b"seeds_concluded", "sequence", b"sequence", "status_changed", b"status_changed", "torn_down", b"torn_down", "uris_left", b"uris_left"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["status_changed", "seeds_concluded", "limit_reached", "round_begun", "uris_left", "job_ended"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["status_changed", "seeds_concluded", "limit_reached", "round_begun", "uris_left", "job_ended", "figures", "node_joined", "node_left", "operator_acted", "problem", "held", "released", "checkpointed", "flights_cancelled", "torn_down"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___Event: _TypeAlias = Event  # noqa: Y015
+
+@_typing.final
+class Figures(_message.Message):
+    """What became of URIs since the last such event, or since launch. Told every
+    CrawlSpec.figures_interval in which something happened, and before PAUSED and
+    FINISHED: the sums over all such events are the crawl's Statistics then.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INTERVAL_DURATION_FIELD_NUMBER: _builtins.int
+    SUCCEEDED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    DISREGARDED_COUNT_FIELD_NUMBER: _builtins.int
+    DEFERRED_COUNT_FIELD_NUMBER: _builtins.int
+    LAPSED_COUNT_FIELD_NUMBER: _builtins.int
+    BYTES_COUNT_FIELD_NUMBER: _builtins.int
+    DISCOVERED_COUNT_FIELD_NUMBER: _builtins.int
+    QUEUED_COUNT_FIELD_NUMBER: _builtins.int
+    succeeded_count: _builtins.int
+    """Final dispositions."""
+    failed_count: _builtins.int
+    """Final dispositions."""
+    disregarded_count: _builtins.int
+    """Final dispositions."""
+    deferred_count: _builtins.int
+    """Fetches that will be tried again."""
+    lapsed_count: _builtins.int
+    """Leases that ended without a report."""
+    bytes_count: _builtins.int
+    """Bytes of bodies of URIs that succeeded."""
+    discovered_count: _builtins.int
+    """URIs taken in."""
+    queued_count: _builtins.int
+    """URIs waiting or being fetched, at the time of the event."""
+    @_builtins.property
+    def interval_duration(self) -> _duration_pb2.Duration:
+        """How long that is."""
+
+    def __init__(
+        self,
+        *,
+        interval_duration: _duration_pb2.Duration | None = ...,
+        succeeded_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        disregarded_count: _builtins.int = ...,
+        deferred_count: _builtins.int = ...,
+        lapsed_count: _builtins.int = ...,
+        bytes_count: _builtins.int = ...,
+        discovered_count: _builtins.int = ...,
+        queued_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["interval_duration", b"interval_duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_count", b"bytes_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "failed_count", b"failed_count", "interval_duration", b"interval_duration", "lapsed_count", b"lapsed_count", "queued_count", b"queued_count", "succeeded_count", b"succeeded_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Figures: _TypeAlias = Figures  # noqa: Y015
+
+@_typing.final
+class NodeJoined(_message.Message):
+    """A node has its first lease of the crawl, or its first one since it left."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Its name."""
+    session: _builtins.str
+    """Its session."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        session: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeJoined: _TypeAlias = NodeJoined  # noqa: Y015
+
+@_typing.final
+class NodeLeft(_message.Message):
+    """A node fetches for the crawl no more. (When a crawl has finished, none does.)"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Its name."""
+    session: _builtins.str
+    """Its session."""
+    reason: _builtins.str
+    """`left`: it said so (HeartbeatRequest.leaving). `silent`: nothing was heard
+    of it for two lease periods. `replaced`: another session has its name.
+    """
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        session: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "reason", b"reason", "session", b"session"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeLeft: _TypeAlias = NodeLeft  # noqa: Y015
+
+@_typing.final
+class OperatorActed(_message.Message):
+    """Somebody asked something of the crawl, and it was not refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    operator: _builtins.str
+    """Who: what the caller's metadata `toehold-operator` says, or else the
+    address that it called from.
+    """
+    action: _builtins.str
+    """What: `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt` (a stop of a
+    crawl that stops), `teardown`, `update`, `add-seeds`, `change-queue`,
+    `put-override`, `delete-override`, `note-uris`, `forget-uris`, `import`,
+    `cancel-job`, or `start-job`.
+    """
+    detail: _builtins.str
+    """Of what, in words: a queue's key, a job's kind, the paths of settings."""
+    def __init__(
+        self,
+        *,
+        operator: _builtins.str = ...,
+        action: _builtins.str = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "detail", b"detail", "operator", b"operator"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperatorActed: _TypeAlias = OperatorActed  # noqa: Y015
+
+@_typing.final
+class Problem(_message.Message):
+    """Something went wrong that pauses the crawl. Resume it when that is mended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`disk-reserve`: the frontier's disk is nearly full. `serious-error`: a node
+    reported -3000.
+    """
+    detail: _builtins.str
+    """What went wrong, in words for people."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Problem: _TypeAlias = Problem  # noqa: Y015
+
+@_typing.final
+class Held(_message.Message):
+    """The crawl stands still: nothing of it is written after this event until it
+    is released.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Held: _TypeAlias = Held  # noqa: Y015
+
+@_typing.final
+class Released(_message.Message):
+    """The crawl is held no longer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Released: _TypeAlias = Released  # noqa: Y015
+
+@_typing.final
+class Checkpointed(_message.Message):
+    """The crawl was part of a checkpoint."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """The checkpoint's name."""
+    def __init__(
+        self,
+        *,
+        checkpoint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Checkpointed: _TypeAlias = Checkpointed  # noqa: Y015
+
+@_typing.final
+class FlightsCancelled(_message.Message):
+    """A pause or a stop has waited long enough for what was in flight."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEASED_COUNT_FIELD_NUMBER: _builtins.int
+    BOUND_FIELD_NUMBER: _builtins.int
+    leased_count: _builtins.int
+    """How many leases were out, and have ended with this."""
+    bound: _builtins.str
+    """What had been waited for: `pause_timeout`, `stop_timeout`, or `interrupt`."""
+    def __init__(
+        self,
+        *,
+        leased_count: _builtins.int = ...,
+        bound: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bound", b"bound", "leased_count", b"leased_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlightsCancelled: _TypeAlias = FlightsCancelled  # noqa: Y015
+
+@_typing.final
+class TornDown(_message.Message):
+    """The crawl is no longer in the frontier's memory; what is stored of it stays
+    until it is deleted.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TornDown: _TypeAlias = TornDown  # noqa: Y015
 
 @_typing.final
 class SeedsConcluded(_message.Message):
@@ -2038,6 +2469,7 @@ class Statistics(_message.Message):
     AVERAGE_SUCCEEDED_PER_SECOND_FIELD_NUMBER: _builtins.int
     AVERAGE_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     AVERAGE_DEPTH_FIELD_NUMBER: _builtins.int
+    LIMITED_BY_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -2099,6 +2531,10 @@ class Statistics(_message.Message):
     average_depth: _builtins.float
     """URIs queued for each queue that is inactive or active: ready, busy or
     snoozed (Heritrix: averageDepth).
+    """
+    limited_by: _builtins.str
+    """Why the crawl is not going faster, in one line for people; empty unless it
+    is RUNNING.
     """
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
@@ -2165,10 +2601,11 @@ class Statistics(_message.Message):
         average_succeeded_per_second: _builtins.float = ...,
         average_bytes_per_second: _builtins.float = ...,
         average_depth: _builtins.float = ...,
+        limited_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

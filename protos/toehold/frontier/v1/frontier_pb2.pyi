@@ -20,8 +20,8 @@ repeated without harm.
 Reasons: UNKNOWN_CRAWL (NOT_FOUND); INVALID_ARGUMENT_VALUE, BATCH_EMPTY,
 BATCH_TOO_LARGE (INVALID_ARGUMENT); CRAWL_FINISHED, ILLEGAL_STATE,
 SESSION_SUPERSEDED (FAILED_PRECONDITION); CURSOR_TOO_OLD (OUT_OF_RANGE);
-OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); SHUTTING_DOWN, STORE_FAILED
-(UNAVAILABLE).
+OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); CRAWL_HELD (with
+google.rpc.RetryInfo), SHUTTING_DOWN, STORE_FAILED (UNAVAILABLE).
 """
 
 from collections import abc as _abc
@@ -435,10 +435,13 @@ class HeartbeatRequest(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     TOE_STEPS_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node's name, as in Next."""
     session: _builtins.str
     """The node's session, as in Next."""
+    leaving: _builtins.bool
+    """The node ends: this is its last heartbeat, and it holds no lease any more."""
     @_builtins.property
     def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The tokens of all leases that the node holds, started or not; at most
@@ -456,10 +459,11 @@ class HeartbeatRequest(_message.Message):
         session: _builtins.str = ...,
         tokens: _abc.Iterable[_builtins.bytes] | None = ...,
         toe_steps: _abc.Iterable[Global___ToeStepCount] | None = ...,
+        leaving: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -504,6 +508,12 @@ class HeartbeatResponse(_message.Message):
     INTERVAL_DURATION_FIELD_NUMBER: _builtins.int
     LEASE_DURATION_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    INTERRUPT_TOKENS_FIELD_NUMBER: _builtins.int
+    POOL_SIZE_FIELD_NUMBER: _builtins.int
+    pool_size: _builtins.int
+    """How many toe threads the node should have (SetPoolSize). Unset: as many as
+    it was started with.
+    """
     @_builtins.property
     def ended_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """Leases that have ended: lapsed, or their crawl is gone. Stop fetching them."""
@@ -526,6 +536,13 @@ class HeartbeatResponse(_message.Message):
     def limits(self) -> Global___Limits:
         """The server's limits."""
 
+    @_builtins.property
+    def interrupt_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Leases whose fetches should be interrupted, since somebody asked a second
+        time for the crawl's end: hand back with OUTCOME_RELEASED what has not been
+        started, break off what has, and report it with -7000.
+        """
+
     def __init__(
         self,
         *,
@@ -534,12 +551,16 @@ class HeartbeatResponse(_message.Message):
         interval_duration: _duration_pb2.Duration | None = ...,
         lease_duration: _duration_pb2.Duration | None = ...,
         limits: Global___Limits | None = ...,
+        interrupt_tokens: _abc.Iterable[_builtins.bytes] | None = ...,
+        pool_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_tokens", b"ended_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "release_tokens", b"release_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
+    _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pool_size) -> _WhichOneofReturnType__pool_size | None: ...
 
 Global___HeartbeatResponse: _TypeAlias = HeartbeatResponse  # noqa: Y015
 

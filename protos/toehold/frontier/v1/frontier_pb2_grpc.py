@@ -76,7 +76,8 @@ class FrontierServiceServicer:
         that every verdict in it is durable. Idempotent: a URI is taken in once,
         judged by its canonical form. Nothing inside a candidate can fail the
         request. Not atomic: each verdict stands alone. Accepted in every state of
-        the crawl but FINISHED (CRAWL_FINISHED).
+        the crawl but FINISHED (CRAWL_FINISHED), unless it is held: CRAWL_HELD, with
+        a hint when to try again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -110,10 +111,12 @@ class FrontierServiceServicer:
 
     def RequestState(self, request, context):
         """Asks a crawl to reach a state, and returns at once with the state that it
-        is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
-        EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
-        Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
-        what is already under way succeeds and changes nothing.
+        is in. StateEvents tells when it is reached. RUN, PAUSE and HOLD are possible
+        in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
+        is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
+        under way succeeds and changes nothing; but FINISH asked again interrupts
+        fetches. RUN while the frontier's disk is nearly full is refused:
+        DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -122,10 +125,11 @@ class FrontierServiceServicer:
     def StateEvents(self, request, context):
         """First the present state, then every event after the cursor, in order,
         without gap or repeat, only when durable. While nothing happens an empty
-        message comes every 10 s. Ends with OK after the event of FINISHED, with
-        UNAVAILABLE when the server shuts down (come back with the last cursor).
-        A cursor older than what is kept: the present state, then OUT_OF_RANGE
-        with CURSOR_TOO_OLD.
+        message comes every 10 s. Ends with OK after the event of FINISHED, or of
+        TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
+        the server shuts down (come back with the last cursor). A cursor older than
+        what is kept: the present state, then OUT_OF_RANGE with CURSOR_TOO_OLD. A
+        reader that does not read holds up nobody.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -20,8 +20,8 @@ repeated without harm.
 Reasons: UNKNOWN_CRAWL (NOT_FOUND); INVALID_ARGUMENT_VALUE, BATCH_EMPTY,
 BATCH_TOO_LARGE (INVALID_ARGUMENT); CRAWL_FINISHED, ILLEGAL_STATE,
 SESSION_SUPERSEDED (FAILED_PRECONDITION); CURSOR_TOO_OLD (OUT_OF_RANGE);
-OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); SHUTTING_DOWN, STORE_FAILED
-(UNAVAILABLE).
+OVERLOADED, DISK_RESERVE (RESOURCE_EXHAUSTED); CRAWL_HELD (with
+google.rpc.RetryInfo), SHUTTING_DOWN, STORE_FAILED (UNAVAILABLE).
 """
 
 from collections import abc as _abc
@@ -59,7 +59,8 @@ class FrontierServiceStub:
     that every verdict in it is durable. Idempotent: a URI is taken in once,
     judged by its canonical form. Nothing inside a candidate can fail the
     request. Not atomic: each verdict stands alone. Accepted in every state of
-    the crawl but FINISHED (CRAWL_FINISHED).
+    the crawl but FINISHED (CRAWL_FINISHED), unless it is held: CRAWL_HELD, with
+    a hint when to try again.
     """
     Next: _grpc.UnaryUnaryMultiCallable[_frontier_pb2.NextRequest, _frontier_pb2.NextResponse]
     """Asks for URIs to fetch: waits until one may be fetched, then returns what
@@ -77,18 +78,21 @@ class FrontierServiceStub:
     """
     RequestState: _grpc.UnaryUnaryMultiCallable[_frontier_pb2.RequestStateRequest, _frontier_pb2.RequestStateResponse]
     """Asks a crawl to reach a state, and returns at once with the state that it
-    is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
-    EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
-    Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
-    what is already under way succeeds and changes nothing.
+    is in. StateEvents tells when it is reached. RUN, PAUSE and HOLD are possible
+    in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
+    is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
+    under way succeeds and changes nothing; but FINISH asked again interrupts
+    fetches. RUN while the frontier's disk is nearly full is refused:
+    DISK_RESERVE.
     """
     StateEvents: _grpc.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]
     """First the present state, then every event after the cursor, in order,
     without gap or repeat, only when durable. While nothing happens an empty
-    message comes every 10 s. Ends with OK after the event of FINISHED, with
-    UNAVAILABLE when the server shuts down (come back with the last cursor).
-    A cursor older than what is kept: the present state, then OUT_OF_RANGE
-    with CURSOR_TOO_OLD.
+    message comes every 10 s. Ends with OK after the event of FINISHED, or of
+    TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
+    the server shuts down (come back with the last cursor). A cursor older than
+    what is kept: the present state, then OUT_OF_RANGE with CURSOR_TOO_OLD. A
+    reader that does not read holds up nobody.
     """
 
 @_typing.type_check_only
@@ -101,7 +105,8 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     that every verdict in it is durable. Idempotent: a URI is taken in once,
     judged by its canonical form. Nothing inside a candidate can fail the
     request. Not atomic: each verdict stands alone. Accepted in every state of
-    the crawl but FINISHED (CRAWL_FINISHED).
+    the crawl but FINISHED (CRAWL_FINISHED), unless it is held: CRAWL_HELD, with
+    a hint when to try again.
     """
     Next: _aio.UnaryUnaryMultiCallable[_frontier_pb2.NextRequest, _frontier_pb2.NextResponse]  # type: ignore[assignment]
     """Asks for URIs to fetch: waits until one may be fetched, then returns what
@@ -119,18 +124,21 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     """
     RequestState: _aio.UnaryUnaryMultiCallable[_frontier_pb2.RequestStateRequest, _frontier_pb2.RequestStateResponse]  # type: ignore[assignment]
     """Asks a crawl to reach a state, and returns at once with the state that it
-    is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
-    EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
-    Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
-    what is already under way succeeds and changes nothing.
+    is in. StateEvents tells when it is reached. RUN, PAUSE and HOLD are possible
+    in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
+    is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
+    under way succeeds and changes nothing; but FINISH asked again interrupts
+    fetches. RUN while the frontier's disk is nearly full is refused:
+    DISK_RESERVE.
     """
     StateEvents: _aio.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]  # type: ignore[assignment]
     """First the present state, then every event after the cursor, in order,
     without gap or repeat, only when durable. While nothing happens an empty
-    message comes every 10 s. Ends with OK after the event of FINISHED, with
-    UNAVAILABLE when the server shuts down (come back with the last cursor).
-    A cursor older than what is kept: the present state, then OUT_OF_RANGE
-    with CURSOR_TOO_OLD.
+    message comes every 10 s. Ends with OK after the event of FINISHED, or of
+    TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
+    the server shuts down (come back with the last cursor). A cursor older than
+    what is kept: the present state, then OUT_OF_RANGE with CURSOR_TOO_OLD. A
+    reader that does not read holds up nobody.
     """
 
 class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -146,7 +154,8 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
         that every verdict in it is durable. Idempotent: a URI is taken in once,
         judged by its canonical form. Nothing inside a candidate can fail the
         request. Not atomic: each verdict stands alone. Accepted in every state of
-        the crawl but FINISHED (CRAWL_FINISHED).
+        the crawl but FINISHED (CRAWL_FINISHED), unless it is held: CRAWL_HELD, with
+        a hint when to try again.
         """
 
     @_abc_1.abstractmethod
@@ -188,10 +197,12 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_frontier_pb2.RequestStateResponse, _abc.Awaitable[_frontier_pb2.RequestStateResponse]]:
         """Asks a crawl to reach a state, and returns at once with the state that it
-        is in. StateEvents tells when it is reached. RUN is possible in RUNNING,
-        EMPTY, PAUSING and PAUSED, PAUSE in the same four, FINISH in every state.
-        Anything else is refused: ILLEGAL_STATE, with metadata `state`. Asking for
-        what is already under way succeeds and changes nothing.
+        is in. StateEvents tells when it is reached. RUN, PAUSE and HOLD are possible
+        in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
+        is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
+        under way succeeds and changes nothing; but FINISH asked again interrupts
+        fetches. RUN while the frontier's disk is nearly full is refused:
+        DISK_RESERVE.
         """
 
     @_abc_1.abstractmethod
@@ -202,10 +213,11 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_frontier_pb2.StateEventsResponse], _abc.AsyncIterator[_frontier_pb2.StateEventsResponse]]:
         """First the present state, then every event after the cursor, in order,
         without gap or repeat, only when durable. While nothing happens an empty
-        message comes every 10 s. Ends with OK after the event of FINISHED, with
-        UNAVAILABLE when the server shuts down (come back with the last cursor).
-        A cursor older than what is kept: the present state, then OUT_OF_RANGE
-        with CURSOR_TOO_OLD.
+        message comes every 10 s. Ends with OK after the event of FINISHED, or of
+        TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
+        the server shuts down (come back with the last cursor). A cursor older than
+        what is kept: the present state, then OUT_OF_RANGE with CURSOR_TOO_OLD. A
+        reader that does not read holds up nobody.
         """
 
 def add_FrontierServiceServicer_to_server(servicer: FrontierServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
