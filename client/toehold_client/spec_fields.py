@@ -199,6 +199,11 @@ class Spec(Table, frozen=True):
     pause_with_uris_left: bool = False
     weight: _Count = 1
     outcomes_kept: _LargeCount = 100_000
+    pause_at_start: bool = False
+    max_toes: _Count = 0
+    pause_timeout_seconds: _Seconds = 120.0
+    stop_timeout_seconds: _Seconds = 120.0
+    figures_interval_seconds: _Seconds = 20.0
 
 
 class Override(Table, frozen=True):
