@@ -85,6 +85,10 @@ class CrawlFinished(ToeholdError):
     """The crawl has finished; nothing leads out of that."""
 
 
+class CrawlTornDown(CrawlFinished):
+    """The crawl has been torn down: what is stored of it can be read and deleted, and not changed."""
+
+
 class IllegalState(ToeholdError):
     """The crawl's present state does not allow the request."""
 
@@ -112,7 +116,7 @@ class CursorTooOld(ToeholdError):
     """The events or outcomes after the cursor are no longer kept."""
 
 
-class Overloaded(ToeholdError):
+class RefusedForNow(ToeholdError):
     """The frontier refused the request before doing anything.
 
     It may be repeated after `retry_after_s` seconds.
@@ -130,8 +134,16 @@ class Overloaded(ToeholdError):
         self.retry_after_s = retry_after_s
 
 
+class Overloaded(RefusedForNow):
+    """The frontier has too much to do, or no room, to take this in now."""
+
+
 class DiskReserve(Overloaded):
     """The frontier's disk is nearly full: it takes in no URIs until there is space again."""
+
+
+class CrawlHeld(RefusedForNow):
+    """The crawl stands still, and nothing of it may change until it is asked for another state."""
 
 
 class FrontierUnavailable(ToeholdError):
@@ -162,7 +174,7 @@ def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> T
     told = _told(error)
     if told.info is not None:
         make = _BY_REASON.get(told.info.reason) or _BY_CODE.get(error.code(), UnexpectedAnswer)
-        if issubclass(make, Overloaded):
+        if issubclass(make, RefusedForNow):
             return make(
                 told.sentence,
                 reason=told.info.reason,
@@ -188,6 +200,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "BATCH_EMPTY": InvalidArgument,
     "BATCH_TOO_LARGE": BatchTooLarge,
     "CRAWL_FINISHED": CrawlFinished,
+    "CRAWL_TORN_DOWN": CrawlTornDown,
     "ILLEGAL_STATE": IllegalState,
     "NO_SEEDS": NoSeeds,
     "CRAWL_ACTIVE": CrawlActive,
@@ -195,6 +208,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "CURSOR_TOO_OLD": CursorTooOld,
     "OVERLOADED": Overloaded,
     "DISK_RESERVE": DiskReserve,
+    "CRAWL_HELD": CrawlHeld,
     "SHUTTING_DOWN": FrontierUnavailable,
     "STORE_FAILED": FrontierUnavailable,
 }

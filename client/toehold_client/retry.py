@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .errors import FrontierUnavailable, Overloaded, ToeholdError
+from .errors import FrontierUnavailable, RefusedForNow, ToeholdError
 
 _FIRST_REST_S = 0.1
 _LONGEST_REST_S = 2.0
@@ -15,7 +15,7 @@ _LONGEST_REST_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to keep trying while a frontier is away or overloaded. `total_s` = 0 tries once.
+    """How long to keep trying while a frontier is away or refuses for now. `total_s` = 0 tries once.
 
     No new try begins later than `total_s` after the first began; the last one still has its own deadline.
     """
@@ -36,12 +36,15 @@ class Retries:
     def rest_s(self, error: ToeholdError, *, safe_to_repeat: bool) -> float | None:
         """How long to rest before the next try, or None if there is none: raise the error then.
 
-        A request that the frontier refused as too much was not done, so it may always be repeated; after a
-        broken connection nobody knows, so only what is safe to repeat is.
+        A request that the frontier refused for now was not done, so it may always be repeated; after a broken
+        connection nobody knows, so only what is safe to repeat is.
         """
-        if not (isinstance(error, Overloaded) or (safe_to_repeat and isinstance(error, FrontierUnavailable))):
+        if isinstance(error, RefusedForNow):
+            hint_s = error.retry_after_s
+        elif safe_to_repeat and isinstance(error, FrontierUnavailable):
+            hint_s = 0.0
+        else:
             return None
-        hint_s = error.retry_after_s if isinstance(error, Overloaded) else 0.0
         # At least half of it, so that rests grow; the rest by chance, so that nodes do not all come back at
         # once.
         rest_s = hint_s + self._rest_s * (0.5 + 0.5 * self._patience.chance())

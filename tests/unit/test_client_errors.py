@@ -41,6 +41,8 @@ def failed(refusal: Refusal, trailer: tuple[tuple[str, bytes], ...] | None = Non
         (CODE.OUT_OF_RANGE, "CURSOR_TOO_OLD", errors.CursorTooOld),
         (CODE.RESOURCE_EXHAUSTED, "OVERLOADED", errors.Overloaded),
         (CODE.RESOURCE_EXHAUSTED, "DISK_RESERVE", errors.DiskReserve),
+        (CODE.FAILED_PRECONDITION, "CRAWL_TORN_DOWN", errors.CrawlTornDown),
+        (CODE.UNAVAILABLE, "CRAWL_HELD", errors.CrawlHeld),
         (CODE.UNAVAILABLE, "SHUTTING_DOWN", errors.FrontierUnavailable),
         (CODE.UNAVAILABLE, "STORE_FAILED", errors.FrontierUnavailable),
     ],
@@ -88,10 +90,26 @@ def test_an_illegal_state_that_nobody_knows_is_unspecified(told: dict[str, str])
 
 
 @pytest.mark.parametrize(("told", "heard"), [(2.5, 2.5), (None, 0.0), (-3.0, 0.0)])
-def test_an_overload_says_when_to_come_back(told: float | None, heard: float) -> None:
-    error = failed(Refusal(CODE.RESOURCE_EXHAUSTED, "busy", "OVERLOADED", retry_s=told))
-    assert isinstance(error, errors.Overloaded)
+@pytest.mark.parametrize(
+    ("code", "reason"), [(CODE.RESOURCE_EXHAUSTED, "OVERLOADED"), (CODE.UNAVAILABLE, "CRAWL_HELD")]
+)
+def test_a_refusal_for_now_says_when_to_come_back(
+    code: grpc.StatusCode, reason: str, told: float | None, heard: float
+) -> None:
+    error = failed(Refusal(code, "not now", reason, retry_s=told))
+    assert isinstance(error, errors.RefusedForNow)
     assert error.retry_after_s == heard
+
+
+def test_a_crawl_that_is_held_is_a_frontier_neither_overloaded_nor_away() -> None:
+    error = failed(Refusal(CODE.UNAVAILABLE, "crawl 'c' is held", "CRAWL_HELD", retry_s=1))
+    assert not isinstance(error, errors.Overloaded | errors.FrontierUnavailable)
+
+
+def test_a_crawl_that_is_torn_down_has_finished_too() -> None:
+    """S0.29: what is over for a fetcher stays so."""
+    error = failed(Refusal(CODE.FAILED_PRECONDITION, "crawl 'c' is torn down", "CRAWL_TORN_DOWN"))
+    assert isinstance(error, errors.CrawlFinished)
 
 
 def test_a_message_over_grpcs_limit_is_no_overload() -> None:
@@ -142,6 +160,8 @@ def test_details_that_are_damaged_do_not_hide_the_failure(details: bytes) -> Non
         (errors.BatchTooLarge("x"), ExitCode.BAD_INPUT),
         (errors.CrawlExists("x"), ExitCode.REFUSED),
         (errors.CrawlFinished("x"), ExitCode.REFUSED),
+        (errors.CrawlTornDown("x"), ExitCode.REFUSED),
+        (errors.CrawlHeld("x"), ExitCode.REFUSED),
         (errors.IllegalState("x"), ExitCode.REFUSED),
         (errors.CrawlActive("x"), ExitCode.REFUSED),
         (errors.NoSeeds("x"), ExitCode.REFUSED),

@@ -13,9 +13,11 @@ from toehold_client import calls
 from toehold_client.calls import Attempt, Procedure
 from toehold_client.errors import (
     CrawlFinished,
+    CrawlHeld,
     DeadlineExceeded,
     FrontierUnavailable,
     Overloaded,
+    RefusedForNow,
     ToeholdError,
     UnexpectedAnswer,
 )
@@ -98,10 +100,24 @@ def test_time_spent_on_answers_counts_as_patience() -> None:
     assert play.rests == pytest.approx([0.1])
 
 
-def test_the_frontiers_own_hint_is_kept_to() -> None:
+@pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
+def test_the_frontiers_own_hint_is_kept_to(kind: type[RefusedForNow]) -> None:
     play = Play(60)
-    play.run(beat(play), Overloaded("busy", retry_after_s=7), HeartbeatResponse())
+    play.run(beat(play), kind("not now", retry_after_s=7), HeartbeatResponse())
     assert play.rests == pytest.approx([7.1])
+
+
+def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() -> None:
+    """S0.32: HOLD is a stable state; nothing of it is done meanwhile, so nothing is done twice."""
+    play = Play(60)
+    offered = [Candidate(uri="u")]
+    verdicts = play.run(
+        calls.schedule("c", offered, play.patience),
+        *[CrawlHeld("held", retry_after_s=1)] * 3,
+        ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
+    )
+    assert verdicts == [Verdict.VERDICT_QUEUED]
+    assert play.rests == pytest.approx([1.1, 1.2, 1.4])
 
 
 def test_a_hint_beyond_patience_is_not_waited_for() -> None:
@@ -124,10 +140,11 @@ def test_creating_a_crawl_is_not_repeated_when_nobody_knows_whether_it_was_done(
         play.run(calls.create_crawl("c", CrawlSpec(), play.patience), AWAY)
 
 
-def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now() -> None:
+@pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
+def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now(kind: type[RefusedForNow]) -> None:
     play = Play(60)
     created = play.run(
-        calls.create_crawl("c", CrawlSpec(), play.patience), Overloaded("busy"), CreateCrawlResponse()
+        calls.create_crawl("c", CrawlSpec(), play.patience), kind("not now"), CreateCrawlResponse()
     )
     assert created == CreateCrawlResponse().crawl
 
