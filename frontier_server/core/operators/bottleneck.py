@@ -1,0 +1,217 @@
+"""Why a crawl that runs is not going faster, in one line for people.
+
+A table of conditions in their order: the first that holds is told. They are asked of the values that
+decide, at the moment of the question. How long that takes depends on the number of nodes and leases, and
+not on that of queues and URIs.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..crawl import Crawl
+from ..dispatch import document_limit_reached
+from ..leases import LeaseTable
+from ..machines.lifecycle import CrawlState
+from ..queue import QueueState, WorkQueue
+from .idle import ASKED_LATELY_MS, some, span
+
+SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
+ONE_BETWEEN = 10  # of so many toe threads one may be between two URIs, and all count as busy
+_FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
+_EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What decides how fast a crawl goes, at one moment."""
+
+    crawl: Crawl
+    now_ms: int
+    nodes: int  # that fetch for it and were heard of late
+    steps: Counter[str]  # of their toe threads
+    out_ms: int  # how long its leases have been out, on average
+    others_out: int  # leases of other crawls
+    ready: int  # queues that a URI could be had of now
+    blocked: int  # queues that wait for requests of others to the same host or group
+    busy: int
+    resting: int
+    first: WorkQueue | None  # that wakes, of those in memory
+
+    @property
+    def toes(self) -> int:
+        """Toe threads; 0 if nodes tell of none."""
+        return self.steps.total()
+
+    @property
+    def all_busy(self) -> bool:
+        """Whether the toe threads are at work, as good as all of them."""
+        return self.toes > 0 and self.steps[_FREE] * ONE_BETWEEN <= self.toes
+
+    @property
+    def asked(self) -> bool:
+        """Whether a node has asked for leases of late."""
+        return self.crawl.asked_ms > 0 and self.now_ms - self.crawl.asked_ms <= ASKED_LATELY_MS
+
+    @property
+    def slow(self) -> bool:
+        """Whether what is out has been so for long."""
+        return self.out_ms >= SLOW_PAGE_MS
+
+    @property
+    def few(self) -> bool:
+        """Whether there are fewer queues than toe threads."""
+        return self.busy + self.resting + self.blocked < self.toes
+
+    def mostly(self, step: str) -> bool:
+        """Whether URIs are ready and most toe threads, all of them at work, are at this."""
+        return self.ready > 0 and self.all_busy and self.steps[step] * 2 > self.toes
+
+
+def limited_by(crawl: Crawl, now_ms: int, leases: LeaseTable) -> str:
+    """Why a crawl is not going faster; empty unless it is RUNNING."""
+    if crawl.state is not CrawlState.RUNNING:
+        return ""
+    moment = _moment(crawl, now_ms, leases)
+    return next(words(moment) for holds, words in TABLE if holds(moment))
+
+
+def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
+    nodes = [
+        node
+        for node in leases.nodes()
+        if node.node in crawl.state_row.nodes and now_ms - node.heard_ms <= leases.period_ms
+    ]
+    steps: Counter[str] = Counter()
+    for node in nodes:
+        steps.update(dict(node.toe_steps))
+    out_ms = sum(now_ms - lease.row.lease_ms for lease in leases.of_crawl(crawl.number))
+    counts, first = crawl.active_counts, crawl.next_wake()
+    in_line = min(len(crawl.ready), counts[QueueState.READY])
+    woken = first is not None and first.wake_ms <= now_ms  # or is about to be
+    return Moment(
+        crawl,
+        now_ms,
+        len(nodes),
+        steps,
+        out_ms // max(crawl.leases_out, 1),
+        len(leases) - crawl.leases_out,
+        in_line + crawl.inactive_queues + woken,
+        counts[QueueState.READY] - in_line,
+        counts[QueueState.BUSY],
+        counts[QueueState.SNOOZED] + crawl.counters.queues.get(QueueState.SNOOZED.value, 0),
+        first,
+    )
+
+
+# Parts of sentences.
+
+
+def _ready(m: Moment) -> str:
+    return f"{some(m.ready, 'queue')} {'is' if m.ready == 1 else 'are'} ready"
+
+
+def _at(m: Moment, step: str, doing: str) -> str:
+    return f"{m.steps[step]} of {m.toes} toe threads {doing}, and {_ready(m)}"
+
+
+def _toes(m: Moment) -> str:
+    others = f"; {some(m.others_out, 'URI')} of other crawls out" if m.others_out else ""
+    return f"{m.toes - m.steps[_FREE]} of {m.toes} toe threads are busy, and {_ready(m)}{others}"
+
+
+def _max_toes(m: Moment) -> str:
+    return f"max_toes {m.crawl.settings.max_toes} is reached, and {_ready(m)}"
+
+
+def _filled(m: Moment) -> str:
+    most, documents = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "document")
+    return f"{documents} and {m.crawl.pages_out} that are out fill limits.max_documents {most}"
+
+
+def _asked(m: Moment) -> str:
+    if not m.crawl.asked_ms:
+        return "no node has asked for leases since the server started"
+    return f"no node asks for leases (last asked {span(m.now_ms - m.crawl.asked_ms)} ago)"
+
+
+def _out(m: Moment) -> str:
+    return f"{some(m.crawl.leases_out, 'URI')} out, for {span(m.out_ms)} on average"
+
+
+def _no_other(m: Moment) -> str:
+    return f"{some(m.busy, 'queue')} being fetched from, and no other has a URI to give"
+
+
+def _blocked(m: Moment) -> str:
+    wait = "waits" if m.blocked == 1 else "wait"
+    return f"{some(m.blocked, 'queue')} {wait} for others of the same host or group"
+
+
+def _rest(m: Moment) -> str:
+    """How many queues rest, and until when the first of them does."""
+    rest = f"{some(m.resting, 'queue')} {'rests' if m.resting == 1 else 'rest'}"
+    fetched = f"{m.busy or 'none'} {'are' if m.busy > 1 else 'is'} being fetched from"
+    wakes = _in(m, m.first.wake_ms if m.first is not None else m.crawl.first_far_ms)
+    return f"{rest}, {fetched}; the next wakes {wakes}"
+
+
+def _long(m: Moment) -> str:
+    assert m.first is not None
+    return f"{_rest(m)} ({m.first.row.key}: {m.first.rest_reason or 'rest'})"
+
+
+def _in(m: Moment, due_ms: int | None) -> str:
+    """`in 2 s`, rounded up. A time of 0 is one that nobody has looked for since the server started."""
+    return f"in {span(max(due_ms - m.now_ms, 0) + 999)}" if due_ms else "some time later"
+
+
+def _paused(m: Moment) -> str:
+    uris = some(m.crawl.counters.queued - m.crawl.counters.barred_uris, "URI")
+    return f"paused queues: {uris} in queues that an operator pauses, and no other"
+
+
+def _later(m: Moment) -> str:
+    future = some(m.crawl.counters.future, "URI")
+    return f"{future} to be fetched later, the first {_in(m, m.crawl.first_future_ms)}"
+
+
+def _jobs(m: Moment) -> str:
+    numbers = sorted({*m.crawl.jobs, *m.crawl.receiving})
+    return f"{'job' if len(numbers) == 1 else 'jobs'} {', '.join(map(str, numbers))} under way, no URI waits"
+
+
+def _round(m: Moment) -> str:
+    return f"the seeds are announced again {_in(m, m.crawl.next_round_ms)}"
+
+
+# One row tells. Its first words are what to look at, or to change.
+TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
+    (lambda m: document_limit_reached(m.crawl), lambda m: f"limit: {_filled(m)}"),
+    # Nobody is there to fetch.
+    (lambda m: not m.asked and m.nodes > 0 and not m.toes, lambda m: f"no toe threads: {_asked(m)}"),
+    (lambda m: not m.asked and not m.all_busy, _asked),
+    # Queues are ready, and wait for those who fetch.
+    (lambda m: m.ready > 0 and m.crawl.full, _max_toes),
+    (lambda m: m.mostly(_WRITING), lambda m: f"writing: {_at(m, _WRITING, 'write what they fetched')}"),
+    (lambda m: m.mostly(_FINISHING), lambda m: f"reports: {_at(m, _FINISHING, 'wait to hand pages over')}"),
+    (lambda m: m.mostly(_EXTRACTING), lambda m: f"links: {_at(m, _EXTRACTING, 'look for links')}"),
+    (lambda m: m.mostly(_FETCHING) and m.slow, lambda m: f"slow pages: {_out(m)}, and {_ready(m)}"),
+    (lambda m: m.ready > 0 and m.all_busy, lambda m: f"toes: {_toes(m)}"),
+    (lambda m: m.ready > 0 and m.toes > 0, lambda m: f"leasing: {_at(m, _FREE, 'wait for a URI')}"),
+    (lambda m: m.ready > 0, lambda m: f"leasing: {_ready(m)}, and nodes ask"),
+    # No queue is ready.
+    (lambda m: m.blocked > m.resting, lambda m: f"same host: {_blocked(m)}"),
+    (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
+    (lambda m: m.busy > 0 and not m.resting, lambda m: f"few hosts: {_no_other(m)}"),
+    (lambda m: m.first is not None and m.first.rest_reason != "politeness", lambda m: f"rests: {_long(m)}"),
+    (lambda m: m.first is not None and m.few, lambda m: f"few hosts: {_rest(m)}, for {m.toes} toe threads"),
+    (lambda m: m.first is not None, lambda m: f"politeness: {_rest(m)}"),
+    (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
+    # No queue has a URI to give.
+    (lambda m: bool(m.crawl.jobs or m.crawl.receiving), lambda m: f"jobs: {_jobs(m)}"),
+    (lambda m: m.crawl.counters.queued > m.crawl.counters.barred_uris, _paused),
+    (lambda m: m.crawl.counters.future > 0, lambda m: f"later: {_later(m)}"),
+    (lambda m: m.crawl.awaits_round, lambda m: f"round: {_round(m)}"),
+    (lambda _: True, lambda _: "nothing is left to fetch"),
+)
