@@ -4,8 +4,9 @@ import pytest
 from core_doubles.shell import Shell
 
 from frontier_server.core.errors import InvalidRequest
+from frontier_server.core.model import Report
 from frontier_server.core.operators import listing
-from frontier_server.core.spec.settings import CrawlSettings, QueueSettings
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 
 HOSTS = [f"h{number}.example" for number in range(5)]
 
@@ -38,3 +39,23 @@ def test_a_key_of_more_queues_than_an_answer_has_is_refused(monkeypatch: pytest.
     operators = one_bucket().frontier.administration
     with pytest.raises(InvalidRequest, match="more than 4 queues have the key 'bucket-0'"):
         operators.queue("crawl", "bucket-0")
+
+
+def test_the_slowest_queues_are_those_that_wake_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that rest; one that was woken, or is fetched from again, does not."""
+    monkeypatch.setattr(listing, "SLOWEST_QUEUES", 3)
+    shell = Shell()
+    politeness = PolitenessSettings(delay_factor=1, min_delay_ms=1, max_delay_ms=10_000)
+    settings = CrawlSettings(allowed_addresses=("loopback",), politeness=politeness)
+    shell.create("crawl", settings)
+    shell.launch("crawl", *(f"http://h{number}/" for number in range(6)))
+    took_ms = {"h0,": 4_000, "h1,": 9_000, "h2,": 1, "h3,": 8_000, "h4,": 7_000}
+    grants = [grant for grant in shell.grants() if grant.queue_key in took_ms]
+    reports = [Report(g.token, fetch_status=404, duration_ms=took_ms[g.queue_key]) for g in grants]
+    shell.finish(*reports)
+    slowest = shell.frontier.administration.slowest_queues("crawl")
+    assert [view.key for view in slowest] == ["h1,", "h3,", "h4,"]
+    assert [view.wake_ms - shell.now_ms for view in slowest] == [9_000, 8_000, 7_000]
+    shell.now_ms += 8_000
+    shell.tick()
+    assert [view.key for view in shell.frontier.administration.slowest_queues("crawl")] == ["h1,"]

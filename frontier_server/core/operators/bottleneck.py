@@ -140,7 +140,7 @@ def _out(m: Moment) -> str:
 
 
 def _no_other(m: Moment) -> str:
-    return f"{some(m.busy, 'queue')} being fetched from, and no other has a URI to give"
+    return f"{some(m.busy, 'queue')} being fetched from, and no other is ready"
 
 
 def _blocked(m: Moment) -> str:
@@ -205,7 +205,7 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
     (lambda m: m.busy > 0 and not m.resting, lambda m: f"few hosts: {_no_other(m)}"),
     (lambda m: m.first is not None and m.first.rest_reason != "politeness", lambda m: f"rests: {_long(m)}"),
-    (lambda m: m.first is not None and m.few, lambda m: f"few hosts: {_rest(m)}, for {m.toes} toe threads"),
+    (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_rest(m)}"),
     (lambda m: m.first is not None, lambda m: f"politeness: {_rest(m)}"),
     (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
     # No queue has a URI to give.

@@ -4,6 +4,7 @@ A page ends where its size or its share of work is used up; the cursor tells whe
 """
 
 from collections.abc import Iterator, Sequence
+from heapq import nlargest
 from itertools import islice
 
 from .. import keys
@@ -21,6 +22,7 @@ from ..uri.assign import hash64
 ROWS_PER_READ = 1000
 URIS_PER_READ = 500
 QUEUES_OF_A_KEY = 100
+SLOWEST_QUEUES = 20
 QUEUE_BYTES = 16
 FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
 # Of states whose queues are listed in another order than that of their ids.
@@ -215,6 +217,14 @@ def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
     found = [op.queue(crawl, queue_id) for queue_id in crawl.largest]
     views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
     return sorted(views, key=lambda view: -view.queued)
+
+
+def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
+    """The queues that rest longest, the last to wake first, of those in memory."""
+    resting = (queue for queue in crawl.queues.values() if queue.state is QueueState.SNOOZED)
+    found = nlargest(SLOWEST_QUEUES, resting, key=lambda queue: queue.wake_ms)
+    tx = Operation(store, 0).tx
+    return [queue_view(tx, crawl, queue, hosts) for queue in found]
 
 
 def queue_ids_of(store: Store, crawl: Crawl, key: str) -> list[bytes]:
