@@ -60,3 +60,12 @@ class QueueRpcs(AdminRpcs):
             lambda frontier, _: frontier.administration.largest_queues(request.crawl)
         )
         return admin_pb2.ListLargestQueuesResponse(queues=[wire.queue(view) for view in views])
+
+    @answered
+    async def ListSlowestQueues(
+        self, request: admin_pb2.ListSlowestQueuesRequest, context: Context
+    ) -> admin_pb2.ListSlowestQueuesResponse:
+        views = await self._runner.read(
+            lambda frontier, _: frontier.administration.slowest_queues(request.crawl)
+        )
+        return admin_pb2.ListSlowestQueuesResponse(queues=[wire.queue(view) for view in views])
