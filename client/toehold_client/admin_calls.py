@@ -29,6 +29,7 @@ from toehold.frontier.v1.admin_pb2 import (
     ListQueuesResponse,
     ListSeedsRequest,
     ListSeedsResponse,
+    ListSlowestQueuesRequest,
     ListSourcesRequest,
     ListSourcesResponse,
     ListUrisRequest,
@@ -87,6 +88,13 @@ def largest_queues(crawl: str, patience: Patience) -> Procedure[list[WorkQueue]]
     """The largest queues."""
     request = ListLargestQueuesRequest(crawl=crawl)
     answer = yield from call(lambda stubs: stubs.admin.ListLargestQueues, request, patience)
+    return list(answer.queues)
+
+
+def slowest_queues(crawl: str, patience: Patience) -> Procedure[list[WorkQueue]]:
+    """The queues that rest longest."""
+    request = ListSlowestQueuesRequest(crawl=crawl)
+    answer = yield from call(lambda stubs: stubs.admin.ListSlowestQueues, request, patience)
     return list(answer.queues)
 
 

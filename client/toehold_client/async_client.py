@@ -6,16 +6,13 @@ The same methods, arguments, answers and errors, awaited.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from typing import cast
-
-from grpc import aio
 
 from toehold.frontier.v1.admin_pb2 import (
-    AddSeedsRequest,
     AddSeedsResponse,
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
+    TearDownCrawlResponse,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
@@ -30,7 +27,6 @@ from toehold.frontier.v1.frontier_pb2 import (
 from . import calls
 from .async_operators import AsyncOperators
 from .drivers import RECONNECT_S, SEEDS_TIMEOUT_S
-from .errors import from_rpc_error
 from .streams import AsyncEventStream
 from .uploads import SeedBatches
 
@@ -81,9 +77,12 @@ class AsyncFrontierClient(AsyncOperators):
         session: str,
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
+        leaving: bool = False,
     ) -> HeartbeatResponse:
         """See FrontierClient.heartbeat."""
-        return await self._run(calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience))
+        return await self._run(
+            calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience, leaving=leaving)
+        )
 
     async def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
         """See FrontierClient.request_state."""
@@ -120,18 +119,8 @@ class AsyncFrontierClient(AsyncOperators):
 
         The seeds are read in the event loop, so reading them must not block for long.
         """
-        await self.get_crawl(crawl)
-        batches = SeedBatches(crawl, uris)
-        try:
-            answer = await cast(
-                aio.StreamUnaryCall[AddSeedsRequest, AddSeedsResponse],
-                self._stubs.admin.AddSeeds(iter(batches), timeout=timeout_s),
-            )
-        except aio.AioRpcError as error:
-            batches.raise_failure()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
-        batches.raise_failure()
-        return answer
+        await self._run(calls.released(crawl, self._patience))
+        return await self._upload(lambda stubs: stubs.admin.AddSeeds, SeedBatches(crawl, uris), timeout_s)
 
     async def launch_crawl(self, crawl: str) -> CrawlStatus:
         """See FrontierClient.launch_crawl."""
@@ -147,6 +136,14 @@ class AsyncFrontierClient(AsyncOperators):
             for crawl in page.crawls:
                 yield crawl
 
+    async def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
+        """See FrontierClient.update_crawl."""
+        return await self._run(calls.update_crawl(crawl, spec, paths, self._patience))
+
+    async def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
+        """See FrontierClient.tear_down_crawl."""
+        return await self._run(calls.tear_down_crawl(crawl, self._patience))
+
     async def delete_crawl(self, crawl: str) -> None:
         """See FrontierClient.delete_crawl."""
         await self._run(calls.delete_crawl(crawl, self._patience))
@@ -158,3 +155,7 @@ class AsyncFrontierClient(AsyncOperators):
     async def get_frontier(self) -> GetFrontierResponse:
         """See FrontierClient.get_frontier."""
         return await self._run(calls.get_frontier(self._patience))
+
+    async def set_pool_size(self, size: int | None, node: str = "") -> None:
+        """See FrontierClient.set_pool_size."""
+        await self._run(calls.set_pool_size(node, size, self._patience))

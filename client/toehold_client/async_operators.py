@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
-from typing import cast
-
-from grpc import aio
 
 from toehold.frontier.v1.admin_pb2 import (
     ExportUrisRequest,
     FetchFigures,
     ImportEntry,
-    ImportUrisRequest,
-    ImportUrisResponse,
     Job,
     QueueChange,
     Reason,
@@ -28,8 +22,7 @@ from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
 from . import admin_calls, calls
 from .admin_calls import JobAsked
 from .drivers import IMPORT_TIMEOUT_S, RECONNECT_S, AsyncDriver
-from .errors import from_rpc_error
-from .streams import AsyncExportStream, AsyncOutcomeStream, this_task_is_cancelled
+from .streams import AsyncExportStream, AsyncOutcomeStream
 from .uploads import ImportBatches
 
 
@@ -59,6 +52,10 @@ class AsyncOperators(AsyncDriver):
     async def largest_queues(self, crawl: str) -> list[WorkQueue]:
         """See FrontierClient.largest_queues."""
         return await self._run(admin_calls.largest_queues(crawl, self._patience))
+
+    async def slowest_queues(self, crawl: str) -> list[WorkQueue]:
+        """See FrontierClient.slowest_queues."""
+        return await self._run(admin_calls.slowest_queues(crawl, self._patience))
 
     # URIs
 
@@ -94,21 +91,9 @@ class AsyncOperators(AsyncDriver):
 
         The URIs are read in the event loop, so reading them must not block for long.
         """
-        await self._run(calls.get_crawl(crawl, self._patience))
+        await self._run(calls.released(crawl, self._patience))
         batches = ImportBatches(crawl, entries, force)
-        try:
-            answer = await cast(
-                aio.StreamUnaryCall[ImportUrisRequest, ImportUrisResponse],
-                self._stubs.admin.ImportUris(iter(batches), timeout=timeout_s),
-            )
-        except aio.AioRpcError as error:
-            batches.raise_failure()
-            self._check_open()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
-        except asyncio.CancelledError:
-            if not this_task_is_cancelled():
-                self._check_open()
-            raise
+        answer = await self._upload(lambda stubs: stubs.admin.ImportUris, batches, timeout_s)
         return answer.job
 
     def export_uris(

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from toehold.frontier.v1.admin_pb2 import (
@@ -20,6 +21,7 @@ from toehold.frontier.v1.admin_pb2 import (
     CreateCrawlRequest,
     DeleteCrawlRequest,
     GetCrawlRequest,
+    GetCrawlResponse,
     GetFrontierRequest,
     GetFrontierResponse,
     GetStatisticsRequest,
@@ -27,9 +29,13 @@ from toehold.frontier.v1.admin_pb2 import (
     LaunchCrawlRequest,
     ListCrawlsRequest,
     ListCrawlsResponse,
+    SetPoolSizeRequest,
+    TearDownCrawlRequest,
+    TearDownCrawlResponse,
+    UpdateCrawlRequest,
 )
 from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     FinishedRequest,
@@ -40,13 +46,14 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
     ReportResult,
     RequestStateRequest,
+    RequestStateResponse,
     ScheduleRequest,
     ToeStepCount,
 )
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 
 from .batches import split_messages
-from .errors import ToeholdError, UnexpectedAnswer
+from .errors import CrawlHeld, FrontierUnavailable, ToeholdError, UnexpectedAnswer
 from .retry import Patience, Retries
 
 PAGE_SIZE = 100
@@ -92,17 +99,78 @@ def call(
     safe_to_repeat: bool = True,
 ) -> Procedure[_R]:
     """Makes one call, again and again while there is patience; its answer."""
+    attempt = Attempt(pick, request, wait_s)
+    return (yield from _persist(lambda: _one(attempt), patience, safe_to_repeat=safe_to_repeat))
+
+
+def call_unless_done(
+    pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
+    request: _Q,
+    done: Callable[[CrawlStatus], _R | None],
+    crawl: str,
+    patience: Patience,
+) -> Procedure[_R]:
+    """Makes one call that must not be made again once it was done.
+
+    After a broken connection nobody knows, so then the crawl is looked at first: `done` gives the answer if
+    its status shows that it was.
+    """
+    attempt, unknown = Attempt(pick, request), False
+
+    def unless_done() -> Procedure[_R]:
+        nonlocal unknown
+        if unknown:
+            found = yield from _one(_look(crawl))
+            answer = done(found.crawl.status)
+            if answer is not None:
+                return answer
+        try:
+            return (yield from _one(attempt))
+        except FrontierUnavailable:
+            unknown = True
+            raise
+
+    return (yield from _persist(unless_done, patience))
+
+
+def released(crawl: str, patience: Patience) -> Procedure[None]:
+    """Waits, while there is patience, until the frontier is there, has the crawl, and does not hold it.
+
+    For what can be sent only once.
+    """
+
+    def unless_held() -> Procedure[None]:
+        found = yield from _one(_look(crawl))
+        if found.crawl.status.held:
+            raise CrawlHeld(
+                f"crawl {crawl!r} is held: it takes nothing in until it is asked for another state",
+                reason="CRAWL_HELD",
+            )
+
+    yield from _persist(unless_held, patience)
+
+
+def _persist(
+    attempt: Callable[[], Procedure[_T]], patience: Patience, *, safe_to_repeat: bool = True
+) -> Procedure[_T]:
     retries = Retries(patience)
     while True:
         try:
-            answer: _R = yield Attempt(pick, request, wait_s)
+            return (yield from attempt())
         except ToeholdError as error:
             rest_s = retries.rest_s(error, safe_to_repeat=safe_to_repeat)
             if rest_s is None:
                 raise
-        else:
-            return answer
         yield Rest(rest_s)
+
+
+def _one(attempt: Attempt[_Q, _R]) -> Procedure[_R]:
+    answer: _R = yield attempt
+    return answer
+
+
+def _look(crawl: str) -> Attempt[GetCrawlRequest, GetCrawlResponse]:
+    return Attempt(lambda stubs: stubs.admin.GetCrawl, GetCrawlRequest(crawl=crawl))
 
 
 # FrontierService
@@ -155,19 +223,41 @@ def finished(
 
 
 def heartbeat(
-    node: str, session: str, tokens: Collection[bytes], toe_steps: Mapping[str, int], patience: Patience
+    node: str,
+    session: str,
+    tokens: Collection[bytes],
+    toe_steps: Mapping[str, int],
+    patience: Patience,
+    *,
+    leaving: bool = False,
 ) -> Procedure[HeartbeatResponse]:
     """Names the leases held."""
     steps = [ToeStepCount(step=step, count=count) for step, count in toe_steps.items()]
-    request = HeartbeatRequest(node=node, session=session, tokens=tokens, toe_steps=steps)
+    request = HeartbeatRequest(node=node, session=session, tokens=tokens, toe_steps=steps, leaving=leaving)
     return (yield from call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
 
 
 def request_state(crawl: str, target: TargetState.ValueType, patience: Patience) -> Procedure[CrawlStatus]:
-    """Asks a crawl to reach a state."""
+    """Asks a crawl to reach a state. FINISH is asked for once, as a second time interrupts fetches."""
     request = RequestStateRequest(crawl=crawl, target_state=target)
-    answer = yield from call(lambda stubs: stubs.frontier.RequestState, request, patience)
+    if target == TargetState.TARGET_STATE_FINISH:
+        answer = yield from call_unless_done(_request_state, request, _ending, crawl, patience)
+    else:
+        answer = yield from call(_request_state, request, patience)
     return answer.status
+
+
+def _request_state(
+    stubs: Stubs,
+) -> grpc.UnaryUnaryMultiCallable[RequestStateRequest, RequestStateResponse]:
+    return stubs.frontier.RequestState
+
+
+def _ending(status: CrawlStatus) -> RequestStateResponse | None:
+    return RequestStateResponse(status=status) if status.state in _ENDING else None
+
+
+_ENDING = frozenset((CrawlState.CRAWL_STATE_STOPPING, CrawlState.CRAWL_STATE_FINISHED))
 
 
 # FrontierAdminService: crawls as a whole (their inside is in `admin_calls`)
@@ -192,6 +282,30 @@ def get_crawl(crawl: str, patience: Patience) -> Procedure[Crawl]:
     return answer.crawl
 
 
+def update_crawl(crawl: str, spec: CrawlSpec, paths: Collection[str], patience: Patience) -> Procedure[Crawl]:
+    """Changes settings of a crawl; its description then."""
+    request = UpdateCrawlRequest(crawl=crawl, spec=spec, update_mask=FieldMask(paths=paths))
+    answer = yield from call(lambda stubs: stubs.admin.UpdateCrawl, request, patience)
+    return answer.crawl
+
+
+def tear_down_crawl(crawl: str, patience: Patience) -> Procedure[TearDownCrawlResponse]:
+    """Tears a crawl down; asked for once, as a second time interrupts fetches."""
+    request = TearDownCrawlRequest(crawl=crawl)
+    return (yield from call_unless_done(_tear_down_crawl, request, _tearing_down, crawl, patience))
+
+
+def _tear_down_crawl(
+    stubs: Stubs,
+) -> grpc.UnaryUnaryMultiCallable[TearDownCrawlRequest, TearDownCrawlResponse]:
+    return stubs.admin.TearDownCrawl
+
+
+def _tearing_down(status: CrawlStatus) -> TearDownCrawlResponse | None:
+    asked = status.tearing_down or status.torn_down
+    return TearDownCrawlResponse(status=status) if asked else None
+
+
 def delete_crawl(crawl: str, patience: Patience) -> Procedure[None]:
     """Deletes a crawl."""
     yield from call(lambda stubs: stubs.admin.DeleteCrawl, DeleteCrawlRequest(crawl=crawl), patience)
@@ -206,6 +320,12 @@ def get_statistics(crawl: str, patience: Patience) -> Procedure[GetStatisticsRes
 def get_frontier(patience: Patience) -> Procedure[GetFrontierResponse]:
     """Describes the server."""
     return (yield from call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest(), patience))
+
+
+def set_pool_size(node: str, size: int | None, patience: Patience) -> Procedure[None]:
+    """Sets how many toe threads nodes have; None lets go of what was set."""
+    request = SetPoolSizeRequest(node=node, size=size)
+    yield from call(lambda stubs: stubs.admin.SetPoolSize, request, patience)
 
 
 class Page(Protocol):

@@ -1,8 +1,11 @@
-"""How the client connects: the address, and gRPC's settings for a frontier."""
+"""How the client connects: the address, gRPC's settings for a frontier, and who it says is calling."""
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import socket
 
 from .batches import MAX_MESSAGE_BYTES
 from .errors import InvalidArgument
@@ -43,3 +46,33 @@ def checked_address(address: str) -> str:
             f"{address!r:.200} is not the address of a frontier: HOST:PORT, such as {DEFAULT_ADDRESS}"
         )
     return address
+
+
+_OPERATOR_KEY = "toehold-operator"
+_MAX_OPERATOR_CHARS = 128
+# gRPC takes printable ASCII, and cuts blanks off its ends.
+_OPERATOR = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+def operator_metadata(operator: str) -> tuple[tuple[str, str], ...]:
+    """The metadata of a call that says who makes it; empty: `user@host`, as this machine knows them.
+
+    InvalidArgument unless it is at most 128 printable ASCII characters, without blanks at its ends.
+    """
+    if not operator:
+        operator = _this_user()
+    elif _OPERATOR.fullmatch(operator) is None or len(operator) > _MAX_OPERATOR_CHARS:
+        raise InvalidArgument(
+            f"{operator!r:.200} cannot be an operator's name: at most {_MAX_OPERATOR_CHARS} printable ASCII "
+            "characters, without blanks at its ends"
+        )
+    return ((_OPERATOR_KEY, operator),)
+
+
+def _this_user() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in many containers
+        user = str(os.getuid())
+    name = f"{user}@{socket.gethostname()}"[:_MAX_OPERATOR_CHARS]
+    return "".join(char if "!" <= char <= "~" else "?" for char in name)

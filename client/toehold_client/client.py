@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-import grpc
-
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
+    TearDownCrawlResponse,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
@@ -29,7 +28,6 @@ from toehold.frontier.v1.frontier_pb2 import (
 
 from . import calls
 from .drivers import RECONNECT_S, SEEDS_TIMEOUT_S
-from .errors import from_rpc_error
 from .operators import Operators
 from .streams import EventStream
 from .uploads import SeedBatches
@@ -41,12 +39,14 @@ class FrontierClient(Operators):
 
     `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer (a long poll: that
     much longer than it asked to wait). `patience_s` is how long a call keeps trying while the frontier is
-    away or overloaded; 0 tries once. Trying again stops when no further try could begin within it. Not tried
-    again after a broken connection: `create_crawl`, since a repeat would be refused, `start_job`, since it
-    might start another, and `add_seeds` and `import_uris`, since what they send is used up.
+    away or overloaded, or holds the crawl; 0 tries once. Trying again stops when no further try could begin
+    within it. Not tried again after a broken connection: `create_crawl`, since a repeat would be refused,
+    `start_job`, since it might start another, and `add_seeds` and `import_uris`, since what they send is used
+    up. `operator` is who the crawl's events say has asked for a change (OperatorActed): at most 128 printable
+    ASCII characters; by default `user@host`.
 
     Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded` and `InvalidArgument`, and
-    what it names.
+    what it names; one that changes a crawl also `CrawlHeld` and `CrawlTornDown`.
     """
 
     # what fetchers and feeders need
@@ -99,18 +99,23 @@ class FrontierClient(Operators):
         session: str,
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
+        leaving: bool = False,
     ) -> HeartbeatResponse:
         """Names the leases that the node holds, started or not, and the number of its toe threads at each
-        step.
+        step. With `leaving`, that the node ends, and holds no lease any more.
 
         SessionSuperseded.
         """
-        return self._run(calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience))
+        return self._run(
+            calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience, leaving=leaving)
+        )
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
-        """Asks a launched crawl to reach a state; returns at once with the one it is in.
+        """Asks a crawl to reach a state; returns at once with the one it is in.
 
-        UnknownCrawl, IllegalState, CrawlFinished.
+        FINISH asked of a crawl that is STOPPING interrupts fetches. So it is never asked again because an
+        answer got lost: if the crawl is STOPPING or FINISHED after that, this is the answer. UnknownCrawl,
+        IllegalState, CrawlFinished; DiskReserve, for RUN.
         """
         return self._run(calls.request_state(crawl, target, self._patience))
 
@@ -126,10 +131,11 @@ class FrontierClient(Operators):
         kept. UnknownCrawl.
 
         The first message has the present state, each other one an event, or nothing: a sign of life, every 10
-        s. The stream ends after the event of FINISHED. It reconnects by itself, without gap or repeat, as
-        long as the frontier is away no longer than `reconnect_s`; the first connection has the client's
-        patience. With `timeout_s` it raises DeadlineExceeded when it has not ended by then. CursorTooOld,
-        after the present state, when the events after `cursor` are no longer kept.
+        s. The stream ends after the event of FINISHED, or, if the teardown was asked for before that, of
+        TornDown. It reconnects by itself, without gap or repeat, as long as the frontier is away no longer
+        than `reconnect_s`; the first connection has the client's patience. With `timeout_s` it raises
+        DeadlineExceeded when it has not ended by then. CursorTooOld, after the present state, when the events
+        after `cursor` are no longer kept.
         """
 
         return self._stream(
@@ -155,22 +161,15 @@ class FrontierClient(Operators):
     ) -> AddSeedsResponse:
         """Adds seeds, any number, read as they are sent. UnknownCrawl, CrawlFinished.
 
-        `timeout_s` is for all of them. Whether the frontier is there and has the crawl is asked first, with
-        the client's patience; the seeds themselves are sent once. If that fails, some may have been stored,
-        and adding all of them again is harmless.
+        `timeout_s` is for all of them. Whether the frontier is there, has the crawl and does not hold it is
+        asked first, with the client's patience; the seeds themselves are sent once. If that fails, some may
+        have been stored, and adding all of them again is harmless.
         """
-        self.get_crawl(crawl)
-        batches = SeedBatches(crawl, uris)
-        try:
-            answer = self._stubs.admin.AddSeeds(iter(batches), timeout=timeout_s)
-        except grpc.RpcError as error:
-            batches.raise_failure()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
-        batches.raise_failure()
-        return answer
+        self._run(calls.released(crawl, self._patience))
+        return self._upload(lambda stubs: stubs.admin.AddSeeds, SeedBatches(crawl, uris), timeout_s)
 
     def launch_crawl(self, crawl: str) -> CrawlStatus:
-        """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState.
+        """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.
 
         IllegalState after patience was needed may mean that an earlier try did it; `CrawlController.launch`
         finds out.
@@ -189,6 +188,24 @@ class FrontierClient(Operators):
         for page in self._pages(lambda token: calls.crawls_page(token, self._patience)):
             yield from page.crawls
 
+    def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
+        """Changes settings of a crawl that has not finished; its description then.
+
+        `paths` names what is set to what `spec` has there, or to its default if it has nothing there:
+        `limits.max_documents`, `politeness`. Without any it is all that `spec` sets. UnknownCrawl,
+        CrawlFinished; InvalidSpec tells all that is wrong, or cannot be changed, and then nothing has been.
+        """
+        return self._run(calls.update_crawl(crawl, spec, paths, self._patience))
+
+    def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
+        """Ends a crawl, if need be, and lets go of all that the frontier's memory has of it. Returns at once.
+
+        What is stored of it stays until it is deleted. It is done once, however many ask: `begun` tells the
+        one that began it, unless its answer got lost. If the crawl is STOPPING, its fetches are interrupted.
+        UnknownCrawl.
+        """
+        return self._run(calls.tear_down_crawl(crawl, self._patience))
+
     def delete_crawl(self, crawl: str) -> None:
         """Deletes a crawl that is NASCENT or FINISHED, and all that is stored of it.
 
@@ -203,3 +220,11 @@ class FrontierClient(Operators):
     def get_frontier(self) -> GetFrontierResponse:
         """Describes the server: version, limits, the nodes that it has heard of."""
         return self._run(calls.get_frontier(self._patience))
+
+    def set_pool_size(self, size: int | None, node: str = "") -> None:
+        """Sets how many toe threads nodes have, 0 to 10 000: the node with this name, or all.
+
+        A node's own number goes before that of all. None lets go of what was set. Nodes hear of it with their
+        next heartbeat, new ones with their first.
+        """
+        self._run(calls.set_pool_size(node, size, self._patience))

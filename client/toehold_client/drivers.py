@@ -1,4 +1,6 @@
-"""How the clients drive their calls: tries, rests, pages, streams and closing; blocking, and for asyncio."""
+"""How the clients drive their calls: tries, rests, pages, streams, uploads and closing; blocking, and for
+asyncio.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 
 from .calls import Attempt, Page, Procedure, Rest, Stubs
-from .channel import CHANNEL_OPTIONS, checked_address
+from .channel import CHANNEL_OPTIONS, checked_address, operator_metadata
 from .errors import ClientClosed, ToeholdError, from_rpc_error, unsendable
 from .retry import Patience
 from .streams import AsyncStream, Following, Q, R, Stream, this_task_is_cancelled
+from .uploads import Upload
 
 SEEDS_TIMEOUT_S = 3600.0
 """The deadline of a whole stream of seeds, unless another is given."""
@@ -40,8 +43,11 @@ _R = TypeVar("_R", bound=Message)
 class Driver:
     """The connection of a blocking client."""
 
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
+    ) -> None:
         self.address = checked_address(address)
+        self._metadata = operator_metadata(operator)
         self._timeout_s = timeout_s
         self._patience = Patience(patience_s)
         self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
@@ -93,7 +99,7 @@ class Driver:
     def _attempt(self, attempt: Attempt[_Q, _R]) -> _R | ToeholdError:
         timeout_s = self._timeout_s + attempt.wait_s
         try:
-            return attempt.pick(self._stubs)(attempt.request, timeout=timeout_s)
+            return attempt.pick(self._stubs)(attempt.request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
             return self._closed_error() if self._closed.is_set() else failure
@@ -111,6 +117,24 @@ class Driver:
             if not token:
                 return
 
+    def _upload(
+        self,
+        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_Q, _R]],
+        upload: Upload[_Q],
+        timeout_s: float,
+    ) -> _R:
+        try:
+            answer = pick(self._stubs)(iter(upload), timeout=timeout_s, metadata=self._metadata)
+        except grpc.RpcError as error:
+            upload.raise_failure()
+            self._check_open()
+            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+        except ValueError:  # what gRPC raises on a closed channel
+            self._check_open()
+            raise
+        upload.raise_failure()
+        return answer
+
     def _stream(
         self,
         pick: Callable[[Stubs], grpc.UnaryStreamMultiCallable[Q, R]],
@@ -123,7 +147,7 @@ class Driver:
     ) -> Stream[Q, R]:
         def connect(request: Q, timeout_s: float) -> grpc._CallIterator[R]:
             self._check_open()
-            return pick(self._stubs)(request, timeout=timeout_s)
+            return pick(self._stubs)(request, timeout=timeout_s, metadata=self._metadata)
 
         following: Following[Q, R] = Following(
             request,
@@ -142,8 +166,11 @@ class Driver:
 class AsyncDriver:
     """The connection of a client for asyncio."""
 
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
+    def __init__(
+        self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
+    ) -> None:
         self.address = checked_address(address)
+        self._metadata = operator_metadata(operator)
         self._timeout_s = timeout_s
         self._patience = Patience(patience_s)
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
@@ -196,7 +223,7 @@ class AsyncDriver:
         timeout_s = self._timeout_s + attempt.wait_s
         call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], attempt.pick(self._stubs))
         try:
-            return await call(attempt.request, timeout=timeout_s)
+            return await call(attempt.request, timeout=timeout_s, metadata=self._metadata)
         except aio.AioRpcError as error:
             failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
             return self._closed_error() if self._closed else failure
@@ -214,6 +241,26 @@ class AsyncDriver:
             if not token:
                 return
 
+    async def _upload(
+        self,
+        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_Q, _R]],
+        upload: Upload[_Q],
+        timeout_s: float,
+    ) -> _R:
+        call = cast(aio.StreamUnaryMultiCallable[_Q, _R], pick(self._stubs))
+        try:
+            answer = await call(iter(upload), timeout=timeout_s, metadata=self._metadata)
+        except aio.AioRpcError as error:
+            upload.raise_failure()
+            self._check_open()
+            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+        except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
+            if not this_task_is_cancelled():
+                self._check_open()
+            raise
+        upload.raise_failure()
+        return answer
+
     def _stream(
         self,
         pick: Callable[[Stubs], grpc.UnaryStreamMultiCallable[Q, R]],
@@ -227,7 +274,7 @@ class AsyncDriver:
         def connect(request: Q, timeout_s: float) -> aio.UnaryStreamCall[Q, R]:
             self._check_open()
             call = cast(aio.UnaryStreamMultiCallable[Q, R], pick(self._stubs))
-            return call(request, timeout=timeout_s)
+            return call(request, timeout=timeout_s, metadata=self._metadata)
 
         following: Following[Q, R] = Following(
             request,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import grpc
-
 from toehold.frontier.v1.admin_pb2 import (
     ExportUrisRequest,
     FetchFigures,
@@ -24,7 +22,6 @@ from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
 from . import admin_calls, calls
 from .admin_calls import JobAsked
 from .drivers import IMPORT_TIMEOUT_S, RECONNECT_S, Driver
-from .errors import from_rpc_error
 from .streams import ExportStream, OutcomeStream
 from .uploads import ImportBatches
 
@@ -52,6 +49,10 @@ class Operators(Driver):
     def largest_queues(self, crawl: str) -> list[WorkQueue]:
         """The queues with most URIs, the largest first, of those touched since the server started."""
         return self._run(admin_calls.largest_queues(crawl, self._patience))
+
+    def slowest_queues(self, crawl: str) -> list[WorkQueue]:
+        """The queues that rest longest, the last to wake first, of those in the frontier's memory."""
+        return self._run(admin_calls.slowest_queues(crawl, self._patience))
 
     # URIs
 
@@ -93,18 +94,13 @@ class Operators(Driver):
         """Takes in URIs by the million, read as they are sent; the job that does it, just begun.
 
         What is `seen` is noted first, whatever the order; `force` schedules candidates although they have
-        been seen. `timeout_s` is for sending them all. Whether the frontier is there and has the crawl is
-        asked first, with the client's patience; the URIs themselves are sent once. If that fails, or reading
-        them does, nothing is taken in. CrawlFinished.
+        been seen. `timeout_s` is for sending them all. Whether the frontier is there, has the crawl and does
+        not hold it is asked first, with the client's patience; the URIs themselves are sent once. If that
+        fails, or reading them does, nothing is taken in. CrawlFinished.
         """
-        self._run(calls.get_crawl(crawl, self._patience))
+        self._run(calls.released(crawl, self._patience))
         batches = ImportBatches(crawl, entries, force)
-        try:
-            answer = self._stubs.admin.ImportUris(iter(batches), timeout=timeout_s)
-        except grpc.RpcError as error:
-            batches.raise_failure()
-            self._check_open()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+        answer = self._upload(lambda stubs: stubs.admin.ImportUris, batches, timeout_s)
         return answer.job
 
     def export_uris(self, crawl: str, cursor: str = "", *, reconnect_s: float = RECONNECT_S) -> ExportStream:

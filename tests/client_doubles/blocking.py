@@ -14,7 +14,7 @@ from toehold_client.streams import AsyncStream
 class Connect(Protocol):
     """Makes a client, sync or async; it is closed after the test."""
 
-    def __call__(self, address: str, **settings: float) -> Any: ...
+    def __call__(self, address: str, **settings: Any) -> Any: ...
 
 
 class BlockingStream:
@@ -51,7 +51,7 @@ class BlockingStream:
 class BlockingAsyncClient:
     """An AsyncFrontierClient on a loop in a thread of its own."""
 
-    def __init__(self, address: str, **settings: float) -> None:
+    def __init__(self, address: str, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="async-client")
         self._thread.start()
@@ -103,7 +103,7 @@ class BlockingAsyncClient:
         self._loop.close()
 
 
-async def _made(address: str, settings: dict[str, float]) -> AsyncFrontierClient:
+async def _made(address: str, settings: dict[str, Any]) -> AsyncFrontierClient:
     return AsyncFrontierClient(address, **settings)
 
 

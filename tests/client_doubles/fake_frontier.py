@@ -72,6 +72,7 @@ class FakeFrontier:
 
     def __init__(self) -> None:
         self.asked: dict[str, list[Any]] = defaultdict(list)
+        self.operators: dict[str, list[str | None]] = defaultdict(list)
         self._lines: dict[str, deque[Line]] = defaultdict(deque)
         self._refused_streams: dict[str, Refusal] = {}
 
@@ -86,6 +87,10 @@ class FakeFrontier:
     def refused_stream(self, rpc: str) -> Refusal | None:
         """The refusal of the next stream, if there is one."""
         return self._refused_streams.pop(rpc, None)
+
+    def note_operator(self, rpc: str, context: Any) -> None:
+        """Notes who says that they call."""
+        self.operators[rpc].append(dict(context.invocation_metadata()).get("toehold-operator"))
 
     def next_line(self, rpc: str, request: Any) -> Line:
         """Notes a request and gives what is to be answered."""
@@ -151,6 +156,7 @@ def _handlers(service: str, frontier: FakeFrontier) -> grpc.GenericRpcHandler:
 
 def _unary(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(request: Message, context: Any) -> Message:
+        frontier.note_operator(rpc, context)
         return await _answer(frontier.next_line(rpc, request), context)
 
     return handle
@@ -158,6 +164,7 @@ def _unary(rpc: str, frontier: FakeFrontier) -> Any:
 
 def _collecting(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(requests: AsyncIterator[Message], context: Any) -> Message:
+        frontier.note_operator(rpc, context)
         refusal = frontier.refused_stream(rpc)
         if refusal is not None:
             await anext(requests)
@@ -169,6 +176,7 @@ def _collecting(rpc: str, frontier: FakeFrontier) -> Any:
 
 def _streaming(rpc: str, frontier: FakeFrontier) -> Any:
     async def handle(request: Message, context: Any) -> AsyncIterator[Message]:
+        frontier.note_operator(rpc, context)
         line = frontier.next_line(rpc, request)
         for answer in line if isinstance(line, Sequence) else [line]:
             yield await _answer(answer, context)

@@ -6,9 +6,19 @@ from typing import Any, TypeVar
 
 import pytest
 
-from toehold.frontier.v1.admin_pb2 import CreateCrawlResponse
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, Verdict
-from toehold.frontier.v1.frontier_pb2 import Candidate, HeartbeatResponse, ScheduleResponse
+from toehold.frontier.v1.admin_pb2 import (
+    Crawl,
+    CreateCrawlResponse,
+    GetCrawlResponse,
+    TearDownCrawlResponse,
+)
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState, Verdict
+from toehold.frontier.v1.frontier_pb2 import (
+    Candidate,
+    HeartbeatResponse,
+    RequestStateResponse,
+    ScheduleResponse,
+)
 from toehold_client import calls
 from toehold_client.calls import Attempt, Procedure
 from toehold_client.errors import (
@@ -147,6 +157,74 @@ def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now(kind: type[Ref
         calls.create_crawl("c", CrawlSpec(), play.patience), kind("not now"), CreateCrawlResponse()
     )
     assert created == CreateCrawlResponse().crawl
+
+
+def found(state: CrawlState.ValueType, *, tearing_down: bool = False) -> GetCrawlResponse:
+    return GetCrawlResponse(crawl=Crawl(status=CrawlStatus(state=state, tearing_down=tearing_down)))
+
+
+def stop(play: Play) -> Procedure[CrawlStatus]:
+    return calls.request_state("c", TargetState.TARGET_STATE_FINISH, play.patience)
+
+
+def asked(play: Play) -> list[str]:
+    return [type(request).__name__ for request in play.requests]
+
+
+@pytest.mark.parametrize("state", [CrawlState.CRAWL_STATE_STOPPING, CrawlState.CRAWL_STATE_FINISHED])
+def test_a_stop_whose_answer_got_lost_is_no_second_stop(state: CrawlState.ValueType) -> None:
+    """S0.17: a second stop interrupts what is in flight, so only an operator may ask a second time."""
+    play = Play(60)
+    assert play.run(stop(play), AWAY, AWAY, found(state)).state == state
+    assert asked(play) == ["RequestStateRequest", "GetCrawlRequest", "GetCrawlRequest"]
+
+
+def test_a_stop_that_got_lost_is_asked_again() -> None:
+    play = Play(60)
+    stopping = RequestStateResponse(status=CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING))
+    running = found(CrawlState.CRAWL_STATE_RUNNING)
+    assert play.run(stop(play), AWAY, running, AWAY, running, stopping) == stopping.status
+    assert asked(play) == [*["RequestStateRequest", "GetCrawlRequest"] * 2, "RequestStateRequest"]
+
+
+def test_a_second_stop_is_asked_for_as_it_is() -> None:
+    """S0.17."""
+    play = Play(60)
+    stopping = RequestStateResponse(status=CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING))
+    play.run(stop(play), stopping)
+    play.run(stop(play), Overloaded("busy"), stopping)
+    assert asked(play) == ["RequestStateRequest"] * 3
+
+
+def test_a_stop_has_the_patience_of_one_call() -> None:
+    play = Play(1.0)
+    with pytest.raises(FrontierUnavailable):
+        play.run(stop(play), *[AWAY] * 4)
+    assert play.rests == pytest.approx([0.1, 0.2, 0.4])
+
+
+def test_a_pause_whose_answer_got_lost_is_asked_for_again() -> None:
+    play = Play(60)
+    pause = calls.request_state("c", TargetState.TARGET_STATE_PAUSE, play.patience)
+    play.run(pause, AWAY, RequestStateResponse())
+    assert asked(play) == ["RequestStateRequest"] * 2
+
+
+def test_a_teardown_whose_answer_got_lost_is_no_second_one() -> None:
+    """S0.28: a teardown of a crawl that stops counts as a second stop. S0.30: and it is done once."""
+    play = Play(60)
+    stopping = found(CrawlState.CRAWL_STATE_STOPPING, tearing_down=True)
+    answer = play.run(calls.tear_down_crawl("c", play.patience), AWAY, stopping)
+    assert (answer.status, answer.begun) == (stopping.crawl.status, False)
+    assert asked(play) == ["TearDownCrawlRequest", "GetCrawlRequest"]
+
+
+def test_a_teardown_that_got_lost_is_asked_for_again() -> None:
+    play = Play(60)
+    begun = TearDownCrawlResponse(begun=True)
+    stopping = found(CrawlState.CRAWL_STATE_STOPPING)
+    assert play.run(calls.tear_down_crawl("c", play.patience), AWAY, stopping, begun) == begun
+    assert asked(play) == ["TearDownCrawlRequest", "GetCrawlRequest", "TearDownCrawlRequest"]
 
 
 def test_each_batch_has_patience_of_its_own_and_order_is_kept() -> None:

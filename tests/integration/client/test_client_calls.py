@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import socket
 import threading
@@ -14,6 +15,7 @@ import pytest
 from client_doubles.blocking import Connect
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 from node_doubles.waiting import eventually
 
@@ -41,6 +43,7 @@ from toehold_client.errors import (
     BatchTooLarge,
     ClientClosed,
     CrawlExists,
+    CrawlHeld,
     DeadlineExceeded,
     FrontierUnavailable,
     InvalidArgument,
@@ -77,6 +80,11 @@ BEAT = {"node": "n", "session": "s", "tokens": [b"t"], "toe_steps": {"FETCHING":
 ASKED_BEAT = frontier_pb2.HeartbeatRequest(
     node="n", session="s", tokens=[b"t"], toe_steps=[frontier_pb2.ToeStepCount(step="FETCHING", count=2)]
 )
+GOODBYE = {"node": "n", "session": "s", "tokens": [], "leaving": True}
+ASKED_GOODBYE = frontier_pb2.HeartbeatRequest(node="n", session="s", leaving=True)
+CHANGE = CrawlSpec(max_toes=3)
+TEARING = CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING, tearing_down=True)
+TEARDOWN = admin_pb2.TearDownCrawlResponse(status=TEARING, begun=True)
 
 CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, object]] = [
     (
@@ -99,12 +107,22 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
         [STALE],
     ),
     ("heartbeat", (), BEAT, "Heartbeat", ASKED_BEAT, HeartbeatResponse(), HeartbeatResponse()),
+    ("heartbeat", (), GOODBYE, "Heartbeat", ASKED_GOODBYE, HeartbeatResponse(), HeartbeatResponse()),
     (
         "request_state",
         ("c", TargetState.TARGET_STATE_PAUSE),
         {},
         "RequestState",
         frontier_pb2.RequestStateRequest(crawl="c", target_state=TargetState.TARGET_STATE_PAUSE),
+        frontier_pb2.RequestStateResponse(status=RUNNING),
+        RUNNING,
+    ),
+    (
+        "request_state",
+        ("c", TargetState.TARGET_STATE_HOLD),
+        {},
+        "RequestState",
+        frontier_pb2.RequestStateRequest(crawl="c", target_state=TargetState.TARGET_STATE_HOLD),
         frontier_pb2.RequestStateResponse(status=RUNNING),
         RUNNING,
     ),
@@ -127,6 +145,53 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
         RUNNING,
     ),
     ("get_crawl", ("c",), {}, "GetCrawl", admin_pb2.GetCrawlRequest(crawl="c"), FOUND, FOUND.crawl),
+    (
+        "update_crawl",
+        ("c", CHANGE),
+        {},
+        "UpdateCrawl",
+        admin_pb2.UpdateCrawlRequest(crawl="c", spec=CHANGE, update_mask=FieldMask()),
+        admin_pb2.UpdateCrawlResponse(crawl=FOUND.crawl),
+        FOUND.crawl,
+    ),
+    (
+        "update_crawl",
+        ("c", CrawlSpec(), ["limits.max_documents", "politeness"]),
+        {},
+        "UpdateCrawl",
+        admin_pb2.UpdateCrawlRequest(
+            crawl="c", spec=CrawlSpec(), update_mask=FieldMask(paths=["limits.max_documents", "politeness"])
+        ),
+        admin_pb2.UpdateCrawlResponse(crawl=FOUND.crawl),
+        FOUND.crawl,
+    ),
+    (
+        "tear_down_crawl",
+        ("c",),
+        {},
+        "TearDownCrawl",
+        admin_pb2.TearDownCrawlRequest(crawl="c"),
+        TEARDOWN,
+        TEARDOWN,
+    ),
+    (
+        "set_pool_size",
+        (0,),
+        {},
+        "SetPoolSize",
+        admin_pb2.SetPoolSizeRequest(size=0),
+        admin_pb2.SetPoolSizeResponse(),
+        None,
+    ),
+    (
+        "set_pool_size",
+        (None, "n"),
+        {},
+        "SetPoolSize",
+        admin_pb2.SetPoolSizeRequest(node="n"),
+        admin_pb2.SetPoolSizeResponse(),
+        None,
+    ),
     (
         "delete_crawl",
         ("c",),
@@ -160,7 +225,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
 @pytest.mark.parametrize(
     ("method", "arguments", "named", "rpc", "asked", "answer", "result"),
     CALLS,
-    ids=[call[0] for call in CALLS],
+    ids=[f"{call[0]}-{number}" for number, call in enumerate(CALLS)],
 )
 def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
     frontier: FakeFrontier,
@@ -196,6 +261,16 @@ def test_an_overloaded_frontier_is_asked_again_when_it_says(
     assert time.monotonic() - began_s >= 0.05
 
 
+def test_a_crawl_that_is_held_is_asked_again_when_its_frontier_says(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    held = Refusal(grpc.StatusCode.UNAVAILABLE, "crawl 'c' is held", "CRAWL_HELD", retry_s=0.05)
+    frontier.will("Schedule", held, held, ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]))
+    began_s = time.monotonic()
+    assert connect(address, patience_s=10).schedule("c", [Candidate(uri="u")]) == [Verdict.VERDICT_QUEUED]
+    assert time.monotonic() - began_s >= 0.1
+
+
 def test_without_patience_the_first_failure_is_told(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -220,6 +295,49 @@ def test_a_refusal_is_told_in_the_frontiers_words(
     frontier.will("GetCrawl", UNKNOWN)
     with pytest.raises(UnknownCrawl, match="there is no crawl 'c'"):
         connect(address, patience_s=10).get_crawl("c")
+
+
+@pytest.mark.parametrize(
+    ("settings", "operator"),
+    [({"operator": "night shift"}, "night shift"), ({}, f"{getpass.getuser()}@{socket.gethostname()}")],
+    ids=["named", "by default"],
+)
+def test_every_call_tells_who_makes_it(
+    frontier: FakeFrontier, address: str, connect: Connect, settings: dict[str, str], operator: str
+) -> None:
+    streams = {
+        "state_events": "StateEvents",
+        "stream_outcomes": "StreamOutcomes",
+        "export_uris": "ExportUris",
+    }
+    frontier.will("GetCrawl", FOUND, FOUND, FOUND)
+    frontier.will("AddSeeds", AddSeedsResponse())
+    frontier.will("ImportUris", admin_pb2.ImportUrisResponse())
+    client = connect(address, **settings)
+    client.get_crawl("c")
+    client.add_seeds("c", [])
+    client.import_uris("c", [])
+    for method, rpc in streams.items():
+        frontier.will(rpc, [])
+        list(getattr(client, method)("c"))
+    rpcs = ("GetCrawl", "AddSeeds", "ImportUris", *streams.values())
+    assert {rpc: frontier.operators[rpc] for rpc in rpcs} == {
+        rpc: [operator] * len(frontier.asked[rpc]) for rpc in rpcs
+    }
+
+
+def test_a_stream_tells_who_reads_it_again_when_it_reconnects(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("StateEvents", UNAVAILABLE, [])
+    list(connect(address, operator="me", patience_s=10).state_events("c"))
+    assert frontier.operators["StateEvents"] == ["me", "me"]
+
+
+@pytest.mark.parametrize("operator", ["Zoë", "two\nlines", "x" * 129, " ", "ends with a blank "])
+def test_what_cannot_be_an_operators_name_is_told(connect: Connect, operator: str) -> None:
+    with pytest.raises(InvalidArgument, match="cannot be an operator's name: at most 128 printable ASCII"):
+        connect("127.0.0.1:7707", operator=operator)
 
 
 def test_silence_ends_at_the_deadline(frontier: FakeFrontier, address: str, connect: Connect) -> None:
@@ -402,6 +520,31 @@ def test_seeds_are_not_read_for_a_crawl_that_is_not_there(
     assert next(seeds) == "http://www.example.com/"
 
 
+HELD = GetCrawlResponse(crawl=Crawl(crawl="c", status=CrawlStatus(held=True)))
+
+
+def test_seeds_for_a_crawl_that_is_held_are_sent_once_when_it_is_released(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", HELD, UNAVAILABLE, HELD, FOUND)
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    seeds = iter(["http://www.example.com/"])
+    assert connect(address, patience_s=10).add_seeds("c", seeds).added_count == 1
+    assert len(frontier.asked["AddSeeds"]) == 1
+
+
+def test_seeds_for_a_crawl_that_stays_held_are_not_read(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", HELD)
+    seeds = iter(["http://www.example.com/"])
+    with pytest.raises(CrawlHeld, match="crawl 'c' is held") as caught:
+        connect(address).add_seeds("c", seeds)
+    assert caught.value.reason == "CRAWL_HELD"
+    assert next(seeds) == "http://www.example.com/"
+    assert not frontier.asked["AddSeeds"]
+
+
 def test_what_reading_the_seeds_fails_with_is_raised(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -466,6 +609,28 @@ def test_closing_a_client_ends_a_call_that_waits(
     eventually(lambda: frontier.asked["GetCrawl"])
     client.close()
     asking.join(10)
+    assert len(failures) == 1
+
+
+def test_closing_a_client_ends_seeds_that_wait(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    frontier.will("GetCrawl", FOUND)
+    frontier.will("AddSeeds", SILENCE)
+    client = connect(address)
+    failures: list[Exception] = []
+
+    def add() -> None:
+        try:
+            client.add_seeds("c", ["http://www.example.com/"])
+        except ClientClosed as failure:
+            failures.append(failure)
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    eventually(lambda: frontier.asked["AddSeeds"])
+    client.close()
+    adding.join(10)
     assert len(failures) == 1
 
 

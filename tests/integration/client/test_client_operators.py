@@ -36,7 +36,7 @@ from toehold.frontier.v1.admin_pb2 import (
     WakeQueuesJob,
     WorkQueue,
 )
-from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, RetrySpec
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Override, OverrideSettings, RetrySpec
 from toehold.frontier.v1.frontier_pb2 import Candidate
 from toehold_client import AsyncFrontierClient, FrontierClient
 from toehold_client.errors import (
@@ -96,6 +96,8 @@ CALLS: list[Call] = [
      response("UpdateQueue", queues=[QUEUE]), [QUEUE]),
     ("largest_queues", (), {}, "ListLargestQueues", request("ListLargestQueues"),
      response("ListLargestQueues", queues=[QUEUE]), [QUEUE]),
+    ("slowest_queues", (), {}, "ListSlowestQueues", request("ListSlowestQueues"),
+     response("ListSlowestQueues", queues=[QUEUE]), [QUEUE]),
     ("get_uri", ("u",), {}, "GetUri", request("GetUri", uri="u"), response("GetUri", story=STORY), STORY),
     ("note_uris", (["a", "b"],), {}, "NoteUris", request("NoteUris", uris=["a", "b"]),
      response("NoteUris", noted_count=2), 2),
@@ -142,7 +144,8 @@ def test_each_rpc_of_operators_has_a_method() -> None:
     covered = {call[3] for call in CALLS} | {listing[2] for listing in LISTINGS}
     rest = {"ImportUris", "ExportUris", "StreamOutcomes"}  # below
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
-    assert covered | rest | crawls | {"GetStatistics", "GetFrontier"} == set(SERVICE.methods_by_name)
+    crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize"}
+    assert covered | rest | crawls == set(SERVICE.methods_by_name)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +339,16 @@ def test_an_import_that_is_refused_under_way_is_not_read_to_its_end(
     endless = (ImportEntry(seen=SeenUri(uri=str(number))) for number in itertools.count())
     with pytest.raises(CrawlFinished):
         connect(address).import_uris("c", endless)
+
+
+def test_an_import_into_a_crawl_that_is_held_is_sent_once_when_it_is_released(
+    frontier: FakeFrontier, address: str, connect: Connect
+) -> None:
+    held = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=CrawlStatus(held=True)))
+    frontier.will("GetCrawl", held, held, FOUND)
+    frontier.will("ImportUris", response("ImportUris", job=JOB))
+    assert connect(address, patience_s=10).import_uris("c", entries(1)) == JOB
+    assert len(frontier.asked["ImportUris"]) == 1
 
 
 def test_uris_are_not_read_for_a_crawl_that_is_not_there(
