@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -65,9 +65,24 @@ def moment(time: Timestamp) -> str:
 
 
 def status_words(status: CrawlStatus) -> str:
-    """`RUNNING`, or `FINISHED (ABORTED)` where the exit status says more than the state."""
+    """`RUNNING`, or `FINISHED (ABORTED), torn down` where there is more to say than the state."""
     state, end = status_names(status)
-    return state if end == state else f"{state} ({end})"
+    return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
+
+
+def status_and_reason(status: CrawlStatus) -> str:
+    """The same, and what put the crawl there, if that was a problem."""
+    return f"{status_words(status)}: {status.reason}" if status.reason else status_words(status)
+
+
+def standing(status: CrawlStatus) -> Iterator[str]:
+    """What holds of the crawl beside its state: `held`, `torn down`."""
+    if status.held:
+        yield "held"
+    if status.torn_down:
+        yield "torn down"
+    elif status.tearing_down:
+        yield "being torn down"
 
 
 def status_names(status: CrawlStatus) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from toehold_client.plain import to_plain
 
 from .options import json_option, with_crawl, with_frontier
 
-_COLUMNS = ("crawl", "state", "exit status", "seeds", "created", "launched", "finished")
+_COLUMNS = ("crawl", "state", "exit status", "seeds", "created", "launched", "finished", "remarks")
 
 
 @click.command()
@@ -32,11 +32,13 @@ def crawls(client: FrontierClient, as_json: bool) -> None:
 
 def _row(crawl: Crawl) -> tuple[str, ...]:
     times = (crawl.create_time, crawl.launch_time, crawl.finish_time)
+    remarks = [*show.standing(crawl.status), *filter(None, [crawl.status.reason])]
     return (
         crawl.crawl,
         *show.status_names(crawl.status),
         str(crawl.seed_count),
         *(show.moment(time) or "-" for time in times),
+        ", ".join(remarks) or "-",
     )
 
 

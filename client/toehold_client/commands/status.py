@@ -35,6 +35,7 @@ def _show(crawl: Crawl, status: CrawlStatus, figures: Statistics) -> None:
         [
             ("crawl", crawl.crawl),
             ("state", show.status_words(status)),
+            ("reason", status.reason),
             ("since", show.moment(status.reach_time)),
             ("created", show.moment(crawl.create_time)),
             ("launched", show.moment(crawl.launch_time)),
@@ -61,6 +62,7 @@ def _show(crawl: Crawl, status: CrawlStatus, figures: Statistics) -> None:
             ),
             ("verdicts", _counts(figures.verdict_counts)),
             ("queues", _counts(figures.queue_state_counts)),
+            ("limited by", figures.limited_by),
             ("waiting for", figures.waiting_for),
             ("next due", show.moment(figures.next_due_time)),
         ]

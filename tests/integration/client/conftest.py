@@ -1,4 +1,6 @@
-"""For tests of the client: a frontier that does as it is told, its address, and both kinds of client."""
+"""For tests of the client: a frontier that does as it is told, its address, both kinds of client, the
+commands.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ from contextlib import ExitStack
 
 import pytest
 from client_doubles.blocking import BlockingAsyncClient, Connect
+from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import FakeFrontier, serving
 
 from toehold_client import FrontierClient
+from toehold_client.cli import run
 
 
 @pytest.fixture
@@ -23,6 +27,20 @@ def address(frontier: FakeFrontier) -> Iterator[str]:
     """Where `frontier` listens."""
     with serving(frontier) as bound:
         yield bound
+
+
+@pytest.fixture
+def toehold_at(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Toehold:
+    """Runs `toehold` on `frontier`: exit code, output, errors. Never a traceback."""
+    monkeypatch.setenv("TOEHOLD_FRONTIER", address)
+
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run_it
 
 
 @pytest.fixture(params=[FrontierClient, BlockingAsyncClient], ids=["sync", "async"])

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import grpc
 import pytest
+from client_doubles.command_line import (
+    NASCENT,
+    PAUSED,
+    PAUSING,
+    RUNNING,
+    STOPPED,
+    TIME,
+    WHEN,
+    Toehold,
+    message,
+    present,
+    said,
+    status,
+)
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
@@ -29,79 +40,40 @@ from toehold.frontier.v1.admin_pb2 import (
     WorkQueue,
 )
 from toehold.frontier.v1.crawl_pb2 import (
+    Checkpointed,
     CrawlSpec,
     CrawlState,
     CrawlStatus,
     Event,
-    ExitStatus,
+    Figures,
+    FlightsCancelled,
+    Held,
     JobEnded,
     LimitReached,
+    NodeJoined,
+    NodeLeft,
+    OperatorActed,
+    Problem,
     QueueState,
+    Released,
     RoundBegun,
     SeedsConcluded,
     Statistics,
     TargetState,
+    TornDown,
     UrisLeft,
     Verdict,
 )
-from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
+from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
 from toehold_client import spec_file
-from toehold_client.cli import run, toehold
+from toehold_client.cli import toehold
 from toehold_client.exits import MEANINGS
 
-TIME = Timestamp(seconds=1_800_000_000)
-NASCENT = CrawlStatus(
-    state=CrawlState.CRAWL_STATE_NASCENT, exit_status=ExitStatus.EXIT_STATUS_CREATED, reach_time=TIME
-)
-RUNNING = CrawlStatus(
-    state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING, reach_time=TIME
-)
-PAUSING = CrawlStatus(
-    state=CrawlState.CRAWL_STATE_PAUSING,
-    exit_status=ExitStatus.EXIT_STATUS_WAITING_FOR_PAUSE,
-    reach_time=TIME,
-)
-PAUSED = CrawlStatus(
-    state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED, reach_time=TIME
-)
-FINISHED = CrawlStatus(
-    state=CrawlState.CRAWL_STATE_FINISHED, exit_status=ExitStatus.EXIT_STATUS_ABORTED, reach_time=TIME
-)
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}
 )
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 ONE = ListCrawlsResponse(crawls=[Crawl(crawl="c", status=RUNNING, seed_count=2, create_time=TIME)])
-
-Toehold = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def toehold_at(address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Toehold:
-    """Runs `toehold` on the fake frontier: exit code, output, errors."""
-    monkeypatch.setenv("TOEHOLD_FRONTIER", address)
-
-    def run_it(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run_it
-
-
-def said(output: str) -> list[Any]:
-    """JSON objects, one a line."""
-    return [json.loads(line) for line in output.splitlines()]
-
-
-def message(event: Event) -> StateEventsResponse:
-    return StateEventsResponse(event=event, cursor=event.cursor)
-
-
-def present(status: CrawlStatus, cursor: str) -> StateEventsResponse:
-    return StateEventsResponse(present=status, cursor=cursor)
-
 
 # which frontier, which crawl
 
@@ -346,7 +318,7 @@ def test_a_bad_spec_file_asks_nothing_of_the_frontier(
     [
         ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING, PAUSED),
         ("resume", TargetState.TARGET_STATE_RUN, PAUSED, RUNNING),
-        ("stop", TargetState.TARGET_STATE_FINISH, PAUSING, FINISHED),
+        ("stop", TargetState.TARGET_STATE_FINISH, PAUSING, STOPPED),
     ],
 )
 def test_a_wait_ends_with_the_state_that_was_asked_for(
@@ -444,43 +416,73 @@ def test_what_comes_from_the_web_cannot_command_the_terminal(
     assert "\x1b" not in output
 
 
-EVENTS = [
-    Event(
-        sequence=1, cursor="e1", event_time=TIME, seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)
+WORDS = [
+    (
+        Event(seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)),
+        "seeds announced: 3, of which queued: 2",
     ),
-    Event(
-        sequence=2,
-        cursor="e2",
-        event_time=TIME,
-        limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4),
+    (
+        Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
+        "limit reached: max_bytes = 9, with 12 and 4 URIs out",
     ),
-    Event(sequence=3, cursor="e3", event_time=TIME, round_begun=RoundBegun(round=2)),
-    Event(sequence=4, cursor="e4", event_time=TIME, uris_left=UrisLeft(retired_count=5, ineligible_count=6)),
-    Event(
-        sequence=5, cursor="e5", event_time=TIME, job_ended=JobEnded(job=7, kind="deletion", outcome="done")
+    (Event(round_begun=RoundBegun(round=2)), "round 2: the seeds are announced again"),
+    (Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)), "URIs left: 5 retired, 6 ineligible"),
+    (Event(job_ended=JobEnded(job=7, kind="deletion", outcome="done")), "job 7 (deletion): done"),
+    (
+        Event(
+            figures=Figures(
+                interval_duration=Duration(seconds=20),
+                succeeded_count=1200,
+                failed_count=3,
+                bytes_count=2_000_000,
+                queued_count=40,
+            )
+        ),
+        "in 20.0 s: 1 200 succeeded, 2.0 MB, 3 failed, 40 queued",
     ),
-    Event(sequence=6, cursor="e6", event_time=TIME, status_changed=FINISHED),
+    (Event(node_joined=NodeJoined(node="n1", session="s")), "node n1 fetches for the crawl"),
+    (
+        Event(node_left=NodeLeft(node="n1", session="s", reason="silent")),
+        "node n1 fetches no more: silent",
+    ),
+    (Event(operator_acted=OperatorActed(operator="ann@desk", action="pause")), "ann@desk asked: pause"),
+    (
+        Event(operator_acted=OperatorActed(operator="a", action="update", detail="weight")),
+        "a asked: update, weight",
+    ),
+    (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: disk-reserve, 1 MB left"),
+    (Event(held=Held()), "held: nothing of the crawl is written until it is released"),
+    (Event(released=Released()), "released: held no longer"),
+    (Event(checkpointed=Checkpointed(checkpoint="cp1")), "part of checkpoint cp1"),
+    (
+        Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),
+        "given up after stop_timeout: 4 URIs that were out",
+    ),
+    (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
+    (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),
+    (Event(torn_down=TornDown()), "torn down"),
+    (Event(), "of a kind that this version does not know"),
 ]
+EVENTS: list[Event] = []
+for number, (unnumbered, _) in enumerate(WORDS, 1):
+    EVENTS.append(Event(sequence=number, cursor=f"e{number}", event_time=TIME))
+    EVENTS[-1].MergeFrom(unnumbered)
 
 
 def test_events_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("StateEvents", [present(FINISHED, "e6")], [present(FINISHED, "e0"), *map(message, EVENTS)])
+    last = EVENTS[-1].cursor
+    frontier.will("StateEvents", [present(STOPPED, last)], [present(STOPPED, "e0"), *map(message, EVENTS)])
     code, output, _ = toehold_at("events", "--crawl", "c")
     assert code == 0
     assert output.splitlines() == [
-        "2027-01-15 08:00:00 UTC  e1  seeds announced: 3, of which queued: 2",
-        "2027-01-15 08:00:00 UTC  e2  limit reached: max_bytes = 9, with 12 and 4 URIs out",
-        "2027-01-15 08:00:00 UTC  e3  round 2: the seeds are announced again",
-        "2027-01-15 08:00:00 UTC  e4  URIs left: 5 retired, 6 ineligible",
-        "2027-01-15 08:00:00 UTC  e5  job 7 (deletion): done",
-        "2027-01-15 08:00:00 UTC  e6  FINISHED (ABORTED)",
+        f"{WHEN}  {event.cursor}  {words}" for event, (_, words) in zip(EVENTS, WORDS, strict=True)
     ]
     assert frontier.asked["StateEvents"][1].cursor == "start"
 
 
 def test_every_kind_of_event_has_words_for_people() -> None:
     kinds = {field.name for field in Event.DESCRIPTOR.oneofs_by_name["kind"].fields}
-    assert {event.WhichOneof("kind") for event in EVENTS} == kinds
+    assert {event.WhichOneof("kind") for event in EVENTS} == kinds | {None}
 
 
 def test_events_for_programs_are_followed_through_a_restart(
@@ -493,13 +495,15 @@ def test_events_for_programs_are_followed_through_a_restart(
     code, output, _ = toehold_at("events", "--crawl", "c", "--follow", "--from", "e0", "--json")
     assert code == 0
     told = said(output)
-    assert [event["cursor"] for event in told] == ["e1", "e2", "e3", "e4", "e5", "e6"]
-    assert told[5]["status_changed"]["exit_status"] == "ABORTED"
+    assert [event["cursor"] for event in told] == [event.cursor for event in EVENTS]
+    assert "ABORTED" in [
+        event["status_changed"]["exit_status"] for event in told if "status_changed" in event
+    ]
     assert [request.cursor for request in frontier.asked["StateEvents"]] == ["e0", "e1"]
 
 
 def test_events_from_now_on(frontier: FakeFrontier, toehold_at: Toehold) -> None:
-    frontier.will("StateEvents", [present(FINISHED, "e3")])
+    frontier.will("StateEvents", [present(STOPPED, "e3")])
     assert toehold_at("events", "--crawl", "c", "--follow", "--from", "now") == (0, "", "")
     assert frontier.asked["StateEvents"][0].cursor == ""
 
@@ -539,10 +543,36 @@ def test_queues_for_programs_are_all_of_them(frontier: FakeFrontier, toehold_at:
 def test_crawls_for_people_and_for_programs(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("ListCrawls", ONE, ONE)
     heading, row = toehold_at("crawls")[1].splitlines()
-    assert heading.split() == ["crawl", "state", "exit", "status", "seeds", "created", "launched", "finished"]
-    assert row.split() == ["c", "RUNNING", "RUNNING", "2", "2027-01-15", "08:00:00", "UTC", "-", "-"]
+    assert heading.split() == [
+        *["crawl", "state", "exit", "status", "seeds", "created", "launched", "finished", "remarks"]
+    ]
+    assert row.split() == ["c", "RUNNING", "RUNNING", "2", "2027-01-15", "08:00:00", "UTC", "-", "-", "-"]
     (told,) = said(toehold_at("crawls", "--json")[1])
     assert (told["crawl"], told["status"]["state"], told["seed_count"]) == ("c", "RUNNING", 2)
+
+
+def test_what_holds_beside_the_state_is_told(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    crawls = [
+        Crawl(crawl="full", status=status("PAUSED", reason="the disk is nearly full")),
+        Crawl(crawl="still", status=status("PAUSED", held=True)),
+        Crawl(crawl="ending", status=status("STOPPING", "ABORTED", tearing_down=True)),
+        Crawl(crawl="gone", status=status("FINISHED", "ABORTED", tearing_down=True, torn_down=True)),
+    ]
+    frontier.will("ListCrawls", ListCrawlsResponse(crawls=crawls))
+    rows = toehold_at("crawls")[1].splitlines()[1:]
+    remarks = ["the disk is nearly full", "held", "being torn down", "torn down"]
+    assert [row.split("  ")[-1].strip() for row in rows] == remarks
+    told = []
+    for crawl in crawls:
+        frontier.will("GetCrawl", GetCrawlResponse(crawl=crawl))
+        frontier.will("GetStatistics", GetStatisticsResponse(status=crawl.status))
+        told.append(toehold_at("status", "--crawl", crawl.crawl)[1].splitlines()[1:3])
+    assert told[0] == ["state                PAUSED", "reason               the disk is nearly full"]
+    assert [lines[0].split(None, 1)[1] for lines in told[1:]] == [
+        "PAUSED, held",
+        "STOPPING (ABORTED), being torn down",
+        "FINISHED (ABORTED), torn down",
+    ]
 
 
 def test_deleting_needs_a_yes(
