@@ -234,8 +234,8 @@ def panel(view: View, most_pages: int) -> RenderableType:
         f"{count_text(figures.queued_count)} queued, {count_text(figures.leased_count)} out to be fetched; "
         f"{count_text(figures.discovered_count)} discovered",
     )
-    table.add_row("queues", _queues_text(figures))
-    table.add_row("errors", Text(_errors_text(figures), style="red" if figures.failed_count else ""))
+    table.add_row("queues", queues_text(figures))
+    table.add_row("errors", Text(errors_text(figures), style="red" if figures.failed_count else ""))
     table.add_row("waiting", Text(_waiting_text(view) or "no", style="yellow"))
     parts: list[RenderableType] = [Text(), table]
     shown = view.last_pages[-most_pages:] if most_pages else []
@@ -250,7 +250,8 @@ def _rate_text(view: View) -> str:
     return f"{view.pages_per_s:.1f} pages/s now, {average:.1f} on average"
 
 
-def _queues_text(figures: Statistics) -> str:
+def queues_text(figures: Statistics) -> str:
+    """Work queues by state: `1 ready, 3 busy`."""
     counts = {
         name.removeprefix("QUEUE_STATE_").lower(): count for name, count in figures.queue_state_counts.items()
     }
@@ -259,7 +260,8 @@ def _queues_text(figures: Statistics) -> str:
     return ", ".join(f"{count_text(counts[name])} {name}" for name in known if counts[name]) or "none"
 
 
-def _errors_text(figures: Statistics) -> str:
+def errors_text(figures: Statistics) -> str:
+    """What failed, and the fetch statuses that were no success, the most frequent first."""
     bad = sorted(
         ((n, code) for code, n in figures.fetch_status_counts.items() if _is_error(code)),
         reverse=True,
