@@ -16,6 +16,9 @@ from toehold.frontier.v1.frontier_pb2 import Lease
 from .connection import Cancellation
 from .fetch import FetchPolicy
 
+MAX_HELD = 10_000
+"""Most leases held at a time: a heartbeat names no more."""
+
 FIRST_LEASE_PERIOD_S = 30.0
 """How long a lease is taken to live before the frontier's first heartbeat answer tells it."""
 
@@ -48,6 +51,8 @@ class Held:
     stage: Stage = Stage.QUEUED
     ended: bool = False
     """The frontier says that the lease is over: whatever comes of it is not reported."""
+    killed: bool = False
+    """The frontier wants its fetch broken off for good: one that is, has failed."""
     cancellation: Cancellation = field(default_factory=Cancellation)
 
 
@@ -100,7 +105,8 @@ class LeaseBook:
     ) -> list[Held]:
         """Queues new leases, asked for at a time (default: now).
 
-        Those that come while none are taken in are returned, to be handed back.
+        Those that come while none are taken in, or for toes that there are no more, are returned, to be
+        handed back.
         """
         asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
         with self._lock:
@@ -110,7 +116,7 @@ class LeaseBook:
                 return self._take_out(new)
             self._queue.extend(new)
             self._work.notify(len(new))
-            return []
+            return self._surplus()
 
     # the toes' side
 
@@ -141,12 +147,16 @@ class LeaseBook:
             self._started_count -= 1
             self._room.notify()
 
-    def resize(self, toe_count: int) -> None:
-        """There are now this many toes to start leases; those that wait look whether they should leave."""
+    def resize(self, toe_count: int) -> list[Held]:
+        """There are now this many toes to start leases; those that wait look whether they should leave.
+
+        Returns the unstarted leases that are too many for them, to be handed back.
+        """
         with self._lock:
             self._toe_count = toe_count
             self._room.notify()
             self._work.notify_all()
+            return self._surplus()
 
     # the reporter's side
 
@@ -155,6 +165,7 @@ class LeaseBook:
         with self._lock:
             for one in held:
                 self._drop(one)
+            self._room.notify()
 
     # the heartbeat's side
 
@@ -191,6 +202,19 @@ class LeaseBook:
         with self._lock:
             asked = [held for token in tokens if (held := self._held.get(token))]
             return self._take_out(self._unqueue(asked))
+
+    def kill(self, tokens: Iterable[bytes]) -> list[Held]:
+        """Interrupts the running fetches of these leases for good. Takes the unstarted ones out of the
+        queue, to be handed back."""
+        with self._lock:
+            asked = [held for token in tokens if (held := self._held.get(token))]
+            running = [held for held in asked if held.stage is Stage.STARTED]
+            for held in running:
+                held.killed = True
+            unstarted = self._take_out(self._unqueue(asked))
+        for held in running:
+            held.cancellation.cancel()
+        return unstarted
 
     # the node's side
 
@@ -235,8 +259,17 @@ class LeaseBook:
     def _look_ahead(self) -> int:
         return self._toe_count // 4 + 1 if self._toe_count else 0
 
-    def _room_count(self) -> int:
+    def _spare_count(self) -> int:
+        """How many more leases the toes can do with; below zero, how many are too many for them."""
         return self._toe_count + self._look_ahead() - self._started_count - len(self._queue)
+
+    def _room_count(self) -> int:
+        return min(self._spare_count(), MAX_HELD - len(self._held))
+
+    def _surplus(self) -> list[Held]:
+        """Takes out what waits for toes that there are no more, the latest first."""
+        too_many = min(max(0, -self._spare_count()), len(self._queue))
+        return self._take_out([self._queue.pop() for _ in range(too_many)])
 
     def _lives(self, held: Held) -> bool:
         return self._clock_s() < held.lived_at_s + self._period_s

@@ -19,7 +19,7 @@ from toehold_client.errors import (
     DeadlineExceeded,
     FrontierUnavailable,
     InvalidArgument,
-    Overloaded,
+    RefusedForNow,
     SessionSuperseded,
     ToeholdError,
     UnexpectedAnswer,
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 
 
 class NotNow(Exception):
-    """The frontier is away or has too much to do; the call may be made again after `retry_after_s`."""
+    """The frontier is away or refuses for now; the call may be made again after `retry_after_s`."""
 
     def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class NotNow(Exception):
 
 
 class Busy(NotNow):
-    """The frontier is there, but does not take this now."""
+    """The frontier is there, but does not take this now: it has too much to do, or the crawl is held."""
 
 
 class Refused(Exception):
@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class CrawlOver(Refused):
-    """The crawl has finished, or is unknown."""
+    """The crawl has finished, is torn down, or unknown."""
 
 
 class Failed(Refused):
@@ -91,9 +91,15 @@ class Client(Protocol):
         ...
 
     def heartbeat(
-        self, *, node: str, session: str, tokens: Collection[bytes], toe_steps: Mapping[str, int]
+        self,
+        *,
+        node: str,
+        session: str,
+        tokens: Collection[bytes],
+        toe_steps: Mapping[str, int],
+        leaving: bool = False,
     ) -> HeartbeatResponse:
-        """Names the leases held."""
+        """Names the leases held, or says that the node ends."""
         ...
 
     def close(self) -> None:
@@ -173,11 +179,17 @@ class Frontier:
         """Hands reports in; the results in their order."""
         return self._call(lambda: self._client.finished(reports, node=self._node, session=self._session))
 
-    def heartbeat(self, tokens: Collection[bytes], toe_steps: Mapping[str, int]) -> HeartbeatResponse:
-        """Names the leases held, and what the toes are doing."""
+    def heartbeat(
+        self, tokens: Collection[bytes], toe_steps: Mapping[str, int], *, leaving: bool = False
+    ) -> HeartbeatResponse:
+        """Names the leases held, and what the toes are doing, or says that the node ends (`leaving`)."""
         return self._call(
             lambda: self._client.heartbeat(
-                node=self._node, session=self._session, tokens=tokens, toe_steps=toe_steps
+                node=self._node,
+                session=self._session,
+                tokens=tokens,
+                toe_steps=toe_steps,
+                leaving=leaving,
             )
         )
 
@@ -209,7 +221,7 @@ class Rests:
     FIRST_S = 0.1
     LONGEST_S = 2.0
     LONGEST_ASKED_S = 60.0
-    """Most of what an overloaded frontier may ask for."""
+    """Most of what a frontier that refuses for now may ask for."""
 
     def __init__(self) -> None:
         self._next_s = self.FIRST_S
@@ -255,7 +267,7 @@ def _meaning(error: ToeholdError) -> Exception:
     match error:
         case FrontierUnavailable() | DeadlineExceeded():
             return NotNow(str(error))
-        case Overloaded():
+        case RefusedForNow():
             return Busy(str(error), error.retry_after_s)
         case SessionSuperseded():
             return Superseded(str(error))

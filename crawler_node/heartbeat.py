@@ -9,7 +9,7 @@ from typing import Protocol
 import structlog
 
 from .book import Held, LeaseBook
-from .frontier import Abandoned, Frontier, NotNow, Refused, Rests
+from .frontier import Abandoned, Frontier, NotNow, Refused, Rests, Superseded
 
 DEFAULT_INTERVAL_S = 3.0
 """For a frontier that does not tell one."""
@@ -24,8 +24,12 @@ log = structlog.get_logger()
 class Pool(Protocol):
     """What a heartbeat needs of the toe pool."""
 
+    def set_size(self, size: int) -> None:
+        """Changes the number of threads. RuntimeError if there cannot be so many now."""
+        ...
+
     def mend(self) -> None:
-        """Replaces the threads that died."""
+        """Replaces the threads that are missing."""
         ...
 
     def steps(self) -> Counter[str]:
@@ -34,7 +38,8 @@ class Pool(Protocol):
 
 
 class Heartbeat:
-    """Sends heartbeats until it is stopped; the first at once.
+    """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
+    gets again when the frontier names none.
 
     It also sees to it that dead toe threads are replaced: one heartbeat is a good rest between a thread's
     death and its successor's, if they should all die.
@@ -46,17 +51,26 @@ class Heartbeat:
         book: LeaseBook,
         pool: Pool,
         give_back: Callable[[Iterable[Held]], None],
+        toes: int,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier = frontier
         self._book = book
         self._pool = pool
         self._give_back = give_back
+        self._toes = toes
+        self._pool_size = toes
         self._clock_s = clock_s
+        self._leaving = False
         self._stop = threading.Event()
 
     def stop(self) -> None:
         """Ends `run`."""
+        self._stop.set()
+
+    def leave(self) -> None:
+        """Ends `run` with a last heartbeat, which says goodbye. No lease may be held any more."""
+        self._leaving = True
         self._stop.set()
 
     def run(self) -> None:
@@ -76,6 +90,8 @@ class Heartbeat:
             else:
                 rests = Rests()
             self._stop.wait(wait_s)
+        if self._leaving:
+            self._say_goodbye()
 
     def _beat(self) -> float:
         """Sends one heartbeat; how long to wait for the next."""
@@ -87,5 +103,23 @@ class Heartbeat:
         if lease_period_s > 0:
             self._book.vouch(set(tokens).difference(answer.ended_tokens), sent_at_s, lease_period_s)
         self._give_back(self._book.give_back(answer.release_tokens))
+        self._give_back(self._book.kill(answer.interrupt_tokens))
+        self._size_pool(answer.pool_size if answer.HasField("pool_size") else self._toes)
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+
+    def _size_pool(self, size: int) -> None:
+        if size == self._pool_size:
+            return
+        log.info("the pool gets another size", toes=size)
+        self._pool_size = size
+        try:
+            self._pool.set_size(size)
+        except RuntimeError as error:  # the system has no more threads; mending tries again
+            log.error("toe threads cannot be started now", error=str(error))
+
+    def _say_goodbye(self) -> None:
+        try:
+            self._frontier.heartbeat((), {}, leaving=True)
+        except (Abandoned, NotNow, Refused, Superseded) as error:  # it will notice
+            log.debug("the frontier was not told that the node ends", error=str(error))

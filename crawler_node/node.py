@@ -66,6 +66,9 @@ INTERRUPT_S = 5.0
 HURRY_S = 10.0
 """How long reporting has left when the node is asked again to end."""
 
+GOODBYE_S = 2.0
+"""How long the frontier may take to hear that the node has ended."""
+
 
 class Node:
     """One crawler node. `start` it, then `wait` until it has ended; `drain` and `orphaned` make it end."""
@@ -91,11 +94,12 @@ class Node:
         self._events: SimpleQueue[_Event] = SimpleQueue()
         self._book = LeaseBook()
         self._reporter = Reporter(frontier, self._book, archive)
-        self._pool = ToePool(
-            lambda serial: ToeThread(serial, self._book, stages, self._reporter), self._book.resize
-        )
         give_back = self._reporter.give_back
-        self._heartbeat = Heartbeat(frontier, self._book, self._pool, give_back)
+        self._pool = ToePool(
+            lambda serial: ToeThread(serial, self._book, stages, self._reporter),
+            lambda size: give_back(self._book.resize(size)),
+        )
+        self._heartbeat = Heartbeat(frontier, self._book, self._pool, give_back, toes)
         self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))
 
@@ -103,7 +107,7 @@ class Node:
         """Starts the node's threads."""
         self._spawn("reporter", self._reporter.run, _Event.REPORTED)
         self._pool.set_size(self._toes)
-        self._spawn("heartbeat", self._heartbeat.run)
+        self._spawn("heartbeat", self._heartbeat.run, _Event.LEFT)
         self._feeding = self._spawn("feeder", self._feeder.run)
 
     def drain(self) -> None:
@@ -133,7 +137,7 @@ class Node:
         self._feeder.stop()
         self._reporter.lift_bound()
         self._reporter.give_back(self._book.close())
-        self._pool.set_size(0)
+        self._pool.close()
         self._spawn("drain", self._join_toes, _Event.TOES_ENDED)
 
     def _finish_fetches(self, drain: Drain) -> Drain:
@@ -164,6 +168,7 @@ class Node:
             silent_s = max(begun_s, self._contact.answered_at_s()) + drain.silence_s
             event = self._next_event(min(at_most_s, silent_s))
             if event is _Event.REPORTED:
+                self._say_goodbye()
                 return ExitCode.DRAINED
             if event is not None:
                 at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
@@ -173,6 +178,14 @@ class Node:
             if event is None and time.monotonic() >= min(at_most_s, heard_s + drain.silence_s):
                 log.error("ended with pages unreported", pages=self._reporter.unreported_count())
                 return drain.unreported
+
+    def _say_goodbye(self) -> None:
+        """Lets the frontier know that this node is gone, if it can be told soon."""
+        self._heartbeat.leave()
+        until_s = time.monotonic() + GOODBYE_S
+        with suppress(_BrokenOff):  # all is reported: somebody else may have the name
+            while self._next_event(until_s) not in (_Event.LEFT, None):
+                pass
 
     def _break_off(self) -> None:
         """Ends at once: nothing more can be reported, or what should do it is broken."""
@@ -237,6 +250,7 @@ class _Event(Enum):
     ORPHANED = auto()
     TOES_ENDED = auto()
     REPORTED = auto()
+    LEFT = auto()
     SUPERSEDED = auto()
     BROKEN = auto()
 

@@ -18,7 +18,7 @@ class ToePool:
     that they are at (S4.14). `mend` replaces those that died (D12).
     """
 
-    def __init__(self, new_toe: Callable[[int], ToeThread], on_size: Callable[[int], None]) -> None:
+    def __init__(self, new_toe: Callable[[int], ToeThread], on_size: Callable[[int], object]) -> None:
         """`new_toe` makes a thread, not started, of a serial number. `on_size` is told each new size,
         after the threads that must go were told; it lets those that wait look."""
         self._new_toe = new_toe
@@ -27,6 +27,7 @@ class ToePool:
         self._toes: list[ToeThread] = []
         self._next_serial = 1
         self._size = 0
+        self._closed = False
 
     @property
     def size(self) -> int:
@@ -35,25 +36,28 @@ class ToePool:
 
     def set_size(self, size: int) -> None:
         """Starts threads, or retires the youngest, until `size` work on (S4.3, S4.4). May be called at
-        any time (S4.5).
+        any time (S4.5); once the pool is closed it changes nothing.
 
         Raises RuntimeError when the system has no more threads; `mend` tries again.
         """
         if size < 0:
             raise ValueError(f"a pool cannot have {size} toe threads")
         with self._lock:
-            self._size = size
-            try:
-                self._adapt()
-            finally:
-                self._on_size(size)
+            if not self._closed:
+                self._resize(size)
+
+    def close(self) -> None:
+        """Retires all threads, for good."""
+        with self._lock:
+            self._closed = True
+            self._resize(0)
 
     def mend(self) -> None:
-        """Replaces the threads that died."""
+        """Replaces the threads that died, and starts those that could not be started."""
         with self._lock:
             missing = self._size - len(self._working())
             if missing > 0:
-                log.error("toe threads died and are replaced", missing=missing)
+                log.error("toe threads are missing and are replaced", missing=missing)
                 try:
                     self._adapt()
                 except RuntimeError as error:
@@ -77,6 +81,13 @@ class ToePool:
             toe.join()
 
     # under the lock
+
+    def _resize(self, size: int) -> None:
+        self._size = size
+        try:
+            self._adapt()
+        finally:
+            self._on_size(size)
 
     def _adapt(self) -> None:
         self._toes = [toe for toe in self._toes if toe.is_alive()]

@@ -16,7 +16,7 @@ from toehold.frontier.v1.frontier_pb2 import (
 )
 
 from .fetch import Fetch
-from .outcome import Truncation, note, retry_after_ms
+from .outcome import Status, Truncation, note, retry_after_ms
 
 DEFERRED = -50
 """Put off: tried again without counting (Heritrix's S_DEFERRED)."""
@@ -73,14 +73,12 @@ def failed(lease: Lease, status: int, toe_number: int, *notes: str) -> Report:
 
 def put_off(report: Report) -> Report:
     """The report of a fetch that counts as not tried, although its host was asked, and must rest."""
-    return Report(
-        token=report.token,
-        outcome=OUTCOME_FETCHED,
-        fetch_status=DEFERRED,
-        start_time=report.start_time,
-        fetch_duration=report.fetch_duration,
-        toe_number=report.toe_number,
-    )
+    return _unanswered(report, DEFERRED)
+
+
+def killed(report: Report) -> Report:
+    """The report of a fetch that the frontier wanted broken off for good."""
+    return _unanswered(report, Status.PROCESSING_THREAD_KILLED)
 
 
 def released(lease: Lease) -> Report:
@@ -92,6 +90,18 @@ def annotate(report: Report, *texts: str) -> None:
     """Adds remarks for the crawl log, made printable and short; those beyond the limit are left out."""
     notes = [note(text) for text in texts if text]
     report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
+
+
+def _unanswered(report: Report, status: int) -> Report:
+    """A report without what there is of an answer."""
+    return Report(
+        token=report.token,
+        outcome=OUTCOME_FETCHED,
+        fetch_status=status,
+        start_time=report.start_time,
+        fetch_duration=report.fetch_duration,
+        toe_number=report.toe_number,
+    )
 
 
 def _validator(fetch: Fetch, header: str) -> str:

@@ -16,6 +16,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
     DISPOSITION_UNKNOWN_TOKEN,
+    Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import ReportResult
 
@@ -139,7 +140,7 @@ class Reporter:
                 by_spell.setdefault(page.held.spell, []).append(page)
         for group in by_spell.values():
             self._offer(group)
-        self._report(pages)
+        self._report([page for page in pages if not page.held.ended])
         self._book.settle(page.held for page in lot)
 
     def _stored(self, pages: list[Page]) -> list[Page]:
@@ -160,8 +161,16 @@ class Reporter:
         offered = candidates(pages, self._known.of(spell))
         if not offered:
             return
+
+        def schedule() -> Sequence[Verdict.ValueType]:
+            if all(page.held.ended for page in pages):
+                raise _LeasesEnded
+            return self._frontier.schedule(crawl, offered)
+
         try:
-            verdicts = self._persist(lambda: self._frontier.schedule(crawl, offered))
+            verdicts = self._persist(schedule)
+        except _LeasesEnded:
+            log.info("links left out: the leases of their pages have ended", crawl=crawl, links=len(offered))
         except CrawlOver as over:  # its links have no place any more; its pages are reported all the same
             log.info("links left out: the crawl is over", crawl=crawl, links=len(offered), error=str(over))
             self._known.forget(spell)
@@ -207,6 +216,11 @@ class Reporter:
 
     def _is_full(self) -> bool:
         return len(self._backlog) >= MAX_BACKLOG_PAGES or self._backlog_bytes >= MAX_BACKLOG_BYTES
+
+
+class _LeasesEnded(Exception):
+    """Nothing comes of these pages any more. A crawl that is held may take its links much later; those of
+    other crawls do not wait for that."""
 
 
 def _halves(pages: Sequence[Page]) -> tuple[Sequence[Page], Sequence[Page]]:

@@ -19,7 +19,7 @@ from .fetch import NOT_MODIFIED, Fetch, Fetcher, FetchPolicy, Validators
 from .links import MAX_URI_BYTES, Hop, Outlink
 from .outcome import Status
 from .page import Page
-from .report import SERIOUS_ERROR, failed, fetched, put_off, released
+from .report import SERIOUS_ERROR, failed, fetched, killed, put_off, released
 
 MAX_ROBOTS_BYTES = 500 * 1024
 """The part of a robots.txt that is reported (RFC 9309 2.5 wants at least so much to be read)."""
@@ -132,8 +132,10 @@ class ToeThread:
             return self._failed(held, Status.RUNTIME_EXCEPTION, "noFetchPolicy")
         fetch = self._fetch(held, held.policy)
         try:
-            if fetch.status == Status.PROCESSING_THREAD_KILLED:  # interrupted: it counts as not tried
-                return Page(held, put_off(fetched(held.lease, fetch, self.serial)))
+            if fetch.status == Status.PROCESSING_THREAD_KILLED:
+                # Interrupted because this node ends, it counts as not tried.
+                broken_off = killed if held.killed else put_off
+                return Page(held, broken_off(fetched(held.lease, fetch, self.serial)))
             return self._fetched(held, fetch)
         finally:
             fetch.close()

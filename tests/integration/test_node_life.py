@@ -20,7 +20,13 @@ from crawler_node.book import Held, LeaseBook
 from crawler_node.fetch import FetchPolicy
 from crawler_node.frontier import Contact, Frontier, Rests
 from crawler_node.node import Drain, ExitCode, Node
-from toehold.frontier.v1.frontier_pb2 import Lease, NextRequest, ScheduleRequest
+from toehold.frontier.v1.frontier_pb2 import (
+    PURPOSE_ROBOTS,
+    HeartbeatRequest,
+    Lease,
+    NextRequest,
+    ScheduleRequest,
+)
 
 
 class Run:
@@ -183,6 +189,101 @@ def test_leases_of_a_crawl_that_pauses_are_handed_back_if_unstarted(run: Run, fr
     eventually(lambda: frontier.released() == ["http://h/2"])
     run.fetcher.let_go()
     eventually(lambda: sorted(frontier.statuses()) == ["http://h/0", "http://h/1"])
+
+
+def test_a_crawl_whose_end_is_hurried_gets_back_what_was_not_started_and_breaks_off_the_rest(
+    run: Run, frontier: FakeFrontier
+) -> None:
+    """S0.17: the second stop nudges."""
+    run.fetcher.hold()
+    run.start()
+    frontier.give(
+        lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS), *(lease(f"http://h/{n}") for n in range(2))
+    )
+    eventually(lambda: len(run.fetcher.asked) == 2)
+    frontier.to_interrupt = [b"http://h/robots.txt", b"http://h/0", b"http://h/1"]
+    eventually(lambda: frontier.statuses() == {"http://h/robots.txt": -7000, "http://h/0": -7000})
+    eventually(lambda: frontier.released() == ["http://h/1"])
+    frontier.give(lease("http://other/"))
+    run.fetcher.let_go()
+    eventually(lambda: frontier.statuses().get("http://other/") == 200)
+
+
+def test_a_pool_of_another_size_works_on_and_one_of_none_takes_no_leases(
+    run: Run, frontier: FakeFrontier
+) -> None:
+    run.fetcher.hold()
+    run.start()
+    frontier.give(*(lease(f"http://h/{n}") for n in range(10)))
+    frontier.pool_size = 4
+    eventually(lambda: len(run.fetcher.asked) == 4)
+    eventually(lambda: frontier.left() == 10 - 4 - 2)
+    frontier.pool_size = 0
+    eventually(lambda: frontier.released() == ["http://h/4", "http://h/5"])
+    run.fetcher.let_go()
+    eventually(lambda: len(frontier.statuses()) == 4)
+    heard = len(frontier.heartbeats)
+    eventually(lambda: len(frontier.heartbeats) > heard + 2)
+    assert frontier.left() == 4 and not list(frontier.heartbeats[-1].toe_steps)
+    frontier.pool_size = None
+    eventually(lambda: len(frontier.statuses()) == 8)
+    eventually(lambda: sum(step.count for step in frontier.heartbeats[-1].toe_steps) == 2)
+
+
+def test_leases_that_come_for_a_pool_of_none_are_handed_back(run: Run, frontier: FakeFrontier) -> None:
+    run.start()
+    eventually(lambda: frontier.asked)  # and waits now
+    frontier.pool_size = 0
+    eventually(lambda: not run.node._pool.steps())
+    frontier.give(lease("http://h/"))
+    eventually(lambda: frontier.released() == ["http://h/"])
+    assert run.fetcher.asked == []
+
+
+def test_a_node_that_drains_keeps_no_pool_whatever_size_is_wanted(run: Run, frontier: FakeFrontier) -> None:
+    run.fetcher.hold()
+    run.start()
+    frontier.give(lease("http://h/0"), lease("http://h/1"))
+    eventually(lambda: len(run.fetcher.asked) == 2)
+    run.node.drain()
+    frontier.pool_size = 5
+    heard = len(frontier.heartbeats)
+    eventually(lambda: len(frontier.heartbeats) > heard + 2)
+    assert run.node._pool.size == 0
+    run.fetcher.let_go()
+    assert run.exit_code() is ExitCode.DRAINED
+
+
+def test_the_last_that_is_heard_of_a_node_is_its_goodbye(run: Run, frontier: FakeFrontier) -> None:
+    run.start()
+    frontier.give(lease("http://h/"))
+    eventually(lambda: frontier.statuses())
+    assert frontier.goodbyes() == 0
+    run.node.drain()
+    assert run.exit_code() is ExitCode.DRAINED
+    assert frontier.goodbyes() == 1
+    last = frontier.heartbeats[-1]
+    assert last.leaving and not last.tokens and not last.toe_steps
+    assert (last.node, last.session) == ("node", "session")
+
+
+def test_a_frontier_that_is_silent_at_the_goodbye_holds_up_nobody(
+    run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_module, "GOODBYE_S", 0.1)
+    silent = threading.Event()
+
+    def stay_silent(request: HeartbeatRequest) -> None:
+        if request.leaving:
+            silent.wait(20)
+
+    frontier.on_heartbeat = stay_silent
+    run.start()
+    eventually(lambda: frontier.heartbeats)
+    run.node.drain()
+    assert run.exit_code() is ExitCode.DRAINED
+    silent.set()
+    assert run.writer.closed
 
 
 def test_a_drain_hands_back_the_unstarted_and_ends_the_started(run: Run, frontier: FakeFrontier) -> None:
@@ -349,7 +450,7 @@ def test_a_superseded_node_ends_at_once(run: Run, frontier: FakeFrontier, call: 
     setattr(frontier, call, refuse)
     frontier.give(lease("http://h/2"))
     assert run.exit_code() is ExitCode.SUPERSEDED
-    assert run.writer.closed
+    assert run.writer.closed and frontier.goodbyes() == 0
 
 
 def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
@@ -377,13 +478,22 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
     assert capsys.readouterr().out.count("gives no leases") == 1
 
 
-def test_an_overloaded_frontier_is_waited_for(run: Run, frontier: FakeFrontier) -> None:
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"),
+        (grpc.StatusCode.UNAVAILABLE, "CRAWL_HELD"),
+    ],
+)
+def test_a_frontier_that_refuses_for_now_is_waited_for(
+    run: Run, frontier: FakeFrontier, code: grpc.StatusCode, reason: str
+) -> None:
     refused: list[ScheduleRequest] = []
 
     def refuse(request: ScheduleRequest) -> None:
         refused.append(request)
         if len(refused) < 4:
-            raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
+            raise Refusal(code, reason)
 
     frontier.on_schedule = refuse
     run.fetcher.answer = lambda uri: page(uri, body=b"http://h/link")
@@ -391,6 +501,27 @@ def test_an_overloaded_frontier_is_waited_for(run: Run, frontier: FakeFrontier) 
     frontier.give(lease("http://h/"))
     eventually(lambda: frontier.statuses() == {"http://h/": 200})
     assert len(refused) == 4 and frontier.order[:2] == ["schedule", "finished"]
+
+
+def test_a_crawl_that_is_held_does_not_hold_up_another_once_its_leases_have_ended(
+    run: Run, frontier: FakeFrontier
+) -> None:
+    refused: list[ScheduleRequest] = []
+
+    def refuse(request: ScheduleRequest) -> None:
+        if request.crawl == "held":
+            refused.append(request)
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, "CRAWL_HELD")
+
+    frontier.on_schedule = refuse
+    run.fetcher.answer = lambda uri: page(uri, body=b"http://h/link")
+    run.start()
+    frontier.give(lease("http://held/", crawl="held"))
+    eventually(lambda: refused)
+    frontier.give(lease("http://h/"))
+    eventually(lambda: run.writer.stored == ["http://held/", "http://h/"])
+    frontier.ended = [b"http://held/"]
+    eventually(lambda: frontier.statuses() == {"http://h/": 200})
 
 
 def test_no_leases_are_taken_while_pages_cannot_be_stored(

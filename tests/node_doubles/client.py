@@ -62,10 +62,16 @@ class FakeClient:
         return results
 
     def heartbeat(
-        self, *, node: str, session: str, tokens: Collection[bytes], toe_steps: Mapping[str, int]
+        self,
+        *,
+        node: str,
+        session: str,
+        tokens: Collection[bytes],
+        toe_steps: Mapping[str, int],
+        leaving: bool = False,
     ) -> HeartbeatResponse:
         self._pass_gate()
-        self.told.append(("heartbeat", sorted(token.decode() for token in tokens)))
+        self.told.append(("goodbye" if leaving else "heartbeat", sorted(token.decode() for token in tokens)))
         return self.on_heartbeat(tokens)
 
     def _pass_gate(self) -> None:

@@ -68,6 +68,8 @@ class FakeFrontier(FrontierServiceServicer):
         self.on_heartbeat: Callable[[HeartbeatRequest], None] = lambda request: None
         self.ended: list[bytes] = []
         self.to_release: list[bytes] = []
+        self.to_interrupt: list[bytes] = []
+        self.pool_size: int | None = None
         self.lease_duration = Duration(seconds=30)
         self._changed = threading.Condition()
         self._waiting: list[Lease] = []
@@ -106,6 +108,10 @@ class FakeFrontier(FrontierServiceServicer):
 
     def released(self) -> list[str]:
         return sorted(one.token.decode() for one in self.reports if one.outcome == OUTCOME_RELEASED)
+
+    def goodbyes(self) -> int:
+        """How often a node has said that it ends."""
+        return sum(beat.leaving for beat in self.heartbeats)
 
     def put_off(self) -> list[str]:
         return sorted(token for token, status in self.statuses().items() if status == -50)
@@ -154,6 +160,8 @@ class FakeFrontier(FrontierServiceServicer):
         return HeartbeatResponse(
             ended_tokens=_among(self.ended, request.tokens),
             release_tokens=_among(self.to_release, request.tokens),
+            interrupt_tokens=_among(self.to_interrupt, request.tokens),
+            pool_size=self.pool_size,
             interval_duration=Duration(nanos=100_000_000),
             lease_duration=self.lease_duration,
         )

@@ -24,11 +24,14 @@ class Rig:
         self.answers = list(answers)
         self.client = FakeClient(on_heartbeat=self.answer)
         self.book = LeaseBook(lambda: self.now_s)
+        self.book.resize(8)
         self.given_back: list[Held] = []
         self.mended = 0
+        self.sizes: list[int] = []
+        self.size_error: Exception | None = None
         self.waits: list[float] = []
         self.heartbeat = Heartbeat(
-            self.client.as_frontier(), self.book, self, self.give_back, lambda: self.now_s
+            self.client.as_frontier(), self.book, self, self.give_back, 8, lambda: self.now_s
         )
         self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
 
@@ -40,6 +43,11 @@ class Rig:
 
     def give_back(self, held: Iterable[Held]) -> None:
         self.given_back.extend(held)
+
+    def set_size(self, size: int) -> None:
+        self.sizes.append(size)
+        if self.size_error is not None:
+            raise self.size_error
 
     def mend(self) -> None:
         self.mended += 1
@@ -104,6 +112,53 @@ def test_ended_leases_are_cut_and_those_to_release_given_back() -> None:
     rig.heartbeat.run()
     assert running.ended and running.cancellation.cancelled
     assert [one.lease.uri for one in rig.given_back] == ["waiting"]
+
+
+def test_fetches_to_interrupt_are_broken_off_and_what_was_not_started_is_given_back() -> None:
+    rig = Rig(told(interrupt_tokens=[b"running", b"finished", b"waiting", b"never heard of"]))
+    running, finished, other = held(rig.book, lease("running"), lease("finished"), lease("other"))
+    rig.book.done(finished)
+    rig.book.add([(lease("waiting"), POLICY)])
+    rig.heartbeat.run()
+    assert running.killed and running.cancellation.cancelled and not running.ended
+    assert not finished.killed and not other.cancellation.cancelled
+    assert [one.lease.uri for one in rig.given_back] == ["waiting"]
+
+
+def test_the_pool_gets_the_size_that_the_frontier_wants_or_else_the_one_it_began_with() -> None:
+    rig = Rig(*[told(), told(pool_size=3), told(pool_size=3), told(pool_size=0), told(), told(pool_size=8)])
+    rig.heartbeat.run()
+    assert rig.sizes == [3, 0, 8]
+
+
+def test_a_pool_that_cannot_be_so_large_is_no_reason_to_be_silent() -> None:
+    rig = Rig(told(pool_size=10_000), told(pool_size=10_000), told())
+    rig.size_error = RuntimeError("can't start new thread")
+    rig.heartbeat.run()
+    assert rig.sizes == [10_000, 8] and len(rig.client.told) == 3
+
+
+def test_the_last_heartbeat_of_a_node_that_ends_says_so() -> None:
+    rig = Rig(told())
+    rig.heartbeat.leave()
+    rig.heartbeat.run()
+    assert rig.client.told == [("goodbye", [])]
+
+
+def test_heartbeats_that_are_just_stopped_say_no_goodbye() -> None:
+    rig = Rig(told())
+    rig.heartbeat.run()
+    assert rig.client.told == [("heartbeat", [])]
+
+
+@pytest.mark.parametrize(
+    "error", [FrontierUnavailable("away"), SessionSuperseded("somebody else"), InvalidArgument("no")]
+)
+def test_a_goodbye_that_nobody_hears_is_no_error(error: Exception) -> None:
+    rig = Rig(error)
+    rig.heartbeat.leave()
+    rig.heartbeat.run()
+    assert rig.client.told == [("goodbye", [])]
 
 
 def test_heartbeats_go_on_while_the_frontier_is_away_and_come_soon_when_it_is_back() -> None:

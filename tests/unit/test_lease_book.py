@@ -139,6 +139,44 @@ def test_only_what_has_not_been_started_is_given_back(book: LeaseBook) -> None:
     assert take(book).lease.uri == "other"
 
 
+def test_what_waits_for_toes_that_there_are_no_more_is_given_back_the_latest_first(book: LeaseBook) -> None:
+    add(book, *(f"{n}" for n in range(11)))
+    for _ in range(4):
+        take(book)
+    assert [one.lease.uri for one in book.resize(5)] == ["10", "9", "8", "7"]
+    assert [take(book).lease.uri for _ in range(3)] == ["4", "5", "6"]
+
+
+def test_toes_that_end_after_their_fetch_do_not_count_for_those_that_wait(book: LeaseBook) -> None:
+    add(book, "running", "other running", "waiting")
+    take(book), take(book)
+    assert [one.lease.uri for one in book.resize(1)] == ["waiting"]
+
+
+def test_leases_that_come_for_toes_that_there_are_no_more_are_given_back(book: LeaseBook) -> None:
+    assert book.resize(0) == []
+    late = book.add([(lease("a"), POLICY), (lease("b"), POLICY)])
+    assert [(one.lease.uri, one.stage) for one in late] == [("b", Stage.DONE), ("a", Stage.DONE)]
+    assert set(book.tokens()) == {b"a", b"b"}, "held until they are handed back"
+    book.resize(1)
+    add(book, "c")
+    assert take(book).lease.uri == "c"
+
+
+def test_no_more_leases_are_held_than_a_heartbeat_may_name(book: LeaseBook) -> None:
+    book.resize(9_000)
+    add(book, *(f"{n}" for n in range(9_990)))
+    finished = [take(book) for _ in range(9_000)]
+    for one in finished:
+        book.done(one)
+    rooms: list[int] = []
+    asking = threading.Thread(target=lambda: rooms.append(book.wait_for_room()))
+    asking.start()
+    book.settle(finished)
+    asking.join()
+    assert rooms == [9_010]
+
+
 def test_a_suspended_book_hands_back_what_waits_and_takes_in_nothing(book: LeaseBook) -> None:
     add(book, "a")
     assert [one.lease.uri for one in book.suspend()] == ["a"]

@@ -23,6 +23,8 @@ from crawler_node.frontier import (
 from toehold_client.errors import (
     BatchTooLarge,
     CrawlFinished,
+    CrawlHeld,
+    CrawlTornDown,
     DeadlineExceeded,
     DiskReserve,
     FrontierUnavailable,
@@ -48,8 +50,10 @@ def failing(error: Exception) -> Frontier:
         (DeadlineExceeded("x"), NotNow),
         (Overloaded("x"), Busy),
         (DiskReserve("x"), Busy),
+        (CrawlHeld("x"), Busy),
         (SessionSuperseded("x"), Superseded),
         (CrawlFinished("x"), CrawlOver),
+        (CrawlTornDown("x"), CrawlOver),
         (UnknownCrawl("x"), CrawlOver),
         (InvalidArgument("x"), Refused),
         (BatchTooLarge("x"), Refused),
@@ -60,6 +64,12 @@ def test_what_a_failure_means_for_the_node(error: Exception, meaning: type[Excep
     with pytest.raises(meaning) as raised:
         failing(error).finished([])
     assert type(raised.value) is meaning and str(raised.value) == "x"
+
+
+def test_a_frontier_that_refuses_for_now_says_for_how_long() -> None:
+    with pytest.raises(Busy) as raised:
+        failing(CrawlHeld("x", retry_after_s=7.0)).finished([])
+    assert raised.value.retry_after_s == 7.0
 
 
 def test_after_closing_every_failure_means_that_the_node_gave_up() -> None:

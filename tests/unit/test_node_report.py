@@ -5,7 +5,7 @@ from node_doubles.leases import lease
 from node_doubles.stages import page
 
 from crawler_node.outcome import Status, Truncation
-from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, put_off, released
+from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, killed, put_off, released
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
@@ -116,6 +116,14 @@ def test_what_is_put_off_tells_only_how_long_its_host_was_asked() -> None:
     assert (report.token, report.fetch_status, report.toe_number) == (b"a", -50, 7)
     assert report.fetch_duration == whole.fetch_duration
     assert not report.robots_body and not report.annotations and not report.digest
+
+
+def test_what_was_broken_off_for_good_tells_that_and_how_long_its_host_was_asked() -> None:
+    whole = fetched(lease("a"), page("a", Status.PROCESSING_THREAD_KILLED, annotations=("cut",)), 7)
+    report = killed(whole)
+    assert (report.token, report.fetch_status, report.toe_number) == (b"a", -7000, 7)
+    assert report.fetch_duration == whole.fetch_duration
+    assert not report.annotations and not report.digest and not report.media_type
 
 
 def test_annotations_keep_to_the_contracts_limits() -> None:

@@ -12,7 +12,14 @@ from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.page import Page
 from crawler_node.toe import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Stages, Step, ToeThread
-from toehold.frontier.v1.frontier_pb2 import OUTCOME_FETCHED, OUTCOME_RELEASED, PURPOSE_ROBOTS, Lease
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    OUTCOME_RELEASED,
+    PURPOSE_PAGE,
+    PURPOSE_ROBOTS,
+    Lease,
+    Purpose,
+)
 
 
 class Work:
@@ -30,6 +37,7 @@ class Work:
 
     def on(self, one: Lease, *, with_policy: bool = True, book: LeaseBook | None = None) -> Page:
         book = book or LeaseBook()
+        book.resize(1)
         book.add([(one, POLICY if with_policy else None)])
         self.toe = ToeThread(7, book, Stages(self.fetcher, self.extract, self.sitemaps, self), self)
         self.toe.start()
@@ -184,6 +192,35 @@ def test_an_interrupted_fetch_is_put_off_so_that_its_host_rests(work: Work) -> N
     assert report.HasField("fetch_duration") and work.stored == []
 
 
+@pytest.mark.parametrize("purpose", [PURPOSE_PAGE, PURPOSE_ROBOTS])
+def test_a_fetch_that_the_frontier_wants_broken_off_has_failed(
+    work: Work, purpose: Purpose.ValueType
+) -> None:
+    """S0.17: a second stop interrupts toe threads; section 2.20: what they were at fails with -7000."""
+    book = LeaseBook()
+
+    def killed(uri: str) -> Fetch:
+        assert book.kill([uri.encode()]) == []
+        return page(uri, Status.PROCESSING_THREAD_KILLED, body=b"half", annotations=("cut",))
+
+    work.answer = killed
+    report = work.on(lease("http://h/", purpose=purpose), book=book).report
+    assert (report.outcome, report.fetch_status, report.toe_number) == (OUTCOME_FETCHED, -7000, 7)
+    assert report.HasField("fetch_duration") and not report.body_bytes and work.stored == []
+
+
+def test_a_fetch_that_ended_before_it_could_be_broken_off_is_reported_as_it_is(work: Work) -> None:
+    book = LeaseBook()
+
+    def killed_too_late(uri: str) -> Fetch:
+        book.kill([uri.encode()])
+        return page(uri, body=b"http://h/1")
+
+    work.answer = killed_too_late
+    done = work.on(lease("http://h/"), book=book)
+    assert done.report.fetch_status == 200 and uris(done) == [("L", "http://h/1")]
+
+
 def test_a_lapsed_lease_is_handed_back_unstarted(work: Work) -> None:
     now_s = iter([0.0, 30.0])
     done = work.on(lease("http://h/"), book=LeaseBook(lambda: next(now_s)))
@@ -206,7 +243,6 @@ def test_a_page_of_gigantic_links_keeps_those_within_the_bound(work: Work) -> No
 
 def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) -> None:
     book = LeaseBook()
-    book.resize(1)
     room_at_hand_over: list[int] = []
     put = work.put
 

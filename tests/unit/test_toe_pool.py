@@ -106,6 +106,15 @@ def test_growing_again_does_not_count_on_those_that_retire(rig: Rig) -> None:
     assert rig.pool.serials() == [3, 4]
 
 
+def test_a_closed_pool_stays_empty(rig: Rig) -> None:
+    rig.pool.set_size(2)
+    rig.pool.close()
+    rig.pool.set_size(3)
+    rig.pool.mend()
+    rig.pool.join()
+    assert rig.pool.serials() == [] and rig.pool.size == 0
+
+
 def test_a_dead_thread_is_replaced_and_its_lease_handed_back(rig: Rig) -> None:
     """D12 and S4.13"""
 
