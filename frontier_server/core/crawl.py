@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from .machines.lifecycle import CrawlState, ExitStatus
-from .machines.target import Target
+from .machines.target import Reached, Target
 from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .records import CountersRow, SpecRow, StateRow
@@ -19,6 +19,7 @@ from .uri.surt import surt_of
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 LARGEST_QUEUES = 20  # Heritrix 2.2
+INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
 
 SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
 """Reads a stored spec, with stored overrides on top, in order."""
@@ -38,11 +39,7 @@ class Crawl:
     ) -> None:
         self.number = number
         self.spec = spec
-        self.settings = settings_of(spec.spec, ())
-        self.overrides = Overrides(lambda parts: settings_of(spec.spec, parts))
-        self.scope_rules = ScopeRules(self.settings.scope)
-        self.group_of_host = assign.groups_of(self.settings)
-        self.groups = {group.name: group for group in self.settings.groups}
+        self.overrides = Overrides(lambda parts: settings_of(self.spec.spec, parts))
         self.state_row = state
         self.counters = counters
         self.jobs: list[int] = []
@@ -67,10 +64,23 @@ class Crawl:
         self._least_of_largest = 0  # or less
         self.asked_ms = 0  # when a node last asked for leases
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
+        self._settings_of = settings_of
         self._version = version
         self._policies: dict[str, FetchPolicy] = {}
-        self.policy = self.policy_for(self.settings)
         self._ties = 0
+        self.set_spec(spec)
+
+    def set_spec(self, spec: SpecRow) -> None:
+        """Let a spec count from now on."""
+        self.spec = spec
+        self.settings = self._settings_of(spec.spec, ())
+        self.overrides.forget_made()
+        self.scope_rules = ScopeRules(self.settings.scope)
+        self.group_of_host = assign.groups_of(self.settings)
+        self.groups = {group.name: group for group in self.settings.groups}
+        self.policy = self.policy_for(self.settings)
+        self.known_texts.clear()
+        self.scope_cache.clear()
 
     @property
     def name(self) -> str:
@@ -96,6 +106,56 @@ class Crawl:
     def running(self) -> bool:
         """Whether leases may be given."""
         return self.state_row.state == CrawlState.RUNNING.value
+
+    @property
+    def held(self) -> bool:
+        """Whether it stands still: nothing of it is written until another state is asked for."""
+        row = self.state_row
+        return row.reached == Reached.HOLD.value and row.answered == row.request
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether anything is under way that a state must wait for.
+
+        Leases that are out; before it stands still also outcomes that are not in its log yet,
+        and imports that come in.
+        """
+        if self.target is Target.HOLD and (self.receiving or not self.logged):
+            return True
+        return bool(self.leases_out)
+
+    @property
+    def logged(self) -> bool:
+        """Whether all its outcomes are in its crawl log for good."""
+        return self.counters.logged_outcome + 1 >= self.counters.next_outcome
+
+    @property
+    def works(self) -> bool:
+        """Whether it has jobs, or queues to let go of, and neither stands still nor is about to."""
+        if self.target is Target.HOLD:
+            return False
+        return bool(self.jobs) or (bool(self.queues) and self.state is CrawlState.FINISHED)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many of its URIs are out as may be."""
+        most = self.settings.max_toes
+        return bool(most) and self.leases_out >= most
+
+    @property
+    def bound(self) -> tuple[int, str] | None:
+        """Until when its pause or its end waits for what is in flight, and what says so."""
+        row, settings = self.state_row, self.settings
+        if not self.leases_out:
+            return None
+        if self.state is CrawlState.PAUSING:
+            return row.reach_ms + settings.pause_timeout_ms, "pause_timeout"
+        if self.state is not CrawlState.STOPPING:
+            return None
+        bounds = [(row.reach_ms + settings.stop_timeout_ms, "stop_timeout")]
+        if row.interrupt_ms:
+            bounds.append((row.interrupt_ms + INTERRUPT_WAIT_MS, "interrupt"))
+        return min(bounds)
 
     @property
     def left(self) -> bool:
@@ -178,29 +238,38 @@ class Crawl:
             self._least_of_largest = min(largest.values())
 
     def next_due_ms(self) -> int | None:
-        """When something falls due while it runs: a queue wakes, a future URI's time comes, a limit."""
-        queue = self.next_wake()
-        due = [
-            self.first_far_ms,
-            self.first_future_ms,
-            queue.wake_ms if queue is not None else None,
-            self._settle_ms(),
-        ]
+        """When something falls due: a queue wakes, a future URI's time comes, a limit, a bound."""
+        due = [self._settle_ms()]
+        if self.bound is not None:
+            due.append(self.bound[0])
+        if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+            queue = self.next_wake()
+            due += [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
         return min((moment for moment in due if moment is not None), default=None)
 
     def must_settle(self, now_ms: int) -> bool:
-        """Whether time alone has changed what its life depends on: its time is over, or a round begins."""
+        """Whether time alone has changed what its life depends on.
+
+        Its time is over, a round begins, or its figures are to be told.
+        """
         due_ms = self._settle_ms()
         return due_ms is not None and due_ms <= now_ms
 
     def _settle_ms(self) -> int | None:
         row, limit_ms = self.state_row, self.settings.limits.max_elapsed_ms
         due = []
-        if limit_ms and row.running_since_ms:
-            due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
+        if row.running_since_ms:
+            due.append(self.next_figures_ms)
+            if limit_ms:
+                due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
         if self.awaits_round:
             due.append(self.next_round_ms)
         return min(due, default=None)
+
+    @property
+    def next_figures_ms(self) -> int:
+        """When its figures are told again."""
+        return max(self.counters.told_ms, self.state_row.launch_ms) + self.settings.figures_interval_ms
 
     @property
     def rounds_left(self) -> bool:

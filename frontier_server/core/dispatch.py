@@ -9,6 +9,7 @@ failed or moved) is bounded; a queue with more goes back in line.
 from typing import NamedTuple
 
 from . import figures, future, keys
+from .attendance import join
 from .conclusion import Final, conclude
 from .crawl import Crawl
 from .enqueue import place_of, put_in, queue_at, take_out
@@ -68,14 +69,14 @@ class Dispatcher:
         most = min(most, LEASES_PER_CALL)
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
-        while len(grants) < most and share.left() and not document_limit_reached(crawl):
+        while len(grants) < most and share.left() and not limited(crawl):
             if not crawl.ready and op.activate(crawl) is None:
                 return grants, False
             share.turns -= 1
             grant = self._turn(op, crawl, crawl.ready.popleft(), node, session, share)
             if grant is not None:
                 grants.append(grant)
-        return grants, len(grants) < most and not document_limit_reached(crawl)
+        return grants, len(grants) < most and not limited(crawl)
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
         """Make the queues ready whose time has come (T13), and queue URIs whose time has come."""
@@ -250,6 +251,8 @@ class Dispatcher:
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
         op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))
         token = self.leases.add(lease)
+        if crawl.state_row.nodes.get(row.node) != row.session:
+            join(op, crawl, row.node, row.session)
         note_out(crawl, queue, (host, *(group.host for group in groups)), lease)
         for group in groups:
             if group.min_gap_ms:
@@ -348,6 +351,11 @@ def note_out(crawl: Crawl, queue: WorkQueue, hosts: tuple[Host, ...], lease: Lea
     crawl.leases_out += 1
     if not lease.robots:
         crawl.pages_out += 1
+
+
+def limited(crawl: Crawl) -> bool:
+    """Whether what is out fills a limit of the crawl."""
+    return crawl.full or document_limit_reached(crawl)
 
 
 def document_limit_reached(crawl: Crawl) -> bool:

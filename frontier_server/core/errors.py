@@ -61,6 +61,19 @@ class CrawlFinished(FrontierError):
     reason = "CRAWL_FINISHED"
 
 
+class CrawlHeld(FrontierError):
+    """The crawl stands still: nothing of it may change until it is released. Try again later."""
+
+    reason = "CRAWL_HELD"
+    retry_ms = 1_000
+
+
+class CrawlTornDown(FrontierError):
+    """The crawl is not in memory any more; what is stored of it can only be read, or deleted."""
+
+    reason = "CRAWL_TORN_DOWN"
+
+
 class IllegalState(FrontierError):
     """The crawl's present state does not allow the request."""
 

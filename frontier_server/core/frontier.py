@@ -5,20 +5,20 @@ durable, and shown by the store, before the next operation and before the answer
 leaves. If it cannot, this object is worthless: build a new one from the store.
 """
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from . import errors, keys, opening, reports
+from .attendance import look_round
 from .crawl import Crawl, SettingsOf
-from .dispatch import Dispatcher, document_limit_reached, empty_reason
+from .dispatch import Dispatcher, document_limit_reached, empty_reason, limited
 from .host import Hosts
 from .intake import schedule
-from .jobs import job, work
-from .jobs.deletion import CrawlDeletion
+from .jobs import work
 from .leases import LeaseTable
 from .machines import life
-from .machines.lifecycle import CrawlState, Input
+from .machines.lifecycle import CrawlState
 from .model import (
     MAX_BATCH,
     Candidate,
@@ -36,19 +36,16 @@ from .model import (
 from .operation import Operation
 from .operators import views
 from .operators.administration import Administration
-from .records import CountersRow, EventRow, OutcomeRow, SpecRow, encode
+from .operators.control import MAX_NODE_CHARACTERS, Control
+from .records import EventRow, OutcomeRow
+from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
-from .spec.settings import CrawlSettings, FetchPolicy
-from .spec.spec_problems import problems
+from .spec.settings import FetchPolicy
 from .store import Changes, Family, Store
-from .uri.scope import add_authority, parse_authority
 
 A = TypeVar("A")
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-MAX_NODE_CHARACTERS = 128
 MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
-MAX_CRAWLS = 100_000
 LAPSES_PER_TICK = 200
 MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
 LAPSED_IN_ONE_CALL = 1000
@@ -84,113 +81,29 @@ class Frontier:
         if row is None:
             raise errors.StoreCorrupt("the store has no server row")
         self.store = store
-        self._codec = codec
-        self._version = version
-        self.settings_of = settings_of
-        self._server = row
+        self.server = row
         self._now_ms = max(now_ms, row.time_ms)
         self._hosts = Hosts()
         self._robots = RobotsTable()
         self._leases = LeaseTable(row.secret, period_ms)
-        self._crawls: dict[int, Crawl] = {}
-        self._deletions: list[CrawlDeletion] = []
-        for rows in opening.crawl_rows(store, row.next_crawl):
-            if rows.state.deleted:
-                self._deletions.append(CrawlDeletion(rows.number))
-                continue
-            crawl = opening.open_crawl(
-                store, rows, settings_of, version, self._hosts, self._leases, self._now_ms
-            )
-            self._crawls[rows.number] = crawl
-        self._names = {crawl.name: crawl for crawl in self._crawls.values()}
+        self.registry = Registry(store, settings_of, version)
+        self.registry.open(row, self._hosts, self._leases, self._now_ms)
+        self._crawls = self.registry.crawls
         self._dispatcher = Dispatcher(self._hosts, self._robots, self._leases, codec)
         self._reports = reports.Reports(self._crawls, self._hosts, self._robots, self._leases, codec)
+        self.control = Control(self, self._leases)
         self.administration = Administration(self, self._dispatcher)
+        self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
         self._turn = 0  # whose slice of a job came last
         self._events = 0  # since this object was made
 
-    # Operations.
-
-    def create_crawl(
-        self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int
-    ) -> tuple[CrawlView, Changes]:
-        """Create a crawl in state NASCENT. `spec` is kept as it is."""
-        if not NAME.fullmatch(name):
-            raise errors.InvalidName(
-                f"{name[:80]!r} cannot name a crawl: 1 to 64 of a-z 0-9 - _ ., first a letter or digit",
-                crawl=name[:80],
-            )
-        if found := problems(settings):
-            raise errors.invalid_spec(found)
-        if name in self._names:
-            raise errors.CrawlExists(f"there is a crawl {name!r} already", crawl=name)
-        if len(self._crawls) >= MAX_CRAWLS:
-            raise errors.InvalidRequest(f"{MAX_CRAWLS} crawls are kept; delete some first")
-        op = self.begin(now_ms)
-        number = self._server.next_crawl
-        self._server.next_crawl += 1
-        opening.put_server_row(op.tx, self._server)
-        row = SpecRow(name, spec, op.now_ms)
-        state = life.new_state_row(op.now_ms)
-        crawl = Crawl(number, row, self.settings_of, self._version, state, CountersRow())
-        op.tx.put(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.SPEC), encode(row))
-        op.put_state(crawl)
-        for host in settings.scope.hosts:
-            add_authority(op.tx, number, *parse_authority(host))
-        op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
-        self._crawls[number] = self._names[name] = crawl
-        return views.crawl_view(crawl), self.end(op)
-
-    def add_seeds(self, name: str, uris: Sequence[str], now_ms: int) -> tuple[None, Changes]:
-        """Store seeds (absolute http or https URIs); announce them if the crawl was launched."""
-        crawl = self.open_crawl(name)
-        check_batch(len(uris), "seeds")
-        op = self.begin(now_ms)
-        counters = op.counters(crawl)
-        for uri in uris:
-            op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
-            counters.next_seed += 1
-        if crawl.state is not CrawlState.NASCENT and not self._seeding(crawl):
-            job.start(op, crawl, job.Kind.SEED)
-        return None, self.end(op)
-
-    def launch(self, name: str, now_ms: int) -> tuple[CrawlView, Changes]:
-        """Start a crawl: its seeds are announced by a job."""
-        crawl = self.crawl_named(name)
-        if crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
-            raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
-        op = self.begin(now_ms)
-        life.hear(op, crawl, Input.LAUNCH)
-        job.start(op, crawl, job.Kind.SEED)
-        return views.crawl_view(crawl), self.end(op)
-
-    def request_state(self, name: str, target: Input, now_ms: int) -> tuple[CrawlView, Changes]:
-        """Ask a crawl to run, pause or stop (Input.RESUME, PAUSE or STOP)."""
-        crawl = self.crawl_named(name)
-        op = self.begin(now_ms)
-        life.hear(op, crawl, target)
-        life.settle(op, crawl)
-        return views.crawl_view(crawl), self.end(op)
-
-    def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
-        """Forget a crawl; what is stored of it goes little by little."""
-        crawl = self.crawl_named(name)
-        if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
-            raise errors.CrawlActive(
-                f"crawl {name!r} is {crawl.state.value}; stop it first", crawl=name, state=crawl.state.value
-            )
-        op = self.begin(now_ms)
-        crawl.state_row.deleted = True
-        op.put_state(crawl)
-        del self._crawls[crawl.number], self._names[name]
-        self._deletions.append(CrawlDeletion(crawl.number))
-        return None, self.end(op)
+    # What fetchers and feeders need.
 
     def schedule(
         self, name: str, candidates: Sequence[Candidate], now_ms: int
     ) -> tuple[list[Verdict], Changes]:
         """Take in candidates. The caller slices batches: a call's work is for all of them."""
-        crawl = self.open_crawl(name)
+        crawl = self.registry.unfinished(name)
         op = self.begin(now_ms)
         return schedule(op, crawl, candidates, self._robots), self.end(op)
 
@@ -203,7 +116,7 @@ class Frontier:
             raise errors.InvalidRequest(
                 f"max_leases is {most}; 1 to {MAX_BATCH} can be asked for", field="max_leases"
             )
-        crawl = self.crawl_named(name) if name else None
+        crawl = self.registry.named(name) if name else None
         op = self.begin(now_ms)
         self._heard(op, node, session)
         if crawl is not None:
@@ -241,8 +154,9 @@ class Frontier:
         tokens: Sequence[bytes],
         toe_steps: Sequence[tuple[str, int]],
         now_ms: int,
+        leaving: bool = False,
     ) -> tuple[HeartbeatAnswer, Changes]:
-        """Extend the leases that a node names; tell it which have ended, and which to release."""
+        """Extend the leases that a node names; tell it which have ended, and which to let go."""
         self._check_node(node, session)
         if len(tokens) > MAX_TOKENS:
             raise errors.BatchTooLarge(
@@ -252,7 +166,7 @@ class Frontier:
         op = self.begin(now_ms)
         self._heard(op, node, session)
         self._leases.note_steps(node, toe_steps)
-        answer = HeartbeatAnswer([], [])
+        answer = HeartbeatAnswer([], [], [], self.control.pool_size_of(node))
         for token in tokens:
             genuine = self._leases.genuine(token)
             lease = self._leases.get(genuine) if genuine else None
@@ -260,23 +174,58 @@ class Frontier:
                 answer.ended.append(token)
                 continue
             self._leases.extend(lease, op.now_ms)
-            if not self._crawls[lease.crawl].running:
+            crawl = self._crawls[lease.crawl]
+            if crawl.state_row.interrupt_ms:
+                answer.interrupt.append(token)
+            elif not crawl.running:
                 answer.release.append(token)
+        if leaving:
+            self._leases.leaves(node)
+            self._look_round(op)
         return answer, self.end(op)
 
     def tick(self, now_ms: int) -> tuple[None, Changes]:
-        """Do what has fallen due: leases lapse, queues wake."""
+        """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""
         op = self.begin(now_ms)
         for _ in range(LAPSES_PER_TICK):
             lease = self._leases.lapsed(op.now_ms)
             if lease is None:
                 break
             self._reports.lapse(op, lease)
+        if self._leases.fall_silent(op.now_ms):
+            self._look_round(op)
         for crawl in self._crawls.values():
-            if crawl.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
+            if not crawl.state_row.running_since_ms:
                 continue
-            self._dispatcher.wake_due(op, crawl)
+            if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+                self._dispatcher.wake_due(op, crawl)
             if crawl.must_settle(op.now_ms):
+                op.counters(crawl)
+            bound = crawl.bound
+            if bound is not None and bound[0] <= op.now_ms:
+                self._cancel(op, crawl, bound[1])
+        return None, self.end(op)
+
+    def _cancel(self, op: Operation, crawl: Crawl, bound: str) -> None:
+        """End some of the leases that a pause or a stop has waited for in vain."""
+        row = crawl.state_row
+        if row.cancelled != row.request:
+            row.cancelled = row.request
+            op.put_state(crawl)
+            op.event(crawl, "flights_cancelled", leased_count=crawl.leases_out, bound=bound)
+        why = reports.Lapse.PAUSE if crawl.state is CrawlState.PAUSING else reports.Lapse.STOP
+        for lease in self._leases.of_crawl(crawl.number)[:LAPSES_PER_TICK]:
+            self._reports.lapse(op, lease, why)
+
+    def note_trouble(self, trouble: tuple[str, str] | None, now_ms: int) -> tuple[None, Changes]:
+        """Note what keeps every crawl from running (its kind, and words), or that nothing does any more.
+
+        Crawls that run are paused; so is each one that comes to run meanwhile.
+        """
+        op = self.begin(now_ms)
+        self.trouble = trouble
+        for crawl in self._crawls.values():
+            if trouble is not None and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 op.counters(crawl)
         return None, self.end(op)
 
@@ -285,23 +234,20 @@ class Frontier:
         op = self.begin(now_ms)
         busy = self._busy()
         self._turn += 1
-        turn = self._turn % (len(busy) + bool(self._deletions)) if busy or self._deletions else 0
+        deletions = self.registry.deletions
+        turn = self._turn % (len(busy) + bool(deletions)) if busy or deletions else 0
         if turn < len(busy):
             if busy[turn].jobs:
                 work.work_slice(op, busy[turn], self._dispatcher)
             else:
                 work.unload_slice(op, busy[turn])
-        elif self._deletions and not self._deletions[0].slice(op):
-            self._deletions.pop(0)
+        elif deletions and not deletions[0].slice(op):
+            deletions.pop(0)
         return None, self.end(op)
 
     def _busy(self) -> list[Crawl]:
         """Crawls that have jobs, or have ended with queues in memory."""
-        return [
-            crawl
-            for crawl in self._crawls.values()
-            if crawl.jobs or (crawl.queues and crawl.state is CrawlState.FINISHED)
-        ]
+        return [crawl for crawl in self._crawls.values() if crawl.works]
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
         """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
@@ -321,24 +267,23 @@ class Frontier:
 
     def crawl(self, name: str) -> CrawlView:
         """A crawl's description."""
-        return views.crawl_view(self.crawl_named(name))
+        return views.crawl_view(self.registry.named(name))
 
     def crawls_after(self, name: str, most: int) -> list[CrawlView]:
         """Crawls by name, behind one."""
-        behind = sorted(known for known in self._names if known > name)[:most]
-        return [views.crawl_view(self._names[known]) for known in behind]
+        return [self.crawl(known) for known in self.registry.names_after(name, most)]
 
     def policy(self, name: str, policy_id: str) -> FetchPolicy:
         """How URIs whose leases name it are fetched."""
-        return self.crawl_named(name).policy_named(policy_id)
+        return self.registry.named(name).policy_named(policy_id)
 
     def statistics(self, name: str, now_ms: int) -> StatisticsView:
         """A crawl's figures."""
-        return views.statistics(self.crawl_named(name), max(now_ms, self._now_ms))
+        return views.statistics(self.registry.named(name), max(now_ms, self._now_ms), self._leases)
 
     def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
         """Some events behind a sequence number."""
-        return views.events_after(self.store, self.crawl_named(name), sequence)
+        return views.events_after(self.store, self.registry.named(name), sequence)
 
     def log_positions(self) -> dict[int, tuple[str, int, int]]:
         """Of each crawl's log: its name, the last outcome that is in it for good, its length then."""
@@ -359,7 +304,9 @@ class Frontier:
 
     def nodes(self) -> list[NodeView]:
         """The nodes heard of, the latest first."""
-        return self._leases.nodes()
+        return [
+            replace(view, pool_size=self.control.pool_size_of(view.node)) for view in self._leases.nodes()
+        ]
 
     @property
     def leases_out(self) -> int:
@@ -369,12 +316,12 @@ class Frontier:
     @property
     def has_work(self) -> bool:
         """Whether `work` has a slice to do."""
-        return bool(self._deletions) or bool(self._busy())
+        return bool(self.registry.deletions) or any(crawl.works for crawl in self._crawls.values())
 
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
         return any(
-            crawl.running and (crawl.ready or crawl.counters.inactive) and not document_limit_reached(crawl)
+            crawl.running and (crawl.ready or crawl.counters.inactive) and not limited(crawl)
             for crawl in self._crawls.values()
         )
 
@@ -384,9 +331,9 @@ class Frontier:
 
     def next_due_ms(self) -> int | None:
         """When to `tick` again."""
-        due = [self._leases.next_deadline_ms()]
+        due = [self._leases.next_deadline_ms(), self._leases.next_silence_ms()]
         for crawl in self._crawls.values():
-            if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+            if crawl.state_row.running_since_ms:
                 due.append(crawl.next_due_ms())
         return min((moment for moment in due if moment is not None), default=None)
 
@@ -403,33 +350,30 @@ class Frontier:
         for crawl in op.touched:
             if crawl.number in self._crawls:
                 life.settle(op, crawl)
+                if self.trouble is not None:
+                    life.pause_for(op, crawl, *self.trouble)
+                    life.settle(op, crawl)
         op.close()
+        for crawl in op.touched:
+            if crawl.state_row.torn_down:
+                self.registry.unload(crawl)
         self._events += op.events
-        if op.tx.changes and self._now_ms >= self._server.time_ms + TIME_ROW_EVERY_MS:
-            self._server.time_ms = self._now_ms
-            opening.put_server_row(op.tx, self._server)
+        if op.tx.changes and self._now_ms >= self.server.time_ms + TIME_ROW_EVERY_MS:
+            self.server.time_ms = self._now_ms
+            opening.put_server_row(op.tx, self.server)
         return op.tx.changes
 
-    def crawl_named(self, name: str) -> Crawl:
-        """A crawl. Raises UnknownCrawl."""
-        crawl = self._names.get(name)
-        if crawl is None:
-            raise errors.UnknownCrawl(f"there is no crawl {name[:80]!r}", crawl=name[:80])
-        return crawl
-
-    def open_crawl(self, name: str) -> Crawl:
-        """A crawl that takes in things. Raises UnknownCrawl or CrawlFinished."""
-        crawl = self.crawl_named(name)
-        if crawl.state is CrawlState.FINISHED:
-            raise errors.CrawlFinished(
-                f"crawl {name!r} has finished ({crawl.exit_status.value}); it takes in nothing any more",
-                crawl=name,
-            )
-        return crawl
-
     def _heard(self, op: Operation, node: str, session: str) -> None:
+        before = self._leases.session_of(node)
         for lease in self._leases.heard(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)
+        if before is not None and before != session:
+            self._look_round(op)
+
+    def _look_round(self, op: Operation) -> None:
+        for crawl in self._crawls.values():
+            if crawl.state_row.nodes:
+                look_round(op, crawl, self._leases)
 
     def _next_of_any(self, op: Operation, node: str, session: str, most: int) -> NextAnswer:
         running = [crawl for crawl in self._crawls.values() if crawl.running]
@@ -463,11 +407,6 @@ class Frontier:
             crawl.passed = max(crawl.passed, most - MAX_BEHIND)
         return sorted(running, key=lambda crawl: (crawl.passed, crawl.number))
 
-    def _seeding(self, crawl: Crawl) -> bool:
-        """Whether a job will come to seeds that are added now."""
-        rows = (job.get(self.store, crawl, number) for number in crawl.jobs)
-        return any(row.kind == job.Kind.SEED.value for row in rows)
-
     @staticmethod
     def _check_node(node: str, session: str) -> None:
         for field, value in (("node", node), ("session", session)):
@@ -475,13 +414,3 @@ class Frontier:
                 raise errors.InvalidRequest(
                     f"{field} has {len(value)} characters; 1 to {MAX_NODE_CHARACTERS} are taken", field=field
                 )
-
-
-def check_batch(size: int, what: str) -> None:
-    """Raise BatchEmpty or BatchTooLarge unless a batch has 1 to MAX_BATCH items."""
-    if size == 0:
-        raise errors.BatchEmpty(f"no {what} in the request; 1 to {MAX_BATCH} are taken", limit=str(MAX_BATCH))
-    if size > MAX_BATCH:
-        raise errors.BatchTooLarge(
-            f"{size} {what} in one request; at most {MAX_BATCH} are taken", limit=str(MAX_BATCH)
-        )

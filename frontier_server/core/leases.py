@@ -18,6 +18,7 @@ from .spec.settings import FetchSettings
 MAX_NODES = 1000
 MAX_SUPERSEDED = 10_000
 MAX_TOE_STEPS = 32
+SILENT_PERIODS = 2  # of a lease, after which a node that was not heard is taken to be gone
 
 LeaseId = tuple[int, int]  # crawl, serial
 
@@ -46,10 +47,11 @@ class Lease:
 
 
 class _Node:
-    __slots__ = ("heard_ms", "leases", "session", "toe_steps")
+    __slots__ = ("gone", "heard_ms", "leases", "session", "toe_steps")
 
     def __init__(self, session: str) -> None:
         self.session = session
+        self.gone = ""  # why it is taken to be, if it is
         self.heard_ms = 0
         self.leases: set[LeaseId] = set()
         self.toe_steps: tuple[tuple[str, int], ...] = ()
@@ -64,6 +66,7 @@ class LeaseTable:
         self._leases: dict[LeaseId, Lease] = {}
         self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
         self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
+        self._present: OrderedDict[str, _Node] = OrderedDict()  # of them; likewise
         self._superseded: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
 
@@ -127,13 +130,54 @@ class LeaseTable:
             ended = [self._leases[number] for number in known.leases]
             known.session = session
             known.toe_steps = ()
-        self._node(node, session).heard_ms = now_ms
-        self._nodes.move_to_end(node)
+        self.remember(node, session, now_ms)
         return sorted(ended, key=lambda lease: (lease.crawl, lease.serial))
+
+    def remember(self, name: str, session: str, now_ms: int) -> None:
+        """Take a node to be there, as if it had been heard now."""
+        node = self._node(name, session)
+        node.heard_ms, node.gone = now_ms, ""
+        self._nodes.move_to_end(name)
+        self._present[name] = node
+        self._present.move_to_end(name)
+
+    def leaves(self, name: str) -> None:
+        """A node has said that it ends."""
+        self._present.pop(name).gone = "left"
+
+    def fall_silent(self, now_ms: int) -> bool:
+        """Take those nodes to be gone that were not heard for long; whether there were any."""
+        fell = False
+        while (due_ms := self.next_silence_ms()) is not None and due_ms <= now_ms:
+            _, node = self._present.popitem(last=False)
+            node.gone, fell = "silent", True
+        return fell
+
+    def next_silence_ms(self) -> int | None:
+        """When a node will be taken to be gone, if it is not heard until then."""
+        for node in self._present.values():
+            return node.heard_ms + SILENT_PERIODS * self.period_ms
+        return None
+
+    def why_gone(self, name: str, session: str) -> str:
+        """Why a session of a node is taken to be gone; empty if it is not."""
+        node = self._nodes.get(name)
+        if node is None:
+            return "silent"
+        return node.gone if node.session == session else "replaced"
+
+    def session_of(self, name: str) -> str | None:
+        """The present session of a node, if it is known."""
+        node = self._nodes.get(name)
+        return node.session if node is not None else None
 
     def note_steps(self, node: str, toe_steps: Iterable[tuple[str, int]]) -> None:
         """Note what a node's toe threads are doing."""
         self._nodes[node].toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
+
+    def of_crawl(self, crawl: int) -> list[Lease]:
+        """The leases of a crawl that are out."""
+        return [lease for lease in self._leases.values() if lease.crawl == crawl]
 
     def longest_ms(self, fetch: FetchSettings) -> int:
         """How long a lease lives at most: twice the longest fetch, but at least a period."""
@@ -181,4 +225,5 @@ class LeaseTable:
         for name, node in list(self._nodes.items())[:-1]:
             if not node.leases:
                 del self._nodes[name]
+                self._present.pop(name, None)
                 return

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
 
+from .errors import BatchEmpty, BatchTooLarge
 from .machines.lifecycle import CrawlState, ExitStatus
 from .queue import QueueState
 from .records import FiguresRow
@@ -145,10 +146,12 @@ class ReportResult:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What a node should let go."""
+    """What a node should let go, and how many toes it should have (None: as it was started)."""
 
     ended: list[bytes]
     release: list[bytes]
+    interrupt: list[bytes]
+    pool_size: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,10 @@ class CrawlView:
     announced_seeds: int
     oldest_event: int  # that is kept
     last_event: int
+    reason: str = ""
+    held: bool = False
+    tearing_down: bool = False
+    torn_down: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +195,7 @@ class StatisticsView:
     deepest_queue: int = 0  # URIs in the largest queue that was touched since the server started
     congestion: float = 0.0
     round: int = 0
+    limited_by: str = ""  # why it is not going faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,3 +354,14 @@ class NodeView:
     heard_ms: int
     leased: int
     toe_steps: tuple[tuple[str, int], ...]
+    pool_size: int | None = None
+
+
+def check_batch(size: int, what: str) -> None:
+    """Raise BatchEmpty or BatchTooLarge unless a batch has 1 to MAX_BATCH items."""
+    if size == 0:
+        raise BatchEmpty(f"no {what} in the request; 1 to {MAX_BATCH} are taken", limit=str(MAX_BATCH))
+    if size > MAX_BATCH:
+        raise BatchTooLarge(
+            f"{size} {what} in one request; at most {MAX_BATCH} are taken", limit=str(MAX_BATCH)
+        )

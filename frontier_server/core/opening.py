@@ -66,16 +66,35 @@ class CrawlRows:
 def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
     """All crawls. Each is found by its number, deleted ones cost one look-up."""
     found = []
-    for key, value in store.scan(Family.CRAWLS, keys.crawl_prefix(1), b""):
+    for key, _ in store.scan(Family.CRAWLS, keys.crawl_prefix(1), b""):
         number, row = int.from_bytes(key[:4], "big"), key[4]
         if row == keys.CrawlRow.SPEC:
-            state = store.get(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.STATE))
-            counters = store.get(Family.CRAWLS, keys.crawl_key(number, keys.CrawlRow.COUNTERS))
-            if state is None or counters is None or number >= next_crawl:
-                raise StoreCorrupt(f"crawl {number} lacks rows")
-            spec = decode(SpecRow, value)
-            found.append(CrawlRows(number, spec, decode(StateRow, state), decode(CountersRow, counters)))
+            if number >= next_crawl:
+                raise StoreCorrupt(f"crawl {number} is newer than the server knows")
+            found.append(rows_of(store, number))
     return found
+
+
+def rows_of(store: Store, number: int) -> CrawlRows:
+    """The rows of one crawl."""
+    wanted = (keys.CrawlRow.SPEC, keys.CrawlRow.STATE, keys.CrawlRow.COUNTERS)
+    spec, state, counters = (store.get(Family.CRAWLS, keys.crawl_key(number, row)) for row in wanted)
+    if spec is None or state is None or counters is None:
+        raise StoreCorrupt(f"crawl {number} lacks rows")
+    return CrawlRows(number, decode(SpecRow, spec), decode(StateRow, state), decode(CountersRow, counters))
+
+
+def reopened(store: Store, rows: CrawlRows, settings_of: SettingsOf, version: str) -> Crawl:
+    """A crawl that was torn down, to be read: it has no active queues, leases or jobs."""
+    crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
+    _read_overrides(store, crawl)
+    return crawl
+
+
+def _read_overrides(store: Store, crawl: Crawl) -> None:
+    prefix = keys.crawl_prefix(crawl.number)
+    for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
+        crawl.overrides.put(key[4:].decode(), value)
 
 
 def open_crawl(
@@ -91,8 +110,7 @@ def open_crawl(
     crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
     tx = Transaction(store)
     prefix = keys.crawl_prefix(crawl.number)
-    for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
-        crawl.overrides.put(key[4:].decode(), value)
+    _read_overrides(store, crawl)
     active = keys.set_prefix(crawl.number, IndexSet.ACTIVE)
     for key, _ in store.scan(Family.INDEX, active, active):
         queue_id = key[len(active) :]
@@ -109,6 +127,8 @@ def open_crawl(
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
         note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)
+    for node, session in crawl.state_row.nodes.items():
+        leases.remember(node, session, now_ms)
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
     for number, job_row in job.rows(store, crawl):

@@ -17,8 +17,9 @@ from .rules.precedence import queue_precedence
 from .spec.settings import QueueSettings
 from .store import Family, Store, Transaction
 
-EVENTS_KEPT = 10_000
+EVENTS_KEPT = 100_000
 MAX_SNOOZED_IN_MEMORY = 10_000  # Heritrix 2.2
+MAX_DETAIL = 500  # characters
 PRESENT = b"\x01"
 
 _MEMBERS = {QueueState.RETIRED: IndexSet.RETIRED, QueueState.INELIGIBLE: IndexSet.INELIGIBLE}
@@ -230,6 +231,11 @@ class Operation:
         raise StoreCorrupt(f"crawl {crawl.name}: {crawl.inactive_queues} inactive queues counted, none found")
 
     # Events, outcomes, life.
+
+    def acted(self, crawl: Crawl, by: str, action: str, detail: str = "") -> None:
+        """Tell what an operator asks for; nothing if nobody is named."""
+        if by:
+            self.event(crawl, "operator_acted", operator=by, action=action, detail=detail[:MAX_DETAIL])
 
     def event(self, crawl: Crawl, what: str, **fields: str | int) -> None:
         """Append an event; the oldest beyond those that are kept goes."""

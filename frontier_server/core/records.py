@@ -28,6 +28,7 @@ class ServerRow(Record):
     secret: bytes  # tags lease tokens
     next_crawl: int = 1  # crawl numbers are never used again
     time_ms: int = 0  # the server's clock is never below it
+    pool_sizes: dict[str, int] = {}  # node → toe threads that it should have; "": any other
 
 
 class SpecRow(Record):
@@ -55,6 +56,12 @@ class StateRow(Record):
     deleted: bool = False
     round: int = 0  # how often the seeds have been announced anew
     round_ms: int = 0  # when the last round began
+    reason: str = ""  # the problem that led to this state, if one did
+    interrupt_ms: int = 0  # when somebody asked a second time for the end
+    cancelled: int = 0  # number of the request that what was in flight has been cancelled for
+    tearing_down: bool = False
+    torn_down: bool = False
+    nodes: dict[str, str] = {}  # that fetch for it → their sessions
 
 
 class CountersRow(Record):
@@ -92,6 +99,8 @@ class CountersRow(Record):
     verdicts: dict[str, int] = {}
     media_types: dict[str, int] = {}
     sum_changes: int = 0  # of those sums that a verification recounts
+    told: dict[str, int] = {}  # what the figures' events have told so far, together
+    told_ms: int = 0  # when the last of them did
 
 
 class QueueRow(Record):

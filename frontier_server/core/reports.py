@@ -5,6 +5,7 @@ deferral), it is released unstarted, it lapses, or it concerned robots.txt.
 """
 
 from copy import copy
+from enum import Enum
 from typing import NamedTuple
 
 from . import keys
@@ -14,6 +15,7 @@ from .errors import StoreCorrupt
 from .figures import Happened, note
 from .host import Group, Host, Hosts, rest_until
 from .leases import Lease, LeaseTable
+from .machines.life import pause_for
 from .model import Candidate, CandidateCodec, Report, ReportResult
 from .operation import Operation, is_barred
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -33,6 +35,7 @@ from .rules.disposition import (
     DEFERRED,
     OVERLOADED,
     PROCESSING_THREAD_KILLED,
+    SERIOUS_ERROR,
     UNFETCHABLE_URI,
     Disposition,
     decide,
@@ -47,6 +50,14 @@ MAX_LAPSES = 3
 MAX_ANNOTATIONS = 16
 MAX_ANNOTATION_CHARACTERS = 128
 STALE = ReportResult(Disposition.STALE)
+
+
+class Lapse(Enum):
+    """Why a lease ends without its report."""
+
+    SILENCE = "its node did not name it for a period"
+    PAUSE = "the crawl's pause has waited long enough"
+    STOP = "the crawl's end has"
 
 
 class Reports:
@@ -145,6 +156,8 @@ class Reports:
         else:
             conclude(op, crawl, queue, row.suffix, pending, final, settings)
         self._settle(op, crawl, ended, settings)
+        if status == SERIOUS_ERROR:  # S4.12
+            pause_for(op, crawl, "serious-error", f"node {row.node} could not go on at {uri.uri[:200]}")
         return ReportResult(decision.disposition)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
@@ -214,11 +227,12 @@ class Reports:
         settings = crawl.settings_for(canonical(candidate.uri))
         self._settle(op, crawl, ended, settings, first=True)
 
-    def lapse(self, op: Operation, lease: Lease) -> None:
+    def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease that nobody reported: an attempt, and a rest for the host.
 
-        The node may still be fetching. A URI that three leases lapsed with fails, so
-        that a page that kills nodes is not fetched for ever.
+        The node may still be fetching. A URI that three leases lapsed with in silence
+        fails, so that a page that kills nodes is not fetched for ever; so does one that
+        the end of its crawl waited for in vain.
         """
         crawl = self.crawls[lease.crawl]
         ended = self._end(op, crawl, lease)
@@ -236,15 +250,17 @@ class Reports:
         else:
             ended.queue.row.robots_serial = 0
             crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
-            pending = pending._replace(attempts=pending.attempts + 1, lapses=pending.lapses + 1)
-            if pending.lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts:
+            lapses = pending.lapses + (why is Lapse.SILENCE)
+            pending = pending._replace(attempts=pending.attempts + 1, lapses=lapses)
+            spent = lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts
+            if spent or why is Lapse.STOP:
                 final = Final(
                     PROCESSING_THREAD_KILLED,
                     Disposition.FAILED,
                     uri,
                     candidate,
                     node=lease.row.node,
-                    annotations=(f"lapsed:{pending.lapses}",),
+                    annotations=("cancelled",) if why is Lapse.STOP else (f"lapsed:{pending.lapses}",),
                 )
                 conclude(op, crawl, ended.queue, lease.row.suffix, pending, final, settings)
             else:

@@ -7,8 +7,8 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.errors import InvalidRequest, invalid_spec
-from ..core.frontier import Frontier, check_batch
-from ..core.model import CrawlView, Verdict
+from ..core.frontier import Frontier
+from ..core.model import CrawlView, Verdict, check_batch
 from ..core.spec.spec_problems import problems
 from ..core.store import Changes
 from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
@@ -29,7 +29,7 @@ class CrawlRpcs(AdminRpcs):
             raise invalid_spec(found | problems(settings))
         spec = request.spec.SerializeToString()
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.create_crawl(request.crawl, settings, spec, now_ms)
+            lambda frontier, now_ms: frontier.control.create_crawl(request.crawl, settings, spec, now_ms)
         )
         return admin_pb2.CreateCrawlResponse(crawl=wire.crawl(view))
 
@@ -73,7 +73,7 @@ class CrawlRpcs(AdminRpcs):
     async def LaunchCrawl(
         self, request: admin_pb2.LaunchCrawlRequest, context: Context
     ) -> admin_pb2.LaunchCrawlResponse:
-        view = await self._runner.run(lambda frontier, now_ms: frontier.launch(request.crawl, now_ms))
+        view = await self._runner.run(lambda frontier, now_ms: frontier.control.launch(request.crawl, now_ms))
         return admin_pb2.LaunchCrawlResponse(status=wire.crawl_status(view))
 
     @answered
@@ -103,7 +103,7 @@ class CrawlRpcs(AdminRpcs):
     async def DeleteCrawl(
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
-        await self._runner.run(lambda frontier, now_ms: frontier.delete_crawl(request.crawl, now_ms))
+        await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(request.crawl, now_ms))
         self._logs.forget(request.crawl)
         return admin_pb2.DeleteCrawlResponse()
 
@@ -136,7 +136,7 @@ class CrawlRpcs(AdminRpcs):
 
 
 def _add_seeds(crawl: str, uris: list[str], frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-    return frontier.add_seeds(crawl, uris, now_ms)
+    return frontier.control.add_seeds(crawl, uris, now_ms)
 
 
 def _seed_verdict(uri: str) -> Verdict | None:

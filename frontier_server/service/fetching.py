@@ -8,8 +8,7 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from .. import wire
 from ..config import Config
 from ..core.errors import InvalidRequest
-from ..core.frontier import check_batch
-from ..core.model import EmptyReason
+from ..core.model import EmptyReason, check_batch
 from ..runner import Runner
 from .answering import Context, answered, limits, streamed
 
@@ -106,7 +105,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 f"target_state {request.target_state} is none of RUN, PAUSE and FINISH", field="target_state"
             )
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.request_state(request.crawl, target, now_ms)
+            lambda frontier, now_ms: frontier.control.request_state(request.crawl, target, now_ms)
         )
         return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
 

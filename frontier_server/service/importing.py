@@ -9,8 +9,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.errors import FrontierError, InvalidRequest
-from ..core.frontier import check_batch
-from ..core.model import MAX_BATCH, JobView
+from ..core.model import MAX_BATCH, JobView, check_batch
 from ..core.records import ImportRow
 from ..runner import Closing
 from .answering import AdminRpcs, Context, answered, check_size

@@ -6,7 +6,8 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier, check_batch
+from ..core.frontier import Frontier
+from ..core.model import check_batch
 from .answering import MAX_PAGE, AdminRpcs, Context, answered, fitting, page_size, place_of, streamed
 
 _EXPORT = "export"

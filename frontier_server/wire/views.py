@@ -83,6 +83,7 @@ def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
         deepest_queue_count=view.deepest_queue,
         congestion_ratio=view.congestion,
         round=view.round,
+        limited_by=view.limited_by,
         average_succeeded_per_second=counts["succeeded_count"] / elapsed_s if elapsed_s else 0.0,
         average_bytes_per_second=counts["bytes_count"] / elapsed_s if elapsed_s else 0.0,
         average_depth=counts["queued_count"] / waiting if waiting else 0.0,

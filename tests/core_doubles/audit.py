@@ -37,7 +37,7 @@ class Audit:
 
     def run(self) -> None:
         """Raise AssertionError at the first contradiction."""
-        assert set(self.live._names) == set(self.model.crawls)
+        assert set(self.live.registry.names) == set(self.model.crawls)
         for crawl in self.live._crawls.values():
             recount = Recount(self.shell, crawl)
             recount.run()

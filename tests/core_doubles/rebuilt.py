@@ -16,7 +16,7 @@ def as_rebuilt(shell: Shell) -> None:
     """Raise AssertionError at the first difference."""
     live, fresh = shell.frontier, shell.build()
     assert set(live._crawls) == set(fresh._crawls)
-    assert {job.crawl for job in live._deletions} == {job.crawl for job in fresh._deletions}
+    assert {job.crawl for job in live.registry.deletions} == {job.crawl for job in fresh.registry.deletions}
     for number, crawl in live._crawls.items():
         again = fresh._crawls[number]
         assert (crawl.spec, crawl.settings) == (again.spec, again.settings)

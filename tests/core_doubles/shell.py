@@ -65,12 +65,12 @@ class Shell:
 
     def create(self, name: str, settings: CrawlSettings) -> None:
         """Create a crawl."""
-        self.do(lambda frontier, now: frontier.create_crawl(name, settings, spec_of(settings), now))
+        self.do(lambda frontier, now: frontier.control.create_crawl(name, settings, spec_of(settings), now))
 
     def launch(self, name: str, *seeds: str) -> None:
         """Add seeds, launch, and let the seeds be announced."""
-        self.do(lambda frontier, now: frontier.add_seeds(name, seeds, now))
-        self.do(lambda frontier, now: frontier.launch(name, now))
+        self.do(lambda frontier, now: frontier.control.add_seeds(name, seeds, now))
+        self.do(lambda frontier, now: frontier.control.launch(name, now))
         self.work()
 
     def work(self, most_slices: int = 10_000) -> int:
@@ -110,7 +110,7 @@ class Shell:
 
     def request(self, crawl: str, target: Input) -> CrawlState:
         """Ask a crawl to run, pause or stop; its state then."""
-        return self.do(lambda frontier, now: frontier.request_state(crawl, target, now)).state
+        return self.do(lambda frontier, now: frontier.control.request_state(crawl, target, now)).state
 
     def state(self, crawl: str) -> CrawlState:
         """Where a crawl is in its life."""

@@ -165,7 +165,14 @@ EVENTS = {
     "round_begun": "round {round} begins",
     "uris_left": "{retired_count} URIs left in retired queues and {ineligible_count} in ineligible ones",
     "job_ended": "job {job} ({kind}) {outcome}",
+    "problem": "problem {kind}: {detail}",
+    "held": "held",
+    "released": "released",
+    "flights_cancelled": "{leased_count} leases cancelled by {bound}",
+    "torn_down": "torn down",
 }
+# What every crawl has, and `events` leaves out.
+COMMON_EVENTS = ("figures", "node_joined", "node_left")
 
 
 def full(uri: str) -> str:
@@ -289,12 +296,12 @@ class Player:
     def do_seeds(self, rest: str, node: str) -> str:
         """Add seeds while it runs."""
         seeds = [full(uri) for uri in rest.split()]
-        self.run(lambda frontier, now: frontier.add_seeds(self.crawl, seeds, now))
+        self.run(lambda frontier, now: frontier.control.add_seeds(self.crawl, seeds, now))
         return self.shell.state(self.crawl).value
 
     def steer(self, target: Input) -> str:
         """Ask a crawl to run, pause or stop."""
-        self.run(lambda frontier, now: frontier.request_state(self.crawl, target, now))
+        self.run(lambda frontier, now: frontier.control.request_state(self.crawl, target, now))
         return self.shell.state(self.crawl).value
 
     def do_pause(self, rest: str, node: str) -> str:
@@ -551,7 +558,8 @@ class Player:
 
     def do_events(self, rest: str, node: str) -> str:
         """All events in order, or the last ones."""
-        told = [EVENTS[row.kind].format(**row.fields) for row in self.shell.events(self.crawl)]
+        rows = [row for row in self.shell.events(self.crawl) if row.kind not in COMMON_EVENTS]
+        told = [EVENTS[row.kind].format(**row.fields) for row in rows]
         return ", ".join(told[-int(rest) :] if rest else told)
 
     def do_log(self, rest: str, node: str) -> str:

@@ -75,7 +75,7 @@ def test_opening_a_store_brings_every_queue_back_as_it_was(monkeypatch: pytest.M
         shell.finish(Report(grants[host].token, fetch_status=404 if host in ("snoozed", "far") else -2))
     change(shell, "retired,", QueueChange(retired=True))
     change(shell, "paused,", QueueChange(paused=True))
-    shell.do(lambda frontier, now: frontier.add_seeds("crawl", ["http://inactive/"], now))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://inactive/"], now))
     shell.work()
     before = queues(shell)
     assert {key: view.state for key, view in before.items()} == {

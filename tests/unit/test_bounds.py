@@ -159,7 +159,7 @@ def test_queues_wake_a_share_at_a_time_and_the_timer_stays_due() -> None:
     hosts = WAKES_PER_CALL + 40
     shell = crawl([f"http://host{number}.example/" for number in range(MAX_BATCH)], POLITE)
     seeds = [f"http://host{number}.example/" for number in range(MAX_BATCH, hosts)]
-    shell.do(lambda frontier, now: frontier.add_seeds("crawl", seeds, now))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
     shell.work()
     while grants := shell.grants():
         shell.finish(*(Report(grant.token, fetch_status=404) for grant in grants))
@@ -216,7 +216,7 @@ def test_the_head_of_a_queue_is_sought_behind_the_heads_that_were_taken() -> Non
         shell.next("crawl", most=1)
         starts = [start for family, start in store.starts if family is Family.PENDING]
         assert starts and min(starts) > max(gone)
-        shell.take_back([lease.token(shell.frontier._server.secret) for lease in shell.frontier._leases])
+        shell.take_back([lease.token(shell.frontier.server.secret) for lease in shell.frontier._leases])
 
 
 def test_a_more_urgent_uri_lowers_the_place_where_the_head_is_sought() -> None:
@@ -265,7 +265,7 @@ def test_what_is_refused_costs_no_storage() -> None:
 def test_a_batch_of_seeds_has_its_bounds(count: int, error: type[Exception]) -> None:
     shell = crawl([f"{HOST}/"])
     with pytest.raises(error, match=str(MAX_BATCH)):
-        shell.do(lambda frontier, now: frontier.add_seeds("crawl", [f"{HOST}/"] * count, now))
+        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", [f"{HOST}/"] * count, now))
 
 
 @pytest.mark.parametrize("most", [0, -1, MAX_BATCH + 1, 2**31 - 1])

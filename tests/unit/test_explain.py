@@ -77,8 +77,8 @@ def test_a_crawl_whose_seeds_are_being_announced() -> None:
     shell = Shell()
     shell.create("crawl", SETTINGS)
     seeds = [f"http://a/{number}" for number in range(150)]
-    shell.do(lambda frontier, now: frontier.add_seeds("crawl", seeds, now))
-    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     shell.do(lambda frontier, now: frontier.work(now))
     assert explained(shell) == [
         Reason(Why.PREPARING, "100 of 150 seeds announced"),

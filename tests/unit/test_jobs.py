@@ -24,8 +24,8 @@ def launched(seeds: list[str]) -> Shell:
     shell.create("crawl", SETTINGS)
     for start in range(0, len(seeds), 1_000):
         part = seeds[start : start + 1_000]
-        shell.do(lambda frontier, now, part=part: frontier.add_seeds("crawl", part, now))  # type: ignore[misc]
-    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+        shell.do(lambda frontier, now, part=part: frontier.control.add_seeds("crawl", part, now))  # type: ignore[misc]
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     return shell
 
 
@@ -83,7 +83,7 @@ def test_each_seed_is_announced_exactly_once_if_every_write_is_lost_once() -> No
 def test_seeds_added_while_others_are_announced_join_them() -> None:
     shell = launched(SEEDS[:150])
     shell.do(lambda frontier, now: frontier.work(now))
-    shell.do(lambda frontier, now: frontier.add_seeds("crawl", SEEDS[150:], now))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", SEEDS[150:], now))
     shell.work()
     announced_once(shell, len(SEEDS))
 
@@ -92,7 +92,7 @@ def test_seeds_of_a_crawl_that_runs_are_announced_by_a_job_of_their_own() -> Non
     """Heritrix 2.12: addSeed at run time. The crawl does not end before they are in."""
     shell = launched(["http://alpha.example/"])
     shell.work()
-    shell.do(lambda frontier, now: frontier.add_seeds("crawl", ["http://beta.example/"] * 2, now))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://beta.example/"] * 2, now))
     (grant,) = shell.grants()
     shell.finish(Report(grant.token, fetch_status=404))
     shell.now_ms += 10_000
@@ -132,7 +132,7 @@ def test_a_deleted_crawl_is_gone_at_once_and_its_rows_little_by_little() -> None
     number = shell.frontier.crawl("crawl").number
     shell.request("crawl", Input.STOP)
     shell.work()
-    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("crawl", now))
     with pytest.raises(UnknownCrawl):
         shell.frontier.crawl("crawl")
     while shell.frontier.has_work:
@@ -149,7 +149,7 @@ def test_a_deletion_goes_on_after_a_crash_wherever_it_was(crash_after: int) -> N
     shell.create("other", SETTINGS)
     shell.request("crawl", Input.STOP)
     number = shell.frontier.crawl("crawl").number
-    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("crawl", now))
     for _ in range(crash_after):
         shell.do(lambda frontier, now: frontier.work(now))
     shell.lose(lambda frontier, now: frontier.work(now))
@@ -163,12 +163,12 @@ def test_the_name_of_a_deleted_crawl_is_free_at_once_and_its_number_never() -> N
     shell = Shell()
     shell.create("crawl", SETTINGS)
     first = shell.frontier.crawl("crawl").number
-    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("crawl", now))
     shell.create("crawl", SETTINGS)
     shell.work()
     shell.restart()
     assert shell.frontier.crawl("crawl").number > first
-    shell.do(lambda frontier, now: frontier.delete_crawl("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("crawl", now))
     shell.work()
     shell.restart()
     shell.create("crawl", SETTINGS)

@@ -91,7 +91,7 @@ def crawl(*seeds: str) -> Shell:
     shell = Shell()
     shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",)))
     if seeds:
-        shell.do(lambda frontier, now: frontier.add_seeds("crawl", seeds, now))
+        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
     return shell
 
 
@@ -100,7 +100,7 @@ def in_state(state: CrawlState) -> Shell:
     shell = crawl("http://alpha.example/", "http://beta.example/")
     if state is S.NASCENT:
         return shell
-    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     if state is S.PREPARING:
         return shell
     shell.work()
@@ -126,7 +126,7 @@ def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlSta
 
     def ask() -> None:
         if asked is I.LAUNCH:
-            shell.do(lambda frontier, now: frontier.launch("crawl", now))
+            shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
         else:
             shell.request("crawl", asked)
 
@@ -177,7 +177,7 @@ def test_a_launch_prepares_announces_the_seeds_and_runs() -> None:
 def test_a_launch_without_seeds_is_refused() -> None:
     shell = crawl()
     with pytest.raises(NoSeeds, match="crawl"):
-        shell.do(lambda frontier, now: frontier.launch("crawl", now))
+        shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     assert shell.state("crawl") is S.NASCENT and not shell.frontier.has_work
 
 
@@ -221,7 +221,7 @@ def test_a_natural_end_is_not_overwritten_by_a_later_stop() -> None:
 def test_a_stop_while_leases_are_out_waits_for_them() -> None:
     """S0.22: STOPPING is told first; S0.40, S0.48: FINISHED when nothing is in process."""
     shell = crawl("http://alpha.example/")
-    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     shell.work()
     (grant,) = shell.grants()
     assert shell.request("crawl", I.STOP) is S.STOPPING
@@ -253,7 +253,7 @@ def test_a_crawl_stopped_before_its_launch_was_never_launched() -> None:
 def test_a_pause_waits_for_what_is_in_flight_and_says_so() -> None:
     """S0.16, S0.47"""
     shell = crawl("http://alpha.example/", "http://beta.example/")
-    shell.do(lambda frontier, now: frontier.launch("crawl", now))
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     shell.work()
     (grant,) = shell.grants(most=1)
     assert shell.request("crawl", I.PAUSE) is S.PAUSING
@@ -282,4 +282,4 @@ def test_a_finished_crawl_takes_in_nothing() -> None:
     with pytest.raises(CrawlFinished, match="ABORTED"):
         shell.schedule("crawl", "http://alpha.example/new")
     with pytest.raises(CrawlFinished):
-        shell.do(lambda frontier, now: frontier.add_seeds("crawl", ["http://alpha.example/"], now))
+        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://alpha.example/"], now))

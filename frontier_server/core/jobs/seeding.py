@@ -30,7 +30,7 @@ def seed_slice(
         job.end(op, crawl, number, row)
         op.event(crawl, "seeds_concluded", seed_count=row.done, queued_count=row.changed)
         if crawl.state is CrawlState.PREPARING:
-            hear(op, crawl, Input.SEEDED)
+            hear(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)
 
 
 def reseed_slice(

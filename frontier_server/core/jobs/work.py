@@ -23,7 +23,8 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
     row = job.get(op.tx, crawl, number)
     kind = Kind(row.kind)
     abandoned = row.state == JobState.RECEIVING.value  # in line since a restart: nobody brings the rest
-    if abandoned or (kind in FEEDING and crawl.state in ENDING):
+    ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
+    if abandoned or ends:
         row.state = JobState.CANCELLING.value
     if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
         job.end(op, crawl, number, row)

@@ -15,8 +15,20 @@ from .target import Reached, Target, reached
 _HEARD = {
     Reached.RUN: Input.REACHED_RUN,
     Reached.EMPTY: Input.REACHED_EMPTY,
+    Reached.HOLD: Input.REACHED_HOLD,
     Reached.PAUSE: Input.REACHED_PAUSE,
     Reached.FINISH: Input.REACHED_FINISH,
+}
+
+# Counters of which the figures' events tell, and what they call them.
+_TOLD = {
+    "succeeded": "succeeded_count",
+    "failed": "failed_count",
+    "disregarded": "disregarded_count",
+    "deferred": "deferred_count",
+    "lapsed": "lapsed_count",
+    "bytes": "bytes_count",
+    "discovered": "discovered_count",
 }
 
 
@@ -33,23 +45,83 @@ def new_state_row(now_ms: int) -> StateRow:
     )
 
 
-def hear(op: Operation, crawl: Crawl, heard: Input) -> None:
-    """Give the crawl machine an input. Raises IllegalState, and then nothing has changed."""
+def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
+    """Give the crawl machine an input; `reason` tells of a problem that led to it.
+
+    Raises IllegalState, and then nothing has changed.
+    """
     step = move(crawl.state, heard, crawl.name)
     row = crawl.state_row
-    before = row.state, row.exit_status
-    if step.state is not None:
-        row.state = step.state.value
-    if step.exit_status is not None:
-        row.exit_status = step.exit_status.value
-    if step.target is not None:
+    before, held = (row.state, row.exit_status), crawl.held
+    if step.target is not None and (step.target is not crawl.target or not row.request):
         row.target = step.target.value
         row.request += 1
+        if held:
+            op.event(crawl, "released")
+    if step.interrupts and not row.interrupt_ms:
+        row.interrupt_ms = op.now_ms
+    if step.state is not None:
+        if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):
+            tell_figures(op, crawl)
+        row.state = step.state.value
+        row.reason = reason or (row.reason if step.state is CrawlState.PAUSED else "")
+    if step.exit_status is not None:
+        row.exit_status = step.exit_status.value
     if before != (row.state, row.exit_status):
         _note_times(row, CrawlState(before[0]), crawl.state, op.now_ms)
-        op.event(crawl, "status_changed", state=row.state, exit_status=row.exit_status)
+        told = {"state": row.state, "exit_status": row.exit_status, "reason": row.reason}
+        op.event(crawl, "status_changed", **told, tearing_down=int(row.tearing_down))
     op.counters(crawl)
     op.put_state(crawl)
+
+
+def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> None:
+    """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
+
+    What is so already, or under way, is told of nobody.
+    """
+    step = move(crawl.state, heard, crawl.name)
+    asks = step.target is not None and step.target is not crawl.target
+    if step.interrupts and not crawl.state_row.interrupt_ms:
+        op.acted(crawl, by, "interrupt")
+    elif asks or step.state is not None:
+        op.acted(crawl, by, action)
+    hear(op, crawl, heard)
+
+
+def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
+    """Let a crawl end, if it has not, and leave memory once it has; whether this began it (S0.25 to S0.30).
+
+    A crawl that stops already is asked a second time (S0.28).
+    """
+    row = crawl.state_row
+    begun = not row.tearing_down
+    if begun:
+        op.acted(crawl, by, "teardown")
+        row.tearing_down = True
+        op.counters(crawl)
+        op.put_state(crawl)
+    hear(op, crawl, Input.STOP)
+    return begun
+
+
+def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
+    """Pause a crawl because of a problem, if it runs."""
+    if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+        op.event(crawl, "problem", kind=kind, detail=detail)
+        hear(op, crawl, Input.PROBLEM, detail)
+
+
+def tell_figures(op: Operation, crawl: Crawl) -> None:
+    """Tell what became of URIs since that was last told, if anything did."""
+    counters = crawl.counters
+    figures = {name: getattr(counters, name) for name in _TOLD}
+    news = {told: figures[name] - counters.told.get(name, 0) for name, told in _TOLD.items()}
+    since_ms = max(counters.told_ms, crawl.state_row.launch_ms)
+    counters.told_ms = op.now_ms
+    if any(news.values()):
+        op.event(crawl, "figures", interval_ms=op.now_ms - since_ms, **news, queued_count=counters.queued)
+        counters.told = figures
 
 
 def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: int) -> None:
@@ -59,6 +131,7 @@ def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: in
         row.launch_ms = now_ms
     if state is CrawlState.FINISHED:
         row.finish_ms = now_ms
+        row.nodes = {}
     runs = state in CLOCK_RUNS
     if runs and not row.running_since_ms:
         row.running_since_ms = now_ms
@@ -69,8 +142,16 @@ def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: in
 
 def settle(op: Operation, crawl: Crawl) -> None:
     """Let the frontier machine look at the counts, and the crawl machine hear what it reached."""
+    if crawl.state_row.running_since_ms and op.now_ms >= crawl.next_figures_ms:
+        tell_figures(op, crawl)
     while _step(op, crawl):
         pass
+    row = crawl.state_row
+    unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged
+    if row.tearing_down and not row.torn_down and crawl.state is CrawlState.FINISHED and unloaded:
+        row.torn_down = True
+        op.put_state(crawl)
+        op.event(crawl, "torn_down")
 
 
 def _step(op: Operation, crawl: Crawl) -> bool:
@@ -88,7 +169,7 @@ def _step(op: Operation, crawl: Crawl) -> bool:
         return False  # never launched
     answered = row.answered == row.request
     left = crawl.left or (state is CrawlState.RUNNING and crawl.rounds_left)
-    now = reached(crawl.target, crawl.leases_out, left, answered)
+    now = reached(crawl.target, crawl.in_flight, left, answered)
     if now is None or (answered and now.value == row.reached):
         return False
     row.reached, row.answered = now.value, row.request
@@ -96,6 +177,8 @@ def _step(op: Operation, crawl: Crawl) -> bool:
     if state is CrawlState.FINISHED:
         return False
     hear(op, crawl, _HEARD[now])
+    if now is Reached.HOLD:
+        op.event(crawl, "held")
     return True
 
 
@@ -110,8 +193,10 @@ def _end_naturally(op: Operation, crawl: Crawl) -> None:
             retired_count=counters.retired_uris,
             ineligible_count=counters.barred_uris,
         )
-    pauses = behind and crawl.settings.pause_with_uris_left
-    hear(op, crawl, Input.PAUSE if pauses else Input.NOTHING_LEFT)
+    if behind and crawl.settings.pause_with_uris_left:
+        hear(op, crawl, Input.PROBLEM, "only URIs of retired or ineligible queues are left")
+    else:
+        hear(op, crawl, Input.NOTHING_LEFT)
 
 
 def _begin_round(op: Operation, crawl: Crawl) -> None:
@@ -135,8 +220,6 @@ def _limit_reached(op: Operation, crawl: Crawl) -> bool:
     found: tuple[str, Input, int, int] | None = None
     if limits.max_elapsed_ms and elapsed_ms >= limits.max_elapsed_ms:
         found = "max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms
-    elif crawl.state is not CrawlState.RUNNING:
-        return False
     elif limits.max_bytes and counters.bytes >= limits.max_bytes:
         found = "max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes
     elif not crawl.pages_out and document_limit_reached(crawl):

@@ -55,29 +55,35 @@ class Administration:
         self, name: str, state: QueueState | None, size: int, cursor: bytes
     ) -> tuple[list[QueueView], bytes]:
         """A page of queues, and the next cursor."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         return listing.queue_page(self._frontier.store, crawl, self._dispatcher.hosts, state, size, cursor)
 
     def largest_queues(self, name: str) -> list[QueueView]:
         """The queues with most URIs, of those touched since the server started."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         return listing.largest_queues(self._frontier.store, crawl, self._dispatcher.hosts)
+
+    def slowest_queues(self, name: str) -> list[QueueView]:
+        """The queues that rest longest, of those in memory."""
+        crawl = self._frontier.registry.named(name)
+        return listing.slowest_queues(self._frontier.store, crawl, self._dispatcher.hosts)
 
     def queue(self, name: str, key: str) -> list[QueueView]:
         """The queues that have a key. Raises UnknownQueue if there is none."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         op = Operation(self._frontier.store, 0)
         found = self._queues_of(op, crawl, key)
         return [listing.queue_view(op.tx, crawl, queue, self._dispatcher.hosts) for queue in found]
 
     def change_queue(
-        self, name: str, key: str, change: QueueChange, now_ms: int
+        self, name: str, key: str, change: QueueChange, now_ms: int, by: str = ""
     ) -> tuple[list[QueueView], Changes]:
         """Change the queues that have a key; what they are then."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.changeable(name)
         steering.check(change)
         op = self._frontier.begin(now_ms)
         found = self._queues_of(op, crawl, key)
+        op.acted(crawl, by, "change-queue", key)
         for queue in found:
             steering.apply(op, self._dispatcher, crawl, queue, change)
         op.counters(crawl)
@@ -98,7 +104,7 @@ class Administration:
 
     def uris(self, name: str, key: str, size: int, cursor: bytes) -> tuple[list[UriView], bytes]:
         """A page of the URIs that wait, of one queue or (empty key) of all; the next cursor."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         op = Operation(self._frontier.store, 0)
         queues = [queue.queue for queue in self._queues_of(op, crawl, key)] if key else []
         return listing.uri_page(self._frontier.store, crawl, self._dispatcher.codec, queues, size, cursor)
@@ -106,58 +112,63 @@ class Administration:
     def story(self, name: str, uri: str, now_ms: int) -> UriStory:
         """All that a crawl knows of a URI."""
         op = Operation(self._frontier.store, now_ms)
-        return self._explanations.story(op, self._frontier.crawl_named(name), _parsed(uri))
+        return self._explanations.story(op, self._frontier.registry.named(name), _parsed(uri))
 
-    def note_seen(self, name: str, uris: Sequence[str], now_ms: int) -> tuple[int, Changes]:
+    def note_seen(self, name: str, uris: Sequence[str], now_ms: int, by: str = "") -> tuple[int, Changes]:
         """Note URIs as seen without queueing them; how many were new."""
-        crawl, parsed = self._frontier.open_crawl(name), _batch(uris)
+        crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "note-uris", _some(uris))
         return sum(importing.note_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
 
-    def forget_seen(self, name: str, uris: Sequence[str], now_ms: int) -> tuple[int, Changes]:
+    def forget_seen(self, name: str, uris: Sequence[str], now_ms: int, by: str = "") -> tuple[int, Changes]:
         """Forget that URIs were seen, but for those that wait in queues; how many were forgotten."""
-        crawl, parsed = self._frontier.open_crawl(name), _batch(uris)
+        crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "forget-uris", _some(uris))
         return sum(importing.forget_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
 
     # Jobs.
 
     def start_job(
-        self, name: str, kind: Kind, parameters: Mapping[str, str], now_ms: int
+        self, name: str, kind: Kind, parameters: Mapping[str, str], now_ms: int, by: str = ""
     ) -> tuple[JobView, Changes]:
         """Start a job that an operator may ask for. Raises InvalidRequest for a bad pattern."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.changeable(name)
         job.check_room(crawl)
         if kind in BY_PATTERN:
             for field in ("queue_pattern", "uri_pattern"):
                 if field in parameters:
                     _check_pattern(field, parameters[field])
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "start-job", kind.value)
         number = job.start(op, crawl, kind, parameters)
         return _job_view(number, job.get(op.tx, crawl, number)), self._frontier.end(op)
 
     def jobs(self, name: str) -> list[JobView]:
         """The jobs that run, and the last ones that have ended."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         return [_job_view(number, row) for number, row in job.rows(self._frontier.store, crawl)]
 
     def job(self, name: str, number: int) -> JobView:
         """A job. Raises UnknownJob."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         return _job_view(number, job.get(self._frontier.store, crawl, number))
 
-    def cancel_job(self, name: str, number: int, now_ms: int) -> tuple[JobView, Changes]:
+    def cancel_job(self, name: str, number: int, now_ms: int, by: str = "") -> tuple[JobView, Changes]:
         """Ask a job to do no more; what it has done stays done."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.changeable(name)
         op = self._frontier.begin(now_ms)
         row = job.cancel(op, crawl, number)
+        op.acted(crawl, by, "cancel-job", f"{number} {row.kind}")
         return _job_view(number, row), self._frontier.end(op)
 
-    def begin_import(self, name: str, force: bool, now_ms: int) -> tuple[int, Changes]:
+    def begin_import(self, name: str, force: bool, now_ms: int, by: str = "") -> tuple[int, Changes]:
         """A job that will take in what `add_imports` brings; its number."""
-        crawl = self._frontier.open_crawl(name)
+        crawl = self._frontier.registry.unfinished(name)
         job.check_room(crawl)
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "import")
         parameters = {"force": "true"} if force else {}
         return job.start(op, crawl, Kind.IMPORT, parameters, JobState.RECEIVING), self._frontier.end(op)
 
@@ -165,7 +176,7 @@ class Administration:
         self, name: str, number: int, rows: Sequence[ImportRow], now_ms: int
     ) -> tuple[None, Changes]:
         """Keep rows that an import is to take in."""
-        crawl = self._frontier.open_crawl(name)
+        crawl = self._frontier.registry.unfinished(name)
         if len(rows) > MAX_BATCH:
             raise errors.BatchTooLarge(f"{len(rows)} URIs in one message; at most {MAX_BATCH} are taken")
         op = self._frontier.begin(now_ms)
@@ -174,7 +185,7 @@ class Administration:
 
     def end_import(self, name: str, number: int, now_ms: int) -> tuple[JobView, Changes]:
         """An import has received all: let it begin."""
-        crawl = self._frontier.open_crawl(name)
+        crawl = self._frontier.registry.unfinished(name)
         op = self._frontier.begin(now_ms)
         row = job.received(op, crawl, number)
         return _job_view(number, row), self._frontier.end(op)
@@ -183,7 +194,7 @@ class Administration:
 
     def overrides(self, name: str) -> list[tuple[str, bytes]]:
         """The overrides of a crawl, by SURT prefix."""
-        return sorted(self._frontier.crawl_named(name).overrides.items())
+        return sorted(self._frontier.registry.named(name).overrides.items())
 
     def put_override(
         self,
@@ -191,30 +202,32 @@ class Administration:
         prefix: str,
         override: bytes,
         now_ms: int,
+        by: str = "",
     ) -> tuple[str, Changes]:
         """Set the override of a SURT prefix (or host, or URL); the prefix as it is kept.
 
         It holds from the next decision on. Raises InvalidSpec for settings that make no sense.
         """
-        crawl = self._frontier.open_crawl(name)
+        crawl = self._frontier.registry.unfinished(name)
         try:
             surt = surt_prefix(prefix)
         except Malformed as problem:
             raise errors.InvalidRequest(str(problem), field="surt_prefix") from None
-        found = override_problems(self._frontier.settings_of(crawl.spec.spec, (override,)))
+        found = override_problems(self._frontier.registry.settings_of(crawl.spec.spec, (override,)))
         if found:
             raise errors.invalid_spec(found)
         if len(crawl.overrides) >= MAX_OVERRIDES:
             raise errors.InvalidRequest(f"{MAX_OVERRIDES} overrides are kept; remove some first")
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "put-override", surt)
         op.tx.put(Family.OVERRIDES, keys.override_key(crawl.number, surt), override)
         crawl.overrides.put(surt, override)
         self._overrides_changed(op, crawl)
         return surt, self._frontier.end(op)
 
-    def delete_override(self, name: str, prefix: str, now_ms: int) -> tuple[None, Changes]:
+    def delete_override(self, name: str, prefix: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Remove the override of a SURT prefix."""
-        crawl = self._frontier.open_crawl(name)
+        crawl = self._frontier.registry.unfinished(name)
         known = dict(crawl.overrides.items())
         surt = prefix if prefix in known else _prefix_or_text(prefix)
         if surt not in known:
@@ -222,6 +235,7 @@ class Administration:
                 f"crawl {name!r} has no override for {prefix[:200]!r}", crawl=name, surt_prefix=prefix[:200]
             )
         op = self._frontier.begin(now_ms)
+        op.acted(crawl, by, "delete-override", surt)
         op.tx.delete(Family.OVERRIDES, keys.override_key(crawl.number, surt))
         crawl.overrides.discard(surt)
         self._overrides_changed(op, crawl)
@@ -240,12 +254,12 @@ class Administration:
         self, name: str, kind: FiguresOf, size: int, cursor: bytes
     ) -> tuple[list[FiguresView], bytes]:
         """A page of hosts or sources, and what happened to their URIs."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         return listing.figures_page(self._frontier.store, crawl, kind, size, cursor)
 
     def seeds(self, name: str, size: int, cursor: int, now_ms: int) -> tuple[list[SeedView], int]:
         """A page of seeds and what became of them; the next cursor (0 at the end)."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         op = Operation(self._frontier.store, now_ms)
         page, following = listing.seed_page(self._frontier.store, crawl, size, cursor)
         announced = crawl.counters.announced_seeds
@@ -258,7 +272,7 @@ class Administration:
 
     def explain(self, name: str, key: str, uri: str, now_ms: int) -> list[Reason]:
         """Why a crawl, a queue of it (by key), or a URI is not fetched now."""
-        crawl = self._frontier.crawl_named(name)
+        crawl = self._frontier.registry.named(name)
         op = Operation(self._frontier.store, now_ms)
         if uri:
             return self._explanations.uri(op, crawl, _parsed(uri))
@@ -269,12 +283,16 @@ class Administration:
 
     def outcomes(self, name: str, after: int, most: int) -> list[tuple[int, OutcomeRow]]:
         """Final dispositions behind a number, as far as they are kept."""
-        return views.outcomes_after(self._frontier.store, self._frontier.crawl_named(name), after, most)
+        return views.outcomes_after(self._frontier.store, self._frontier.registry.named(name), after, most)
 
     def outcome_range(self, name: str) -> tuple[int, int]:
         """The number of the oldest outcome that is kept, and of the last."""
-        counters = self._frontier.crawl_named(name).counters
+        counters = self._frontier.registry.named(name).counters
         return counters.oldest_outcome, counters.next_outcome - 1
+
+
+def _some(uris: Sequence[str]) -> str:
+    return f"{len(uris)} URIs" if len(uris) > 1 else uris[0]
 
 
 def _parsed(text: str) -> CanonicalUri:

@@ -6,11 +6,13 @@ from .. import keys
 from ..crawl import Crawl
 from ..dispatch import empty_reason
 from ..errors import CursorTooOld, InvalidRequest
+from ..leases import LeaseTable
 from ..model import CrawlView, EmptyReason, StatisticsView
 from ..operation import EVENTS_KEPT
 from ..queue import QueueState
 from ..records import EventRow, OutcomeRow, decode
 from ..store import Family, Store
+from .bottleneck import limited_by
 
 EVENTS_PER_READ = 200
 
@@ -32,10 +34,14 @@ def crawl_view(crawl: Crawl) -> CrawlView:
         counters.announced_seeds,
         max(counters.next_event - EVENTS_KEPT, 1),
         counters.next_event - 1,
+        row.reason,
+        crawl.held,
+        row.tearing_down,
+        row.torn_down,
     )
 
 
-def statistics(crawl: Crawl, now_ms: int) -> StatisticsView:
+def statistics(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
     """A crawl's figures (Heritrix 2.16)."""
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
@@ -72,6 +78,7 @@ def statistics(crawl: Crawl, now_ms: int) -> StatisticsView:
         max(crawl.largest.values(), default=0),
         _congestion(crawl),
         crawl.state_row.round,
+        limited_by(crawl, now_ms, leases),
     )
 
 

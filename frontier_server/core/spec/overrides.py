@@ -36,6 +36,10 @@ class Overrides:
         self._overrides.discard(prefix)
         self._made.clear()
 
+    def forget_made(self) -> None:
+        """Let settings be made anew: the crawl's own have changed."""
+        self._made.clear()
+
     def items(self) -> list[tuple[str, bytes]]:
         """All overrides, in the order of their prefixes."""
         return sorted(item for _, item in self._overrides.items())

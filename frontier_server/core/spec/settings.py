@@ -196,6 +196,11 @@ class CrawlSettings:
     pause_with_uris_left: bool = False
     weight: int = 1
     outcomes_kept: int = 100_000
+    pause_at_start: bool = False
+    max_toes: int = 0
+    pause_timeout_ms: int = 120_000
+    stop_timeout_ms: int = 120_000
+    figures_interval_ms: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,33 @@ def problems(settings: CrawlSettings) -> dict[str, str]:
     found.within_ms("address_group.min_gap", settings.address_group.min_gap_ms, 0, DAY_MS)
     found.within("weight", settings.weight, 1, 1_000)
     found.within("outcomes_kept", settings.outcomes_kept, 0, 1_000_000_000)
+    found.within("max_toes", settings.max_toes, 0, 1_000_000)
+    found.within_ms("pause_timeout", settings.pause_timeout_ms, 1_000, DAY_MS)
+    found.within_ms("stop_timeout", settings.stop_timeout_ms, 1_000, DAY_MS)
+    found.within_ms("figures_interval", settings.figures_interval_ms, 1_000, DAY_MS)
     return found
+
+
+def fixed_problems(before: CrawlSettings, after: CrawlSettings) -> dict[str, str]:
+    """What a change of settings may not do to a crawl that there is: what a URI's place depends on."""
+    fixed = "it is fixed when the crawl is created"
+    found = {}
+    if after.identity != before.identity:
+        found["identity"] = fixed
+    if after.queues.partition != before.queues.partition:
+        found["queues.partition"] = fixed
+    if _members(after.groups) != _members(before.groups):
+        found["groups"] = "which hosts there are in a group is fixed when the crawl is created"
+    if not set(before.scope.hosts) <= set(after.scope.hosts):
+        gone = min(set(before.scope.hosts) - set(after.scope.hosts))
+        found["scope.hosts"] = f"hosts can only be added, and {gone[:80]!r} is missing"
+    if after.politeness.across_crawls != before.politeness.across_crawls:
+        found["politeness.across_crawls"] = fixed
+    return found
+
+
+def _members(groups: tuple[GroupSettings, ...]) -> dict[str, tuple[str, ...]]:
+    return {group.name: group.hosts for group in groups}
 
 
 def override_problems(settings: CrawlSettings) -> dict[str, str]:

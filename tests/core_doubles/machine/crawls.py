@@ -41,26 +41,26 @@ class Crawls(Base):
     def create(self, name: str, chosen: CrawlSettings) -> None:
         """Create a crawl."""
         spec = spec_of(chosen)
-        view = self.run(lambda frontier, now: frontier.create_crawl(name, chosen, spec, now))
+        view = self.run(lambda frontier, now: frontier.control.create_crawl(name, chosen, spec, now))
         life.created(self.model, name, view.number, chosen)
         self.check()
 
     def seed(self, crawl: Crawl, seeds: Sequence[Spelled]) -> None:
         """Add seeds."""
         texts = [seed.text for seed in seeds]
-        self.run(lambda frontier, now: frontier.add_seeds(crawl.name, texts, now))
+        self.run(lambda frontier, now: frontier.control.add_seeds(crawl.name, texts, now))
         life.seeds_added(self.model, crawl, seeds)
         self.check()
 
     def launch(self, crawl: Crawl) -> None:
         """Launch a crawl."""
-        self.run(lambda frontier, now: frontier.launch(crawl.name, now))
+        self.run(lambda frontier, now: frontier.control.launch(crawl.name, now))
         life.launched(self.model, crawl)
         self.check()
 
     def steer(self, crawl: Crawl, target: Input) -> None:
         """Ask a crawl to run, pause or stop."""
-        self.run(lambda frontier, now: frontier.request_state(crawl.name, target, now))
+        self.run(lambda frontier, now: frontier.control.request_state(crawl.name, target, now))
         {Input.RESUME: life.resumed, Input.PAUSE: life.paused, Input.STOP: life.stopped}[target](
             self.model, crawl
         )
@@ -82,7 +82,7 @@ class Crawls(Base):
         if crawl.state is S.FINISHED:
             texts = [seed.text for seed in seeds]
             self.refused(
-                errors.CrawlFinished, lambda frontier, now: frontier.add_seeds(crawl.name, texts, now)
+                errors.CrawlFinished, lambda frontier, now: frontier.control.add_seeds(crawl.name, texts, now)
             )
         else:
             self.seed(crawl, seeds)
@@ -96,7 +96,7 @@ class Crawls(Base):
             self.launch(crawl)
         else:
             error = errors.NoSeeds if crawl.state is S.NASCENT else errors.IllegalState
-            self.refused(error, lambda frontier, now: frontier.launch(crawl.name, now))
+            self.refused(error, lambda frontier, now: frontier.control.launch(crawl.name, now))
 
     @precondition(Base.has_crawl)
     @step(pick=picks, wish=st.sampled_from(INPUTS))
@@ -107,7 +107,7 @@ class Crawls(Base):
             self.steer(crawl, wish)
         else:
             self.refused(
-                errors.IllegalState, lambda frontier, now: frontier.request_state(crawl.name, wish, now)
+                errors.IllegalState, lambda frontier, now: frontier.control.request_state(crawl.name, wish, now)
             )
 
     @precondition(Base.has_crawl)
@@ -127,7 +127,7 @@ class Crawls(Base):
         crawl = self.some_crawl(pick)
 
         def delete(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            return frontier.delete_crawl(crawl.name, now_ms)
+            return frontier.control.delete_crawl(crawl.name, now_ms)
 
         if crawl.state not in (S.NASCENT, S.FINISHED):
             self.refused(errors.CrawlActive, delete)

@@ -456,8 +456,9 @@ class CrawlSpec(_message.Message):
     """What a crawl is asked to do. A field that is not set takes the default that
     its comment names; the defaults are Heritrix's where it has the setting.
     GetCrawl shows the spec with every default filled in. UpdateCrawl changes it
-    while the crawl lives, but for what a URI's place depends on: `identity`,
-    `groups`, `queues.partition`, and `scope.hosts`, which only grows.
+    while the crawl lives, but for what the place of a URI or of a host depends on:
+    `identity`, the hosts of `groups`, `queues.partition` and
+    `politeness.across_crawls`; and `scope.hosts` only grows.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -1,0 +1,38 @@
+"""Which nodes fetch for a crawl: joined with their first lease of it, and left.
+
+A node leaves when it says so, when nothing was heard of it for a while, or when another
+session takes its name. A crawl that has finished has no nodes.
+"""
+
+from .crawl import Crawl
+from .leases import MAX_NODES, LeaseTable
+from .operation import Operation
+
+
+def join(op: Operation, crawl: Crawl, node: str, session: str) -> None:
+    """Note a node that has a lease of a crawl."""
+    nodes = crawl.state_row.nodes
+    known = nodes.get(node)
+    if known == session or (known is None and len(nodes) >= MAX_NODES):
+        return
+    if known is not None:
+        _leave(op, crawl, node, known, "replaced")
+    nodes[node] = session
+    op.put_state(crawl)
+    op.event(crawl, "node_joined", node=node, session=session)
+
+
+def look_round(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
+    """Note which nodes have left a crawl. One that is held is looked at when it is released."""
+    if crawl.held:
+        return
+    for node, session in list(crawl.state_row.nodes.items()):
+        why = leases.why_gone(node, session)
+        if why:
+            _leave(op, crawl, node, session, why)
+
+
+def _leave(op: Operation, crawl: Crawl, node: str, session: str, reason: str) -> None:
+    del crawl.state_row.nodes[node]
+    op.put_state(crawl)
+    op.event(crawl, "node_left", node=node, session=session, reason=reason)

@@ -1,0 +1,104 @@
+"""Which crawls there are: those in memory, those torn down, and those being deleted.
+
+A crawl that was torn down is in memory by its name alone; whoever asks for it reads it
+from the store, for that once.
+"""
+
+from . import errors, opening
+from .crawl import Crawl, SettingsOf
+from .host import Hosts
+from .jobs.deletion import CrawlDeletion
+from .leases import LeaseTable
+from .machines.lifecycle import CrawlState
+from .records import ServerRow
+from .store import Store
+
+
+class Registry:
+    """The crawls of a shard."""
+
+    def __init__(self, store: Store, settings_of: SettingsOf, version: str) -> None:
+        self.crawls: dict[int, Crawl] = {}  # in memory, by number
+        self.names: dict[str, Crawl] = {}  # the same, by name
+        self.torn: dict[str, int] = {}  # torn down: name → number
+        self.deletions: list[CrawlDeletion] = []
+        self.settings_of = settings_of
+        self.version = version
+        self._store = store
+
+    def open(self, server: ServerRow, hosts: Hosts, leases: LeaseTable, now_ms: int) -> None:
+        """Find the crawls of the store, and open those that live."""
+        for rows in opening.crawl_rows(self._store, server.next_crawl):
+            if rows.state.deleted:
+                self.deletions.append(CrawlDeletion(rows.number))
+            elif rows.state.torn_down:
+                self.torn[rows.spec.name] = rows.number
+            else:
+                open_crawl = opening.open_crawl
+                self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
+
+    def add(self, crawl: Crawl) -> None:
+        """A crawl that lives."""
+        self.crawls[crawl.number] = self.names[crawl.name] = crawl
+
+    def unload(self, crawl: Crawl) -> None:
+        """Let go of a crawl that was torn down."""
+        self._forget(crawl)
+        self.torn[crawl.name] = crawl.number
+
+    def delete(self, crawl: Crawl) -> None:
+        """Forget a crawl that is marked as deleted; its rows go little by little."""
+        self._forget(crawl)
+        self.deletions.append(CrawlDeletion(crawl.number))
+
+    def _forget(self, crawl: Crawl) -> None:
+        self.crawls.pop(crawl.number, None)
+        self.names.pop(crawl.name, None)
+        self.torn.pop(crawl.name, None)
+
+    def __len__(self) -> int:
+        return len(self.crawls) + len(self.torn)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or name in self.torn
+
+    def names_after(self, name: str, most: int) -> list[str]:
+        """The first names behind one."""
+        return sorted(known for known in (*self.names, *self.torn) if known > name)[:most]
+
+    def named(self, name: str) -> Crawl:
+        """A crawl, to be read. Raises UnknownCrawl."""
+        crawl = self.names.get(name)
+        if crawl is not None:
+            return crawl
+        if name not in self.torn:
+            raise errors.UnknownCrawl(f"there is no crawl {name[:80]!r}", crawl=name[:80])
+        rows = opening.rows_of(self._store, self.torn[name])
+        return opening.reopened(self._store, rows, self.settings_of, self.version)
+
+    def changeable(self, name: str) -> Crawl:
+        """A crawl, to be changed. Raises UnknownCrawl, CrawlHeld or CrawlTornDown."""
+        crawl = self.named(name)
+        if crawl.state_row.torn_down:
+            raise errors.CrawlTornDown(
+                f"crawl {name!r} was torn down; it can be read, or deleted, and copied to a new one",
+                crawl=name,
+                state=crawl.state.value,
+            )
+        if crawl.held:
+            raise errors.CrawlHeld(
+                f"crawl {name!r} is held: nothing of it changes until it is resumed, paused or stopped",
+                crawl=name,
+                state=crawl.state.value,
+            )
+        return crawl
+
+    def unfinished(self, name: str) -> Crawl:
+        """A crawl that takes in things. Raises what `changeable` does, or CrawlFinished."""
+        crawl = self.changeable(name)
+        if crawl.state is CrawlState.FINISHED:
+            raise errors.CrawlFinished(
+                f"crawl {name!r} has finished ({crawl.exit_status.value}); it takes in nothing any more",
+                crawl=name,
+            )
+        return crawl
