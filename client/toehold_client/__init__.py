@@ -9,6 +9,7 @@
         for event in crawl.follow():
             print(event)
 
+AsyncFrontierClient and AsyncCrawlController have the same methods for asyncio.
 Messages and enums are the contract's own (`toehold.frontier.v1`). Every error is a ToeholdError; its
 class tells its kind (`toehold_client.errors`).
 """
@@ -18,13 +19,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .async_client import AsyncFrontierClient
+    from .async_controller import AsyncCrawlController
     from .client import FrontierClient
     from .controller import CrawlController
     from .errors import ToeholdError
 
-__all__ = ["AsyncFrontierClient", "CrawlController", "FrontierClient", "ToeholdError"]
+__all__ = ["AsyncCrawlController", "AsyncFrontierClient", "CrawlController", "FrontierClient", "ToeholdError"]
 
 _MODULES = {
+    "AsyncCrawlController": ".async_controller",
     "AsyncFrontierClient": ".async_client",
     "CrawlController": ".controller",
     "FrontierClient": ".client",

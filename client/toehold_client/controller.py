@@ -1,45 +1,69 @@
 """CrawlController: takes one crawl through its life.
 
 The crawl's life is in the frontier. A controller holds no truth of its own: it asks, waits and listens, so
-any number of them, at any time, may steer and watch the same crawl.
+any number of them, at any time, may steer and watch the same crawl. What it waits for is judged in
+`awaiting`, shared with `async_controller`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Crawl,
     GetStatisticsResponse,
     Job,
-    JobState,
     UriOutcome,
     WaitingUri,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
+from .awaiting import ENDED as ENDED
+from .awaiting import FINISHED, NASCENT, AwaitedJob, AwaitedState, Pace, is_as_asked, is_last, is_torn_down
 from .client import FrontierClient
 from .drivers import RECONNECT_S
-from .errors import CrawlExists, CrawlFinished, DeadlineExceeded, IllegalState, WaitTimedOut
-from .spec_file import differences
+from .errors import CrawlExists, DeadlineExceeded, FrontierUnavailable, IllegalState, RefusedForNow
+from .listening import Listener, Listeners
 from .streams import EventStream
 
-NASCENT = CrawlState.CRAWL_STATE_NASCENT
-ENDED = frozenset((JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED))
-_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.05, 1.0
+TEARDOWN_S = 3.3
+"""How long a teardown is waited for, unless another time is given: as long as Heritrix does (S0.25)."""
 
 
 class CrawlController:
     """One crawl of a frontier, by its name; it need not exist yet.
 
-    Every method may raise what FrontierClient's may, and UnknownCrawl unless the crawl has been created.
+    Every method may raise what FrontierClient's may, and UnknownCrawl unless the crawl has been created. One
+    that would change the crawl raises CrawlHeld while it is held, unless it asks for another state or for the
+    teardown, and CrawlTornDown once it is torn down, unless it deletes it. What is refused has changed
+    nothing.
+
+    As a context manager it closes its listeners when it is left. Neither that nor the end of the program
+    changes anything of the crawl.
     """
 
     def __init__(self, frontier: FrontierClient, crawl: str) -> None:
         self.frontier = frontier
         self.crawl = crawl
+        self._listeners: Listeners[Listener] = Listeners()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with ExitStack() as leaving:  # closes each of them, whatever the others raise
+            for listener in self._listeners.take():
+                leaving.callback(listener.close)
+
+    # its life
 
     def create(self, spec: CrawlSpec, seeds: Iterable[str] = ()) -> AddSeedsResponse:
         """Creates the crawl, NASCENT, and stores its seeds. Returns what became of them: some may be
@@ -52,16 +76,35 @@ class CrawlController:
         try:
             self.frontier.create_crawl(self.crawl, spec)
         except CrawlExists:
-            existing = self.describe()
-            if existing.status.state != NASCENT or differences(existing.spec, spec):
+            if not is_as_asked(self.describe(), spec):
                 raise
-        return self.frontier.add_seeds(self.crawl, seeds)
+        return self.add_seeds(seeds)
+
+    def copy(self, name: str, *, seeds: bool = False) -> CrawlController:
+        """Creates a crawl of another name, NASCENT, with this one's present spec; its controller.
+
+        From any state. With `seeds` it gets the same seeds, as they were added. May be repeated, as `create`
+        may. CrawlExists, InvalidName.
+        """
+        copied = CrawlController(self.frontier, name)
+        uris = (seed.uri for seed in self.frontier.list_seeds(self.crawl)) if seeds else ()
+        copied.create(self.describe().spec, uris)
+        return copied
+
+    def add_seeds(self, uris: Iterable[str]) -> AddSeedsResponse:
+        """Adds seeds, any number; what became of them. They are announced when the crawl is launched, or at
+        once if it has been.
+
+        From any state but FINISHED (CrawlFinished). Waits until all are stored. Harmless to repeat.
+        """
+        return self.frontier.add_seeds(self.crawl, uris)
 
     def launch(self) -> CrawlStatus:
         """From NASCENT: announces the seeds and gives out URIs. Returns at once: PREPARING or beyond.
-        NoSeeds; IllegalState.
 
-        If an answer gets lost and the repeat is refused because the crawl has been launched, that is success.
+        RUNNING follows, or PAUSED with the spec's `pause_at_start`. NoSeeds; DiskReserve; IllegalState from
+        any other state. If an answer gets lost and the repeat is refused because the crawl has been launched,
+        that is success.
         """
         status = self.status()
         try:
@@ -72,53 +115,114 @@ class CrawlController:
             return self.status()
 
     def pause(self) -> CrawlStatus:
-        """From RUNNING or EMPTY: gives out no more URIs. At once: PAUSING, or PAUSED when no lease is out.
+        """From RUNNING or EMPTY: gives out no more URIs. Returns at once: PAUSING, or PAUSED when no lease is
+        out.
 
-        While it pauses or is paused this changes nothing. IllegalState from any other state.
+        PAUSED follows when what is in flight has ended, or at the spec's `pause_timeout`. While it pauses or
+        is paused this changes nothing, but a crawl that is held may be changed again. IllegalState from any
+        other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE)
 
     def resume(self) -> CrawlStatus:
-        """From PAUSING or PAUSED: gives out URIs again. At once; RUNNING comes when the frontier runs.
+        """From PAUSING or PAUSED, held or not: gives out URIs again. Returns at once; RUNNING comes when the
+        frontier runs.
 
-        While it runs this changes nothing. IllegalState from any other state.
+        While it runs this changes nothing. DiskReserve while the frontier's disk is nearly full; IllegalState
+        from any other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_RUN)
 
-    def stop(self) -> CrawlStatus:
-        """From any state: ends the crawl for good. At once: STOPPING, or FINISHED when no lease is out.
+    def hold(self) -> CrawlStatus:
+        """From RUNNING, EMPTY, PAUSING or PAUSED: pauses the crawl, and then lets it stand still. Returns at
+        once.
 
-        While it stops, and when it has finished, this changes nothing.
+        `held` of its status, and the event Held, tell when it does: from then on nothing of it is written
+        until it is asked to `resume`, `pause` or `stop`, and what would change it is CrawlHeld. IllegalState
+        from any other state.
+        """
+        return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_HOLD)
+
+    def stop(self) -> CrawlStatus:
+        """From any state: ends the crawl for good. Returns at once: STOPPING, or FINISHED when no lease is
+        out.
+
+        FINISHED follows when what is in flight has ended, or at the spec's `stop_timeout`. A second stop,
+        while it is STOPPING, tells nodes to interrupt their fetches, and FINISHED follows within 15 s. Once
+        it has finished this changes nothing.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_FINISH)
+
+    def teardown(self, timeout_s: float | None = TEARDOWN_S) -> bool:
+        """From any state: stops the crawl if need be, and lets go of all that the frontier's memory has of
+        it.
+
+        Waits for that, at most `timeout_s` (None: as long as it takes). True: it is complete, the crawl's
+        last event has happened. False: it is not complete yet, or the frontier went away meanwhile; the
+        frontier completes it by itself, also after a restart, and whatever becomes of this program. What is
+        stored of the crawl stays, and can be read, until `delete`.
+
+        Any number of controllers may ask, at once or again: it is done once, and each gets True when it is
+        complete. Of a crawl that is STOPPING it interrupts fetches, as a second `stop` does.
+        """
+        if self.frontier.tear_down_crawl(self.crawl).status.torn_down:
+            return True
+        try:
+            with self._events(timeout_s) as stream:
+                return any(map(is_torn_down, stream)) or self.status().torn_down
+        except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
+            return False
+
+    def delete(self) -> None:
+        """Deletes the crawl and all that is stored of it. From NASCENT or FINISHED; CrawlActive otherwise."""
+        self.frontier.delete_crawl(self.crawl)
+
+    # what holds while it lives
+
+    def update(self, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
+        """Changes settings, from the next decision on; the crawl's description then.
+
+        From any state but FINISHED (CrawlFinished). `paths` names what is set to what `spec` has there, or to
+        its default if it has nothing there: `limits.max_documents`, `politeness`. Without any it is all that
+        `spec` sets. InvalidSpec tells all that is wrong, or cannot be changed.
+        """
+        return self.frontier.update_crawl(self.crawl, spec, paths)
+
+    def set_pool_size(self, size: int | None) -> None:
+        """Sets how many toe threads each node of the frontier has, for all its crawls, 0 to 10 000; None: as
+        many as it was started with.
+
+        In any state. Nodes follow with their next heartbeat. `FrontierClient.set_pool_size` is for one node;
+        the spec's `max_toes` bounds this crawl alone.
+        """
+        self.frontier.set_pool_size(size)
+
+    # what becomes of it
 
     def wait_for(
         self, states: Collection[CrawlState.ValueType], timeout_s: float | None = None
     ) -> CrawlStatus:
-        """Waits until the crawl is in one of the states; returns the status that it had then.
+        """From any state: waits until the crawl is in one of the states; returns the status that it had then.
 
         A state that it has left again counts if that happened since the call. Restarts of the frontier are
         waited out: up to `timeout_s`, or for a minute each without one. WaitTimedOut; CrawlFinished when the
         crawl ends and FINISHED is not among the states, since nothing leads out of it.
         """
-        reconnect_s = RECONNECT_S if timeout_s is None else timeout_s
-        stream = self.frontier.state_events(self.crawl, timeout_s=timeout_s, reconnect_s=reconnect_s)
-        wanted = " or ".join(state_name(state) for state in states)
-        last = "unknown"
+        awaited = AwaitedState(self.crawl, states)
         try:
-            for status in _statuses(stream):
-                if status.state in states:
-                    return status
-                last = state_name(status.state)
+            with self._events(timeout_s) as stream:
+                for message in stream:
+                    status = awaited.reached(message)
+                    if status is not None:
+                        return status
         except DeadlineExceeded as error:
-            problem = f"{self.crawl} has not become {wanted} within {timeout_s} s; its state is {last}"
-            raise WaitTimedOut(problem, reason=error.reason) from None
-        finally:
-            stream.close()
-        raise CrawlFinished(f"{self.crawl} has ended ({last}), so it will not become {wanted}")
+            raise awaited.late(timeout_s, error) from None
+        self.status()  # ClientClosed, if it is that which has ended the stream
+        raise awaited.broken_off()
 
     def follow(self, cursor: str = "") -> Iterator[Event]:
-        """The crawl's events after `cursor` ("" from now on, "start" all kept) until it has finished.
+        """The crawl's events after `cursor` ("" from now on, "start" all kept) until it has finished, or, if
+        its teardown was asked for before that, until it is torn down.
 
         Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
         each. The stream ends when the iterator is closed. CursorTooOld.
@@ -131,32 +235,43 @@ class CrawlController:
     def events(self, cursor: str = "start") -> Iterator[Event]:
         """The events after `cursor` that have happened by now. Waits for none to come. CursorTooOld."""
         with self.frontier.state_events(self.crawl) as now:
-            end = next(now).cursor
+            end = next(now, StateEventsResponse()).cursor
         with self.frontier.state_events(self.crawl, cursor) as stream:
             for message in stream:
                 if message.HasField("event"):
                     yield message.event
-                elif not message.HasField("present"):
-                    return  # a sign of life: there is nothing more to tell
-                if message.cursor == end:
+                if is_last(message, end):
                     return
 
-    def wait_for_job(self, job: int, timeout_s: float | None = None) -> Job:
-        """Waits until a job has ended, whatever the crawl does; the job then. WaitTimedOut; UnknownJob."""
-        until_s = None if timeout_s is None else time.monotonic() + timeout_s
-        rest_s = _FIRST_LOOK_S
+    def listen(self, listener: Callable[[Event], object], cursor: str = "") -> Listener:
+        """Calls `listener` with each event after `cursor`, one at a time, in a thread of its own, until the
+        crawl's events end as in `follow`. Returns when it hears: no later event is missed.
+
+        Restarts of the frontier are waited out for a minute each, without gap or repeat. A listener that
+        raises ends this; `Listener.close` and `Listener.join` raise it, and `Listener.cursor` is then before
+        that event. CursorTooOld is raised there, too.
+        """
+        stream = self.frontier.state_events(self.crawl, cursor)
+        return self._listeners.add(Listener(stream, listener))
+
+    def statistics(self) -> GetStatisticsResponse:
+        """The crawl's figures, and its status at the same moment. In any state."""
+        return self.frontier.get_statistics(self.crawl)
+
+    def statistics_every(self, interval_s: float) -> Iterator[GetStatisticsResponse]:
+        """The crawl's figures now, and then every `interval_s` seconds, until it has finished: the last ones
+        have that status.
+
+        From any state. Restarts of the frontier are waited out as long as the client has patience.
+        InvalidArgument unless the interval is more than 0.
+        """
+        pace = Pace(interval_s)
         while True:
-            found = self.frontier.get_job(self.crawl, job)
-            if found.state in ENDED:
-                return found
-            if until_s is not None and time.monotonic() >= until_s:
-                looked_at = f"{found.done_count} of {found.total_count or 'an unknown number of'} rows"
-                raise WaitTimedOut(
-                    f"job {job} of {self.crawl} has not ended within {timeout_s} s; it has done {looked_at}"
-                )
-            left_s = rest_s if until_s is None else until_s - time.monotonic()
-            time.sleep(max(0.0, min(rest_s, left_s)))
-            rest_s = min(2 * rest_s, _LONGEST_LOOK_S)
+            figures = self.statistics()
+            yield figures
+            if figures.status.state == FINISHED:
+                return
+            time.sleep(pace.rest_s())
 
     def outcomes(self, cursor: str = "start", *, follow: bool = False) -> Iterator[UriOutcome]:
         """The final dispositions after `cursor` that are kept; with `follow` also those to come, to the end.
@@ -174,9 +289,15 @@ class CrawlController:
             for message in stream:
                 yield from message.uris
 
-    def statistics(self) -> GetStatisticsResponse:
-        """The crawl's figures, and its status at the same moment."""
-        return self.frontier.get_statistics(self.crawl)
+    def wait_for_job(self, job: int, timeout_s: float | None = None) -> Job:
+        """Waits until a job has ended, whatever the crawl does; the job then. WaitTimedOut; UnknownJob."""
+        awaited = AwaitedJob(self.crawl, timeout_s)
+        while True:
+            found = self.frontier.get_job(self.crawl, job)
+            rest_s = awaited.rest_s(found)
+            if rest_s is None:
+                return found
+            time.sleep(rest_s)
 
     def describe(self) -> Crawl:
         """The crawl's spec with every default filled in, its status, its times, its seeds' number."""
@@ -186,21 +307,6 @@ class CrawlController:
         """Where the crawl is in its life."""
         return self.describe().status
 
-    def delete(self) -> None:
-        """Deletes the crawl and all that is stored of it. From NASCENT or FINISHED; CrawlActive otherwise."""
-        self.frontier.delete_crawl(self.crawl)
-
-
-def _statuses(stream: EventStream) -> Iterator[CrawlStatus]:
-    """The present status, then each one that follows, to the end of the stream."""
-    for message in stream:
-        if message.HasField("present"):
-            yield message.present
-        elif message.event.HasField("status_changed"):
-            yield message.event.status_changed
-
-
-def state_name(state: CrawlState.ValueType) -> str:
-    """The state in one word, as people say it: `RUNNING`."""
-    known = state in CrawlState.values()
-    return CrawlState.Name(state).removeprefix("CRAWL_STATE_") if known else str(state)
+    def _events(self, timeout_s: float | None) -> EventStream:
+        reconnect_s = RECONNECT_S if timeout_s is None else timeout_s
+        return self.frontier.state_events(self.crawl, timeout_s=timeout_s, reconnect_s=reconnect_s)

@@ -1,0 +1,133 @@
+"""What the controllers wait for, judged from what the frontier tells; how they wait is their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from toehold.frontier.v1.admin_pb2 import Crawl, Job, JobState
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+
+from .errors import CrawlFinished, InvalidArgument, ToeholdError, UnexpectedAnswer, WaitTimedOut
+from .spec_file import differences
+
+NASCENT = CrawlState.CRAWL_STATE_NASCENT
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
+
+ENDED = frozenset((JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED))
+"""The states of a job that does nothing more."""
+
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.05, 1.0
+
+
+class AwaitedState:
+    """A crawl that is to reach one of `states`, as its events tell it."""
+
+    def __init__(self, crawl: str, states: Collection[CrawlState.ValueType]) -> None:
+        self._crawl = crawl
+        self._states = frozenset(states)
+        self._last = "unknown"
+
+    def reached(self, message: StateEventsResponse) -> CrawlStatus | None:
+        """The status, if the message tells that the crawl is there. CrawlFinished if it never will be."""
+        status = _status_in(message)
+        if status is None or status.state in self._states:
+            return status
+        self._last = state_name(status.state)
+        if status.state == FINISHED:
+            raise CrawlFinished(
+                f"{self._crawl} has ended ({self._last}), so it will not become {self._wanted()}",
+                reason="CRAWL_FINISHED",
+            )
+        return None
+
+    def late(self, timeout_s: float | None, error: ToeholdError) -> WaitTimedOut:
+        """What to raise when the time for it is over, as `error` says."""
+        return WaitTimedOut(
+            f"{self._crawl} has not become {self._wanted()} within {timeout_s} s; its state is {self._last}",
+            reason=error.reason,
+        )
+
+    def broken_off(self) -> UnexpectedAnswer:
+        """What to raise when the events end although the crawl has not."""
+        return UnexpectedAnswer(f"the events of {self._crawl} ended although it has not; it was {self._last}")
+
+    def _wanted(self) -> str:
+        return " or ".join(state_name(state) for state in sorted(self._states))
+
+
+class AwaitedJob:
+    """A job that is to end, looked at after growing rests."""
+
+    def __init__(
+        self, crawl: str, timeout_s: float | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._crawl = crawl
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._until_s = None if timeout_s is None else clock() + timeout_s
+        self._rest_s = _FIRST_LOOK_S
+
+    def rest_s(self, job: Job) -> float | None:
+        """How long to rest before looking again; None if the job has ended. WaitTimedOut."""
+        if job.state in ENDED:
+            return None
+        rest_s = self._rest_s
+        self._rest_s = min(2 * rest_s, _LONGEST_LOOK_S)
+        if self._until_s is None:
+            return rest_s
+        left_s = self._until_s - self._clock()
+        if left_s <= 0:
+            done = f"{job.done_count} of {job.total_count or 'an unknown number of'} rows"
+            raise WaitTimedOut(
+                f"job {job.job} of {self._crawl} has not ended within {self._timeout_s} s; it has done {done}"
+            )
+        return min(rest_s, left_s)
+
+
+class Pace:
+    """The beat of something that is done every `interval_s` seconds, the first time now.
+
+    What took longer than that is not made up for. InvalidArgument unless it is more than 0.
+    """
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        if not interval_s > 0:
+            raise InvalidArgument(f"{interval_s!r} s is no interval: it must be more than 0")
+        self._interval_s = interval_s
+        self._clock = clock
+        self._due_s = clock()
+
+    def rest_s(self) -> float:
+        """How long to rest before the next time."""
+        now_s = self._clock()
+        self._due_s = max(now_s, self._due_s + self._interval_s)
+        return self._due_s - now_s
+
+
+def is_as_asked(crawl: Crawl, spec: CrawlSpec) -> bool:
+    """Whether a crawl that is there already is what creating it with `spec` would make."""
+    return crawl.status.state == NASCENT and not differences(crawl.spec, spec)
+
+
+def is_torn_down(message: StateEventsResponse) -> bool:
+    """Whether a message of a crawl's events tells that its teardown is complete."""
+    return message.present.torn_down or message.event.HasField("torn_down")
+
+
+def is_last(message: StateEventsResponse, end: str) -> bool:
+    """Whether a stream has told all there is by now: up to the cursor `end`, or to a sign of life."""
+    return message.cursor == end or not (message.HasField("present") or message.HasField("event"))
+
+
+def _status_in(message: StateEventsResponse) -> CrawlStatus | None:
+    if message.HasField("present"):
+        return message.present
+    return message.event.status_changed if message.event.HasField("status_changed") else None
+
+
+def state_name(state: CrawlState.ValueType) -> str:
+    """The state in one word, as people say it: `RUNNING`."""
+    known = state in CrawlState.values()
+    return CrawlState.Name(state).removeprefix("CRAWL_STATE_") if known else str(state)
