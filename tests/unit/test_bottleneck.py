@@ -14,7 +14,7 @@ from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Grant, Report
-from frontier_server.core.operators import bottleneck
+from frontier_server.core.operators.idle import ASKED_LATELY_MS
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     LimitSettings,
@@ -43,7 +43,7 @@ def limited_by(shell: Shell, name: str = "crawl") -> str:
     return shell.frontier.statistics(name, shell.now_ms).limited_by
 
 
-def beat(shell: Shell, grants: list[Grant], node: str = "node", **steps: int) -> None:
+def beat(shell: Shell, grants: list[Grant], node: str = "node", /, **steps: int) -> None:
     """A node's heartbeat: its leases, and its toe threads by step."""
     tokens = [grant.token for grant in grants]
     shell.do(lambda frontier, now: frontier.heartbeat(node, "1", tokens, list(steps.items()), now))
@@ -67,7 +67,7 @@ def test_no_node_has_asked_yet() -> None:
 def test_no_node_has_asked_for_a_while() -> None:
     """Also while queues rest: rested, they would wait all the same."""
     shell = crawl("a/", "b/")
-    shell.now_ms = START_MS + bottleneck.ASKED_LATELY_MS
+    shell.now_ms = START_MS + ASKED_LATELY_MS
     assert limited_by(shell).startswith("leasing")
     shell.now_ms += 10_000
     assert limited_by(shell) == "no node asks for leases (last asked 70 s ago)"
@@ -75,7 +75,7 @@ def test_no_node_has_asked_for_a_while() -> None:
 
 def test_nodes_without_toe_threads() -> None:
     shell = crawl("a/")
-    shell.now_ms += bottleneck.ASKED_LATELY_MS
+    shell.now_ms += ASKED_LATELY_MS
     beat(shell, [])
     assert limited_by(shell) == "no toe threads: no node asks for leases (last asked 62 s ago)"
 
