@@ -87,7 +87,7 @@ class CrawlLogs:
                 await self._runner.until_log_wanted(SYNC_EVERY_S)
                 await asyncio.sleep(GATHER_S)
                 lines = await self._append()
-                if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES:
+                if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.frontier.awaits_log:
                     await self._sync()
                     sync_at = loop.time() + SYNC_EVERY_S
             except Closing:

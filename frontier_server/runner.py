@@ -260,9 +260,21 @@ class Runner:
                 low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
                 if low != self._disk_low:
                     _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
-                self._disk_low = low
+                    self._disk_low = low
+                    if not await self._note_disk(low):
+                        return
             self._pressed = self._store.pressed()
             await asyncio.sleep(WATCH_EVERY_S)
+
+    async def _note_disk(self, low: bool) -> bool:
+        """Let crawls pause while the disk is nearly full; whether there is a frontier to tell."""
+        free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
+        trouble = ("disk-reserve", f"{free}; make room, then resume") if low else None
+        try:
+            await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
+        except Closing:
+            return False
+        return True
 
     def _fail(self, why: str) -> None:
         self._closing = True
@@ -413,7 +425,8 @@ class Runner:
     async def events(self, crawl: str, sequence: int) -> AsyncIterator[tuple[int, EventRow] | None]:
         """Events behind a sequence number as they become durable; None while nothing happens.
 
-        Ends after the event of FINISHED. Raises Closing when the server shuts down.
+        Ends after the event of FINISHED, or after the last one of a crawl that is being torn
+        down. Raises Closing when the server shuts down.
         """
         while True:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -429,7 +442,8 @@ class Runner:
                 for number, row in rows:
                     yield number, row
                     sequence = number
-                if view.state is CrawlState.FINISHED and sequence >= view.last_event:
+                ended = view.state is CrawlState.FINISHED and (view.torn_down or not view.tearing_down)
+                if ended and sequence >= view.last_event:
                     return
                 if rows:
                     continue

@@ -19,6 +19,8 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.CrawlExists: grpc.StatusCode.ALREADY_EXISTS,
     errors.CrawlFinished: grpc.StatusCode.FAILED_PRECONDITION,
     errors.IllegalState: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CrawlHeld: grpc.StatusCode.UNAVAILABLE,
+    errors.CrawlTornDown: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CrawlActive: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NoSeeds: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,
@@ -37,7 +39,7 @@ MAX_VALUE_BYTES = 160
 
 def of_error(error: errors.FrontierError) -> tuple[grpc.StatusCode, str, Trailer]:
     """Code, message and details of what the core refused."""
-    return status(CODES[type(error)], error.reason, str(error), dict(error.metadata))
+    return status(CODES[type(error)], error.reason, str(error), dict(error.metadata), error.retry_ms)
 
 
 def status(

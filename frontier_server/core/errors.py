@@ -7,6 +7,7 @@ class FrontierError(Exception):
     """A request was refused as a whole; nothing was changed."""
 
     reason = "INTERNAL"
+    retry_ms = 0  # when to try again, if that is the answer
 
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)

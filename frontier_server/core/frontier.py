@@ -19,6 +19,7 @@ from .jobs import work
 from .leases import LeaseTable
 from .machines import life
 from .machines.lifecycle import CrawlState
+from .machines.target import Target
 from .model import (
     MAX_BATCH,
     Candidate,
@@ -291,6 +292,16 @@ class Frontier:
             number: (crawl.name, crawl.counters.logged_outcome, crawl.counters.log_bytes)
             for number, crawl in self._crawls.items()
         }
+
+    @property
+    def awaits_log(self) -> bool:
+        """Whether a crawl waits for its crawl log: to stand still, or to leave memory."""
+        return any(
+            not crawl.logged
+            and not crawl.leases_out
+            and (crawl.target is Target.HOLD or crawl.state_row.tearing_down)
+            for crawl in self._crawls.values()
+        )
 
     def outcomes_after(self, number: int, outcome: int, most: int) -> list[tuple[int, OutcomeRow]]:
         """Final dispositions of a crawl behind one."""

@@ -59,6 +59,18 @@ def limits() -> frontier_pb2.Limits:
     )
 
 
+MAX_OPERATOR_CHARACTERS = 128
+OPERATOR_KEY = "toehold-operator"
+
+
+def operator_of(context: Context) -> str:
+    """Who asks: what the caller says of itself, or where it called from."""
+    metadata = context.invocation_metadata() or ()
+    said = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
+    told = "".join(letter for letter in said if letter.isprintable()).strip()
+    return (told or context.peer())[:MAX_OPERATOR_CHARACTERS]
+
+
 # Refusals.
 
 

@@ -1,7 +1,7 @@
 """Crawls as a whole: created, seeded, launched, described, deleted; the server itself."""
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -12,7 +12,17 @@ from ..core.model import CrawlView, Verdict, check_batch
 from ..core.spec.spec_problems import problems
 from ..core.store import Changes
 from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
-from .answering import AdminRpcs, Context, answered, check_size, fitting, limits, page_size, version
+from .answering import (
+    AdminRpcs,
+    Context,
+    answered,
+    check_size,
+    fitting,
+    limits,
+    operator_of,
+    page_size,
+    version,
+)
 
 MAX_REJECTED_SHOWN = 100
 
@@ -58,7 +68,8 @@ class CrawlRpcs(AdminRpcs):
                     response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[verdict])
             if good:
                 self._runner.admit()
-                await self._runner.run(functools.partial(_add_seeds, crawl, good))
+                by = "" if response.added_count else operator_of(context)  # once for all of them
+                await self._runner.run(functools.partial(_add_seeds, crawl, good, by))
                 response.added_count += len(good)
         if crawl is None:
             check_batch(0, "seeds")
@@ -73,8 +84,43 @@ class CrawlRpcs(AdminRpcs):
     async def LaunchCrawl(
         self, request: admin_pb2.LaunchCrawlRequest, context: Context
     ) -> admin_pb2.LaunchCrawlResponse:
-        view = await self._runner.run(lambda frontier, now_ms: frontier.control.launch(request.crawl, now_ms))
+        self._runner.admit()
+        by = operator_of(context)
+        view = await self._runner.run(
+            lambda frontier, now_ms: frontier.control.launch(request.crawl, now_ms, by)
+        )
         return admin_pb2.LaunchCrawlResponse(status=wire.crawl_status(view))
+
+    @answered
+    async def UpdateCrawl(
+        self, request: admin_pb2.UpdateCrawlRequest, context: Context
+    ) -> admin_pb2.UpdateCrawlResponse:
+        if found := wire.spec_problems(request.spec):
+            raise invalid_spec(found)
+        paths, by = list(request.update_mask.paths), operator_of(context)
+        if not paths and not request.spec.ListFields():
+            raise InvalidRequest("nothing is to be changed: spec and update_mask are empty", field="spec")
+
+        def amended(spec: bytes) -> tuple[bytes, Sequence[str]]:
+            try:
+                return wire.amended(spec, request.spec, paths)
+            except ValueError as problem:
+                raise InvalidRequest(str(problem), field="update_mask") from None
+
+        view = await self._runner.run(
+            lambda frontier, now_ms: frontier.control.update_crawl(request.crawl, amended, now_ms, by)
+        )
+        return admin_pb2.UpdateCrawlResponse(crawl=wire.crawl(view))
+
+    @answered
+    async def TearDownCrawl(
+        self, request: admin_pb2.TearDownCrawlRequest, context: Context
+    ) -> admin_pb2.TearDownCrawlResponse:
+        by = operator_of(context)
+        view, begun = await self._runner.run(
+            lambda frontier, now_ms: frontier.control.tear_down(request.crawl, now_ms, by)
+        )
+        return admin_pb2.TearDownCrawlResponse(status=wire.crawl_status(view), begun=begun)
 
     @answered
     async def GetCrawl(
@@ -134,9 +180,19 @@ class CrawlRpcs(AdminRpcs):
             lease_duration=wire.duration(self._config.lease_ms),
         )
 
+    @answered
+    async def SetPoolSize(
+        self, request: admin_pb2.SetPoolSizeRequest, context: Context
+    ) -> admin_pb2.SetPoolSizeResponse:
+        size = request.size if request.HasField("size") else None
+        await self._runner.run(
+            lambda frontier, now_ms: frontier.control.set_pool_size(request.node, size, now_ms)
+        )
+        return admin_pb2.SetPoolSizeResponse()
 
-def _add_seeds(crawl: str, uris: list[str], frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-    return frontier.control.add_seeds(crawl, uris, now_ms)
+
+def _add_seeds(crawl: str, uris: list[str], by: str, frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+    return frontier.control.add_seeds(crawl, uris, now_ms, by)
 
 
 def _seed_verdict(uri: str) -> Verdict | None:

@@ -8,9 +8,10 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from .. import wire
 from ..config import Config
 from ..core.errors import InvalidRequest
+from ..core.machines.lifecycle import Input
 from ..core.model import EmptyReason, check_batch
 from ..runner import Runner
-from .answering import Context, answered, limits, streamed
+from .answering import Context, answered, limits, operator_of, streamed
 
 MAX_WAIT_S = 60.0
 DEADLINE_MARGIN_S = 0.5
@@ -85,11 +86,15 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     ) -> frontier_pb2.HeartbeatResponse:
         tokens, steps = list(request.tokens), wire.toe_steps(request.toe_steps)
         answer = await self._runner.run(
-            lambda frontier, now_ms: frontier.heartbeat(request.node, request.session, tokens, steps, now_ms)
+            lambda frontier, now_ms: frontier.heartbeat(
+                request.node, request.session, tokens, steps, now_ms, request.leaving
+            )
         )
         return frontier_pb2.HeartbeatResponse(
             ended_tokens=answer.ended,
             release_tokens=answer.release,
+            interrupt_tokens=answer.interrupt,
+            pool_size=answer.pool_size,
             interval_duration=wire.duration(self._config.heartbeat_ms),
             lease_duration=wire.duration(self._config.lease_ms),
             limits=limits(),
@@ -102,10 +107,14 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         target = wire.TARGETS.get(request.target_state)
         if target is None:
             raise InvalidRequest(
-                f"target_state {request.target_state} is none of RUN, PAUSE and FINISH", field="target_state"
+                f"target_state {request.target_state} is none of RUN, PAUSE, HOLD and FINISH",
+                field="target_state",
             )
+        if target is Input.RESUME:
+            self._runner.admit()  # or it would be paused again at once
+        by = operator_of(context)
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.request_state(request.crawl, target, now_ms)
+            lambda frontier, now_ms: frontier.control.request_state(request.crawl, target, now_ms, by)
         )
         return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
 

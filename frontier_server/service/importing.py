@@ -12,7 +12,7 @@ from ..core.errors import FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH, JobView, check_batch
 from ..core.records import ImportRow
 from ..runner import Closing
-from .answering import AdminRpcs, Context, answered, check_size
+from .answering import AdminRpcs, Context, answered, check_size, operator_of
 
 
 class ImportRpcs(AdminRpcs):
@@ -34,7 +34,7 @@ class ImportRpcs(AdminRpcs):
                 self._runner.admit()
                 if not number:
                     crawl = request.crawl
-                    number, mark = await self._begin(crawl, request.force)
+                    number, mark = await self._begin(crawl, request.force, operator_of(context))
                     await self._runner.durable(mark)  # from here on it can be cancelled
                 if rows:
                     await self._add(crawl, number, rows)
@@ -54,9 +54,9 @@ class ImportRpcs(AdminRpcs):
         view = await self._whoever_waits(self._end(crawl, number))
         return admin_pb2.ImportUrisResponse(job=wire.job(view))
 
-    async def _begin(self, crawl: str, force: bool) -> tuple[int, int]:
+    async def _begin(self, crawl: str, force: bool, by: str) -> tuple[int, int]:
         return await self._runner.apply(
-            lambda frontier, now_ms: frontier.administration.begin_import(crawl, force, now_ms)
+            lambda frontier, now_ms: frontier.administration.begin_import(crawl, force, now_ms, by)
         )
 
     async def _add(self, crawl: str, number: int, rows: Sequence[ImportRow]) -> None:

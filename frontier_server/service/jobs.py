@@ -6,7 +6,7 @@ from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
 from ..core.model import JobView
-from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "jobs"
 
@@ -24,7 +24,7 @@ class JobRpcs(AdminRpcs):
         kind, parameters = asked
         view = await self._runner.run(
             lambda frontier, now_ms: frontier.administration.start_job(
-                request.crawl, kind, parameters, now_ms
+                request.crawl, kind, parameters, now_ms, operator_of(context)
             )
         )
         return admin_pb2.StartJobResponse(job=wire.job(view))
@@ -60,6 +60,8 @@ class JobRpcs(AdminRpcs):
         self, request: admin_pb2.CancelJobRequest, context: Context
     ) -> admin_pb2.CancelJobResponse:
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.cancel_job(request.crawl, request.job, now_ms)
+            lambda frontier, now_ms: frontier.administration.cancel_job(
+                request.crawl, request.job, now_ms, operator_of(context)
+            )
         )
         return admin_pb2.CancelJobResponse(job=wire.job(view))

@@ -9,7 +9,7 @@ from ..core.errors import InvalidRequest, invalid_spec
 from ..core.frontier import Frontier
 from ..core.spec.spec_problems import override_problems
 from ..core.store import Changes
-from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "overrides"
 
@@ -27,13 +27,15 @@ class OverrideRpcs(AdminRpcs):
                 "the override sets nothing; DeleteOverride removes one", field="override.settings"
             )
         settings = asked.SerializeToString()
+        by = operator_of(context)
 
         def operation(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
             if found := wire.override_problems(asked):
-                spec = frontier.open_crawl(request.crawl).spec.spec
-                raise invalid_spec(override_problems(frontier.settings_of(spec, (settings,))) | found)
+                registry = frontier.registry
+                spec = registry.unfinished(request.crawl).spec.spec
+                raise invalid_spec(override_problems(registry.settings_of(spec, (settings,))) | found)
             return frontier.administration.put_override(
-                request.crawl, request.override.surt_prefix, settings, now_ms
+                request.crawl, request.override.surt_prefix, settings, now_ms, by
             )
 
         surt_prefix = await self._runner.run(operation)
@@ -45,7 +47,7 @@ class OverrideRpcs(AdminRpcs):
     ) -> admin_pb2.DeleteOverrideResponse:
         await self._runner.run(
             lambda frontier, now_ms: frontier.administration.delete_override(
-                request.crawl, request.surt_prefix, now_ms
+                request.crawl, request.surt_prefix, now_ms, operator_of(context)
             )
         )
         return admin_pb2.DeleteOverrideResponse()

@@ -5,7 +5,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
-from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 
 class QueueRpcs(AdminRpcs):
@@ -47,7 +47,7 @@ class QueueRpcs(AdminRpcs):
         change = wire.queue_change(request.change)
         views = await self._runner.run(
             lambda frontier, now_ms: frontier.administration.change_queue(
-                request.crawl, request.queue_key, change, now_ms
+                request.crawl, request.queue_key, change, now_ms, operator_of(context)
             )
         )
         return admin_pb2.UpdateQueueResponse(queues=[wire.queue(view) for view in views])

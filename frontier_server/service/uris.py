@@ -8,7 +8,17 @@ from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
 from ..core.model import check_batch
-from .answering import MAX_PAGE, AdminRpcs, Context, answered, fitting, page_size, place_of, streamed
+from .answering import (
+    MAX_PAGE,
+    AdminRpcs,
+    Context,
+    answered,
+    fitting,
+    operator_of,
+    page_size,
+    place_of,
+    streamed,
+)
 
 _EXPORT = "export"
 
@@ -49,7 +59,9 @@ class UriRpcs(AdminRpcs):
         check_batch(len(request.uris), "uris")
         self._runner.admit()
         noted = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.note_seen(request.crawl, request.uris, now_ms)
+            lambda frontier, now_ms: frontier.administration.note_seen(
+                request.crawl, request.uris, now_ms, operator_of(context)
+            )
         )
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 
@@ -59,7 +71,9 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.ForgetUrisResponse:
         check_batch(len(request.uris), "uris")
         forgotten = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.forget_seen(request.crawl, request.uris, now_ms)
+            lambda frontier, now_ms: frontier.administration.forget_seen(
+                request.crawl, request.uris, now_ms, operator_of(context)
+            )
         )
         return admin_pb2.ForgetUrisResponse(forgotten_count=forgotten)
 

@@ -36,7 +36,7 @@ from .exchange import (
     toe_steps,
 )
 from .jobs import JOB_STATES, job, job_asked
-from .specs import override_problems, settings, settings_of, settings_with, spec, spec_problems
+from .specs import amended, override_problems, settings, settings_of, settings_with, spec, spec_problems
 from .times import duration, milliseconds, moment_ms, timestamp
 from .uris import URI_STATES, import_row, seed, story, waiting_uri
 from .views import (
@@ -64,6 +64,7 @@ __all__ = [
     "VERDICTS",
     "WHYS",
     "ContractCodec",
+    "amended",
     "candidate",
     "crawl",
     "crawl_status",

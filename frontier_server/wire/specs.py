@@ -4,7 +4,7 @@ A settings class has a field for each one of its message, of the same name; a le
 time is a Duration there and `…_ms` here. So both ways are one walk over the fields.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -136,6 +136,51 @@ def _write(settings: Any, message: Any) -> None:
             getattr(message, name.removesuffix("_ms")).FromMilliseconds(value)
         else:
             setattr(message, name, value)
+
+
+def amended(
+    spec_bytes: bytes, change: crawl_pb2.CrawlSpec, paths: Sequence[str]
+) -> tuple[bytes, Sequence[str]]:
+    """A stored spec with fields of another one in it, and which: those named, or all that are set there.
+
+    Raises ValueError for a path that names no field.
+    """
+    spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    chosen = list(paths) or list(_paths(change))
+    for path in chosen:
+        _amend(spec, change, path.split("."), path)
+    return spec.SerializeToString(deterministic=True), chosen
+
+
+def _paths(message: Message, prefix: str = "") -> Iterator[str]:
+    """The paths of what is set, down to what is no part of a spec by itself."""
+    for field, value in message.ListFields():
+        path = f"{prefix}{field.name}"
+        if field.is_repeated or field.message_type is None or isinstance(value, Duration):
+            yield path
+        else:
+            yield from _paths(value, f"{path}.")
+
+
+def _amend(spec: Message, change: Message, names: Sequence[str], path: str) -> None:
+    field = spec.DESCRIPTOR.fields_by_name.get(names[0])
+    if field is None:
+        raise ValueError(f"{path[:80]!r} names no field of CrawlSpec")
+    if len(names) > 1:
+        if field.is_repeated or field.message_type is None:
+            raise ValueError(f"{path[:80]!r} goes into {names[0]!r}, which has no fields of its own")
+        _amend(getattr(spec, names[0]), getattr(change, names[0]), names[1:], path)
+        return
+    spec.ClearField(names[0])
+    value = getattr(change, names[0])
+    if field.is_repeated:
+        getattr(spec, names[0]).extend(value)
+    elif field.has_presence and not change.HasField(names[0]):
+        return  # the default
+    elif field.message_type is not None:
+        getattr(spec, names[0]).CopyFrom(value)
+    else:
+        setattr(spec, names[0], value)
 
 
 def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:

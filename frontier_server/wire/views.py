@@ -12,10 +12,12 @@ from .times import duration, timestamp
 
 QUEUE_STATES = {s: crawl_pb2.QueueState.Value(f"QUEUE_STATE_{s.value}") for s in QueueState}
 QUEUE_STATES_BY_NUMBER = {number: state for state, number in QUEUE_STATES.items()}
+EVENT_KINDS = frozenset(field.name for field in crawl_pb2.Event.DESCRIPTOR.oneofs_by_name["kind"].fields)
 TARGETS = {
     crawl_pb2.TARGET_STATE_RUN: Input.RESUME,
     crawl_pb2.TARGET_STATE_PAUSE: Input.PAUSE,
     crawl_pb2.TARGET_STATE_FINISH: Input.STOP,
+    crawl_pb2.TARGET_STATE_HOLD: Input.HOLD,
 }
 
 
@@ -35,15 +37,23 @@ def crawl(view: CrawlView) -> admin_pb2.Crawl:
 
 def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
     """Where a crawl is in its life."""
-    return _status(view.state.value, view.exit_status.value, view.reach_ms)
-
-
-def _status(state: str, exit_status: str, reach_ms: int) -> crawl_pb2.CrawlStatus:
     return crawl_pb2.CrawlStatus(
-        state=crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}"),
-        exit_status=crawl_pb2.ExitStatus.Value(f"EXIT_STATUS_{exit_status}"),
-        reach_time=timestamp(reach_ms),
+        state=_state(view.state.value),
+        exit_status=_exit_status(view.exit_status.value),
+        reach_time=timestamp(view.reach_ms),
+        reason=view.reason,
+        held=view.held,
+        tearing_down=view.tearing_down,
+        torn_down=view.torn_down,
     )
+
+
+def _state(name: str) -> crawl_pb2.CrawlState.ValueType:
+    return crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{name}")
+
+
+def _exit_status(name: str) -> crawl_pb2.ExitStatus.ValueType:
+    return crawl_pb2.ExitStatus.Value(f"EXIT_STATUS_{name}")
 
 
 def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
@@ -52,13 +62,22 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
     fields = row.fields
     match row.kind:
         case "status_changed":
-            status = _status(str(fields["state"]), str(fields["exit_status"]), row.time_ms)
+            status = crawl_pb2.CrawlStatus(
+                state=_state(str(fields["state"])),
+                exit_status=_exit_status(str(fields["exit_status"])),
+                reach_time=timestamp(row.time_ms),
+                reason=str(fields.get("reason", "")),
+                tearing_down=bool(fields.get("tearing_down", 0)),
+            )
             message.status_changed.CopyFrom(status)
-        case "seeds_concluded" | "limit_reached" | "round_begun" | "uris_left" | "job_ended":
-            told = getattr(message, row.kind)
+        case kind if kind in EVENT_KINDS:
+            told = getattr(message, kind)
             told.SetInParent()
             for name, value in fields.items():
-                setattr(told, name, value)
+                if name == "interval_ms":
+                    told.interval_duration.CopyFrom(duration(int(value)))
+                else:
+                    setattr(told, name, value)
         case other:
             raise ValueError(f"event {sequence} is of kind {other!r}, which the contract does not have")
     return message
@@ -126,4 +145,5 @@ def node(view: NodeView) -> admin_pb2.Node:
         last_heard_time=timestamp(view.heard_ms),
         leased_count=view.leased,
         toe_steps=[frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps],
+        pool_size=view.pool_size,
     )
