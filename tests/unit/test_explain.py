@@ -91,7 +91,11 @@ def test_a_paused_crawl() -> None:
     shell.grants()
     shell.request("crawl", Input.PAUSE)
     assert explained(shell) == [
-        Reason(Why.PAUSED, "the crawl pauses when what is out has ended (1 lease)"),
+        Reason(
+            Why.PAUSED,
+            "the crawl pauses when what is out has ended (1 lease)",
+            shell.now_ms + CrawlSettings().pause_timeout_ms,
+        ),
     ]
     shell.now_ms += PERIOD_MS
     shell.tick()
@@ -106,9 +110,36 @@ def test_a_crawl_that_paused_as_only_uris_are_left_that_nobody_gets() -> None:
     shell.tick()
     assert shell.state("crawl") is CrawlState.PAUSED
     assert explained(shell) == [
-        Reason(Why.PAUSED, "the crawl is paused, as only URIs of retired or ineligible queues are left"),
+        Reason(Why.PAUSED, "the crawl is paused: only URIs of retired or ineligible queues are left"),
         Reason(Why.URIS_LEFT, "1 URI in retired queues"),
     ]
+
+
+def test_a_crawl_that_is_held_and_one_that_will_be() -> None:
+    shell = crawl("a/", "b/")
+    (grant,) = shell.grants(most=1)
+    shell.finish(Report(grant.token, fetch_status=200))
+    shell.request("crawl", Input.HOLD)
+    assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl will be held when its crawl log is written")
+    number = shell.frontier.crawl("crawl").number
+    last = shell.frontier.last_outcome(number)
+    shell.do(lambda frontier, now: frontier.note_logged(number, last, 100, now))
+    assert explained(shell)[0] == Reason(
+        Why.PAUSED, "the crawl is held: nothing of it changes; resume it, or let it just be paused"
+    )
+
+
+def test_a_crawl_that_may_have_no_more_toes() -> None:
+    shell = crawl("a/", "b/", max_toes=1)
+    shell.grants()
+    assert explained(shell)[0] == Reason(Why.LIMIT_REACHED, "1 lease out; max_toes lets no more be")
+
+
+def test_a_crawl_that_a_problem_paused() -> None:
+    shell = crawl("a/")
+    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+    assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl is paused: no room")
+    assert "no room" in shell.frontier.statistics("crawl", shell.now_ms).waiting_for
 
 
 def test_a_crawl_that_somebody_stopped() -> None:
@@ -117,7 +148,9 @@ def test_a_crawl_that_somebody_stopped() -> None:
     shell.request("crawl", Input.STOP)
     (reason,) = explained(shell)
     assert reason == Reason(
-        Why.FINISHED, "the crawl stops when what is out has ended (1 lease): somebody stopped it"
+        Why.FINISHED,
+        "the crawl stops when what is out has ended (1 lease): somebody stopped it",
+        shell.now_ms + CrawlSettings().stop_timeout_ms,
     )
     shell.finish(Report(grant.token, fetch_status=200))
     assert explained(shell) == [Reason(Why.FINISHED, "the crawl has finished: somebody stopped it")]

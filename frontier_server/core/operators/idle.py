@@ -10,6 +10,7 @@ from ..jobs import job
 from ..keys import IndexSet
 from ..leases import Lease
 from ..machines.lifecycle import CrawlState, ExitStatus
+from ..machines.target import Target
 from ..model import Reason, Why
 from ..operation import Operation
 from ..queue import QueueState
@@ -18,6 +19,7 @@ from ..store import Family
 ASKED_LATELY_MS = 60_000
 MAX_COUNTED = 1_000  # paused queues
 _S, _X = CrawlState, ExitStatus
+_TO_BE_HELD = "the crawl will be held when its crawl log is written"
 _LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINISHED_TIME_LIMIT))
 
 
@@ -36,15 +38,21 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
             counters = crawl.counters
             words = f"{counters.announced_seeds} of {some(counters.next_seed - 1, 'seed')} announced"
             found.append(Reason(Why.PREPARING, words))
+        case _S.PAUSING if not crawl.leases_out:
+            found.append(Reason(Why.PAUSED, _TO_BE_HELD))
         case _S.PAUSING:
-            words = f"the crawl pauses when what is out has ended ({some(crawl.leases_out, 'lease')})"
-            found.append(Reason(Why.PAUSED, words))
+            because = f": {crawl.state_row.reason}" if crawl.state_row.reason else ""
+            words = (
+                f"the crawl pauses when what is out has ended ({some(crawl.leases_out, 'lease')}){because}"
+            )
+            found.append(Reason(Why.PAUSED, words, _bound_ms(crawl)))
         case _S.PAUSED:
-            by_itself = crawl.settings.pause_with_uris_left and not crawl.left
-            why = ", as only URIs of retired or ineligible queues are left" if by_itself else "; resume it"
-            found.append(Reason(Why.PAUSED, f"the crawl is paused{why}"))
+            found.append(Reason(Why.PAUSED, _paused(crawl)))
         case _S.STOPPING | _S.FINISHED:
             found.append(_end(crawl))
+        case _ if crawl.full:
+            words = f"{some(crawl.leases_out, 'lease')} out; max_toes lets no more be"
+            found.append(Reason(Why.LIMIT_REACHED, words))
         case _ if document_limit_reached(crawl):
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
             words = f"{some(crawl.counters.succeeded, 'document')} and {out} that are out"
@@ -52,6 +60,22 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
     return found
+
+
+def _paused(crawl: Crawl) -> str:
+    """Why a crawl is paused, and what helps."""
+    if crawl.held:
+        return "the crawl is held: nothing of it changes; resume it, or let it just be paused"
+    if crawl.target is Target.HOLD:
+        return _TO_BE_HELD
+    if crawl.state_row.reason:
+        return f"the crawl is paused: {crawl.state_row.reason}"
+    return "the crawl is paused; resume it"
+
+
+def _bound_ms(crawl: Crawl) -> int:
+    """Until when a pause or an end waits for what is in flight; 0 if it waits for nothing."""
+    return crawl.bound[0] if crawl.bound is not None else 0
 
 
 def _end(crawl: Crawl) -> Reason:
@@ -68,7 +92,8 @@ def _end(crawl: Crawl) -> Reason:
     ended = "has finished"
     if crawl.state is _S.STOPPING:
         ended = f"stops when what is out has ended ({some(crawl.leases_out, 'lease')})"
-    return Reason(Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED, f"the crawl {ended}: {words}")
+    why = Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED
+    return Reason(why, f"the crawl {ended}: {words}", _bound_ms(crawl))
 
 
 def asked(op: Operation, crawl: Crawl) -> Reason:

@@ -104,7 +104,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
     if reason is not EmptyReason.NOTHING_DUE:
         awaited_then = {
             EmptyReason.NOT_RUNNING: "the seeds' announcement" if crawl.state_row.launch_ms else "launch",
-            EmptyReason.PAUSED: "resumption; the crawl pauses",
+            EmptyReason.PAUSED: f"resumption; {crawl.state_row.reason or 'the crawl pauses'}",
             EmptyReason.FINISHED: f"{crawl.leases_out} leases to end" if crawl.leases_out else "",
             EmptyReason.LIMIT_REACHED: f"the last {crawl.pages_out} documents of the limit",
         }
