@@ -1,4 +1,7 @@
-"""AsyncFrontierClient behind the methods of FrontierClient, so that one test promises the same of both."""
+"""The client and the controller for asyncio, behind the methods of the blocking ones.
+
+So one test promises the same of both.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, Self
 
-from toehold_client import AsyncFrontierClient
+from toehold_client import AsyncCrawlController, AsyncFrontierClient, CrawlController
+from toehold_client.listening import AsyncListener
 from toehold_client.streams import AsyncStream
 
 
@@ -48,36 +52,29 @@ class BlockingStream:
         self.close()
 
 
-class BlockingAsyncClient:
-    """An AsyncFrontierClient on a loop in a thread of its own."""
+class Blocking:
+    """An object for asyncio, whose methods another thread calls; so are what they return."""
 
-    def __init__(self, address: str, **settings: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="async-client")
-        self._thread.start()
-        try:
-            self._client: AsyncFrontierClient = self._run(_made(address, settings))
-        except BaseException:
-            self._end_loop()
-            raise
+    def __init__(self, inner: Any, run: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self.inner = inner
+        self._run = run
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._client, name)
+        attribute = getattr(self.inner, name)
+        if not callable(attribute):
+            return attribute
 
         def call(*arguments: Any, **named: Any) -> Any:
-            return self._result(method, arguments, named)
+            return self._result(attribute, arguments, named)
 
         return call
 
     def __enter__(self) -> Self:
+        self._run(self.inner.__aenter__())
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-        self._end_loop()
-
-    def close(self) -> None:
-        self._run(self._client.close())
+    def __exit__(self, *raised: object) -> None:
+        self._run(self.inner.__aexit__(*raised))
 
     def _result(self, method: Callable[..., Any], arguments: Any, named: Any) -> Any:
         async def started() -> Any:
@@ -87,6 +84,8 @@ class BlockingAsyncClient:
         result = self._run(started())
         if isinstance(result, AsyncStream):
             return BlockingStream(result, self._run)
+        if isinstance(result, AsyncListener | AsyncCrawlController):
+            return Blocking(result, self._run)
         return self._read(result) if isinstance(result, AsyncIterator) else result
 
     def _read(self, items: AsyncIterator[Any]) -> Iterator[Any]:
@@ -94,13 +93,42 @@ class BlockingAsyncClient:
         while (item := self._run(_next_or(items, done))) is not done:
             yield item
 
-    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+
+class BlockingAsyncClient(Blocking):
+    """An AsyncFrontierClient on a loop in a thread of its own."""
+
+    def __init__(self, address: str, **settings: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="async-client")
+        self._thread.start()
+        try:
+            super().__init__(self._on_loop(_made(address, settings)), self._on_loop)
+        except BaseException:
+            self._end_loop()
+            raise
+
+    def controller(self, crawl: str) -> Blocking:
+        """An AsyncCrawlController of it."""
+        return Blocking(AsyncCrawlController(self.inner, crawl), self._on_loop)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._end_loop()
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(15)
         self._loop.close()
+
+
+def controller_of(client: Any, crawl: str) -> Any:
+    """The controller of a crawl that goes with a client, sync or async."""
+    if isinstance(client, BlockingAsyncClient):
+        return client.controller(crawl)
+    return CrawlController(client, crawl)
 
 
 async def _made(address: str, settings: dict[str, Any]) -> AsyncFrontierClient:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
-from client_doubles.blocking import BlockingAsyncClient, Connect
+from client_doubles.blocking import BlockingAsyncClient, Connect, controller_of
 from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import FakeFrontier, serving
 
@@ -48,3 +49,9 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
     """Makes clients of one kind, then of the other; closes them after the test."""
     with ExitStack() as clients:
         yield lambda address, **settings: clients.enter_context(request.param(address, **settings))
+
+
+@pytest.fixture
+def controller(address: str, connect: Connect) -> Any:
+    """The controller of the crawl `c`, of one kind, then of the other, with patience."""
+    return controller_of(connect(address, patience_s=10), "c")

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import grpc
 import pytest
+from client_doubles.blocking import Connect, controller_of
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
-from google.protobuf.duration_pb2 import Duration
+from client_doubles.told import (
+    FINISHED,
+    NASCENT,
+    PAUSED,
+    PAUSING,
+    PREPARING,
+    RUNNING,
+    SPEC,
+    STOPPING,
+    became,
+    found,
+    present,
+    seeded,
+)
 from node_doubles.waiting import eventually
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
-    Crawl,
     CreateCrawlResponse,
     ExportUrisResponse,
     GetCrawlResponse,
@@ -31,53 +43,24 @@ from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlState,
     CrawlStatus,
-    Event,
-    PolitenessSpec,
-    SeedsConcluded,
     TargetState,
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
-from toehold_client import CrawlController, FrontierClient
-from toehold_client.errors import CrawlExists, CrawlFinished, FrontierUnavailable, IllegalState, WaitTimedOut
+from toehold_client import CrawlController
+from toehold_client.errors import (
+    ClientClosed,
+    CrawlExists,
+    CrawlFinished,
+    FrontierUnavailable,
+    IllegalState,
+    ToeholdError,
+    WaitTimedOut,
+)
 
-NASCENT = CrawlState.CRAWL_STATE_NASCENT
-PREPARING = CrawlState.CRAWL_STATE_PREPARING
-RUNNING = CrawlState.CRAWL_STATE_RUNNING
-PAUSING = CrawlState.CRAWL_STATE_PAUSING
-PAUSED = CrawlState.CRAWL_STATE_PAUSED
-STOPPING = CrawlState.CRAWL_STATE_STOPPING
-FINISHED = CrawlState.CRAWL_STATE_FINISHED
-
-SPEC = CrawlSpec(contact="a@b.example")
-FILLED = CrawlSpec(contact="a@b.example", politeness=PolitenessSpec(min_delay=Duration(seconds=3)))
 EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c' already", "CRAWL_EXISTS")
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is not NASCENT", "ILLEGAL_STATE", {"state": "RUNNING"}
 )
-
-
-@pytest.fixture
-def controller(address: str) -> Iterator[CrawlController]:
-    with FrontierClient(address, patience_s=10) as client:
-        yield CrawlController(client, "c")
-
-
-def found(state: CrawlState.ValueType, spec: CrawlSpec = FILLED) -> GetCrawlResponse:
-    return GetCrawlResponse(crawl=Crawl(crawl="c", spec=spec, status=CrawlStatus(state=state)))
-
-
-def present(state: CrawlState.ValueType, cursor: str = "e0") -> StateEventsResponse:
-    return StateEventsResponse(present=CrawlStatus(state=state), cursor=cursor)
-
-
-def became(number: int, state: CrawlState.ValueType) -> StateEventsResponse:
-    event = Event(sequence=number, cursor=f"e{number}", status_changed=CrawlStatus(state=state))
-    return StateEventsResponse(event=event, cursor=f"e{number}")
-
-
-def seeded(number: int) -> StateEventsResponse:
-    event = Event(sequence=number, cursor=f"e{number}", seeds_concluded=SeedsConcluded(seed_count=1))
-    return StateEventsResponse(event=event, cursor=f"e{number}")
 
 
 def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, controller: CrawlController) -> None:
@@ -141,7 +124,8 @@ def test_launching_what_has_been_launched_is_refused(
     ("method", "target", "state"),
     [
         ("pause", TargetState.TARGET_STATE_PAUSE, PAUSING),  # S0.16
-        ("resume", TargetState.TARGET_STATE_RUN, PAUSED),
+        ("resume", TargetState.TARGET_STATE_RUN, PAUSED),  # S0.13
+        ("hold", TargetState.TARGET_STATE_HOLD, PAUSING),  # S0.32
         ("stop", TargetState.TARGET_STATE_FINISH, STOPPING),  # S0.22
     ],
 )
@@ -185,17 +169,15 @@ def test_waiting_outlives_a_restart_of_the_frontier(
     assert controller.wait_for({PAUSED}, 10).state == PAUSED
 
 
-def test_waiting_outlives_a_frontier_that_dies() -> None:
+def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
     dying, reborn = FakeFrontier(), FakeFrontier()
     dying.will("StateEvents", [present(PAUSING), SILENCE])
     reborn.will("StateEvents", [present(PAUSED), became(1, PAUSED)])
     reached: list[CrawlStatus] = []
     with ExitStack() as opened:
         with serving(dying) as address:
-            client = opened.enter_context(FrontierClient(address))
-            waiting = threading.Thread(
-                target=lambda: reached.append(CrawlController(client, "c").wait_for({PAUSED}, 20))
-            )
+            controller = controller_of(connect(address), "c")
+            waiting = threading.Thread(target=lambda: reached.append(controller.wait_for({PAUSED}, 20)))
             waiting.start()
             eventually(lambda: dying.asked["StateEvents"])
         opened.enter_context(serving(reborn, address))
@@ -217,6 +199,34 @@ def test_nothing_is_waited_for_that_can_no_longer_come(
     frontier.will("StateEvents", [present(PAUSING), became(1, STOPPING), became(2, FINISHED)])
     with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
         controller.wait_for({PAUSED}, 10)
+
+
+def test_what_can_no_longer_come_is_told_although_a_teardown_goes_on(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    """The events go on after FINISHED then, to the end of the teardown."""
+    frontier.will("StateEvents", [present(STOPPING), became(1, FINISHED), SILENCE])
+    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
+        controller.wait_for({PAUSED})
+
+
+def test_waiting_ends_with_the_client(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will("StateEvents", [present(PAUSING), SILENCE])
+    client = connect(address)
+    failures: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            controller_of(client, "c").wait_for({PAUSED})
+        except ToeholdError as failure:
+            failures.append(failure)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: frontier.asked["StateEvents"])
+    client.close()
+    waiting.join(10)
+    assert [type(failure) for failure in failures] == [ClientClosed]
 
 
 def test_the_end_can_be_waited_for(frontier: FakeFrontier, controller: CrawlController) -> None:
@@ -254,22 +264,24 @@ def test_the_events_so_far_are_told_without_waiting_for_more(
     assert [event.sequence for event in controller.events()] == told
 
 
-def test_without_a_frontier_every_method_says_so() -> None:
+def test_without_a_frontier_every_method_says_so(connect: Connect) -> None:
     with serving(FakeFrontier()) as address:
         pass
-    with FrontierClient(address) as client:
-        controller = CrawlController(client, "c")
-        for attempt in (
-            controller.status,
-            controller.launch,
-            controller.pause,
-            controller.statistics,
-            controller.delete,
-        ):
-            with pytest.raises(FrontierUnavailable, match=address):
-                attempt()
+    controller = controller_of(connect(address), "c")
+    for attempt in (
+        controller.status,
+        controller.launch,
+        controller.pause,
+        controller.statistics,
+        controller.teardown,
+        controller.delete,
+    ):
         with pytest.raises(FrontierUnavailable, match=address):
-            controller.wait_for({PAUSED}, 10)
+            attempt()
+    with pytest.raises(FrontierUnavailable, match=address):
+        controller.wait_for({PAUSED}, 10)
+    with pytest.raises(FrontierUnavailable, match=address):
+        controller.listen(print)
 
 
 # jobs, outcomes, waiting URIs
