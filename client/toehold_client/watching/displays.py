@@ -1,0 +1,122 @@
+"""Where looks at a crawl are shown: on the whole screen, as lines, as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.text import Text
+
+from toehold_client import show
+from toehold_client.event_words import event_words
+
+from .layout import WHOLE, line, picture
+from .look import Look, to_record
+from .screen import TakenScreen
+
+
+class Display(Protocol):
+    """Somewhere to show a crawl. A context: what it changed of a terminal is undone at the end."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def show(self, look: Look) -> None:
+        """Show a look, the latest so far."""
+
+
+class FullScreen:
+    """For a terminal: a picture as large as it is, drawn over again. The last one of a crawl that has ended
+    stays there.
+    """
+
+    def __init__(self, console: Console, changed: Callable[[], None]) -> None:
+        self._console = console
+        self._screen = TakenScreen(console, changed)
+        self._last: Look | None = None
+
+    def __enter__(self) -> Self:
+        self._screen.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._screen.__exit__(kind, error, trace)
+        if self._last is not None and self._last.ended:
+            show_once(self._last, self._console)
+
+    def show(self, look: Look) -> None:
+        """See Display."""
+        self._last = look
+        self._screen.draw(picture(look, *self._console.size))
+
+
+class Lines:
+    """For a file or a pipe: a line when the state changes, for each problem, and every `interval_s`."""
+
+    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = interval_s
+        self._clock = clock
+        self._shown = ("", False)  # the state, and whether the frontier answered
+        self._shown_s = 0.0
+        self._since_ns: int | None = None  # when the watch began, by the frontier's clock
+        self._told = 0  # the last problem that was
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, look: Look) -> None:
+        """See Display."""
+        self._tell_problems(look)
+        now_s, shown = self._clock(), (show.status_words(look.status), bool(look.away))
+        if shown != self._shown or now_s >= self._shown_s + self._interval_s:
+            self._shown, self._shown_s = shown, now_s
+            show.line(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line(look)}")
+
+    def _tell_problems(self, look: Look) -> None:
+        """Tells those that have come since the first look."""
+        if self._since_ns is None:
+            self._since_ns = look.figures.snapshot_time.ToNanoseconds()
+        for event in look.problems:
+            if event.sequence > self._told and event.event_time.ToNanoseconds() >= self._since_ns:
+                self._told = event.sequence
+                show.line(f"{show.moment(event.event_time)}  {event_words(event)}")
+
+
+class Objects:
+    """For programs: a JSON object for each look."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, look: Look) -> None:
+        """See Display."""
+        show.record(to_record(look))
+
+
+def show_once(look: Look, console: Console | None) -> None:
+    """Shows a look for good: as large as the terminal, with room for its prompt, or (None) whole."""
+    if console is None:
+        for text in picture(look, WHOLE, WHOLE):
+            show.line(text.plain.rstrip())
+    else:
+        width, height = console.size
+        console.print(Text("\n").join(picture(look, width, height - 1)), soft_wrap=True)

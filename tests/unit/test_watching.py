@@ -1,0 +1,393 @@
+"""What `toehold watch` shows: a picture that fits every screen, lines and objects that say the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.cells import cell_len
+from rich.console import Console
+
+from toehold.frontier.v1.admin_pb2 import Crawl, Job, JobState, Node, WorkQueue
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    Event,
+    ExitStatus,
+    FlightsCancelled,
+    JobEnded,
+    LimitReached,
+    LimitSpec,
+    NodeLeft,
+    Problem,
+    QueueState,
+    Statistics,
+    UrisLeft,
+)
+from toehold.frontier.v1.frontier_pb2 import ToeStepCount
+from toehold_client.watching.displays import Lines, Objects, show_once
+from toehold_client.watching.layout import WHOLE, line, picture, share
+from toehold_client.watching.look import Look, is_problem, to_record
+
+SIZES = [(80, 24), (120, 40), (40, 10), (20, 4), (1, 1)]
+NOW_S = 1_800_000_000
+RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING, exit_status=ExitStatus.EXIT_STATUS_RUNNING)
+PAUSED = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED)
+WHY = "politeness: 40 queues rest, 3 are being fetched from; the next wakes in 2 s"
+
+
+def at(seconds: float) -> Timestamp:
+    """So long after the look; before it, if negative."""
+    moment = Timestamp()
+    moment.FromNanoseconds(round((NOW_S + seconds) * 1e9))
+    return moment
+
+
+def node(name: str, heard_s: float = -1, **steps: int) -> Node:
+    told = [ToeStepCount(step=step, count=count) for step, count in steps.items()]
+    return Node(node=name, last_heard_time=at(heard_s), toe_steps=told, leased_count=3)
+
+
+def queue(key: str, **figures: Any) -> WorkQueue:
+    return WorkQueue(queue_key=key, **figures)
+
+
+def problem(sequence: int, ago_s: float = 60, detail: str = "500 MB are free") -> Event:
+    return Event(
+        sequence=sequence,
+        event_time=at(-ago_s),
+        problem=Problem(kind="disk-reserve", detail=detail),
+    )
+
+
+def look(text: str = "", many: int = 1, **parts: Any) -> Look:
+    """A look in which everything has something to show; `text` is in all texts, `many` of each are there."""
+    snoozed, busy = QueueState.QUEUE_STATE_SNOOZED, QueueState.QUEUE_STATE_BUSY
+    figures = Statistics(
+        snapshot_time=at(0),
+        elapsed_duration=Duration(seconds=100),
+        discovered_count=9_999,
+        queued_count=5_678,
+        leased_count=3,
+        succeeded_count=1_234,
+        failed_count=6,
+        disregarded_count=17,
+        bytes_count=12_345_678,
+        future_count=12,
+        fetch_status_counts={200: 1_230, 404: 4, -2: 6, -9998: 17},
+        queue_state_counts={"READY": 1, "BUSY": 3, "SNOOZED": 5, text or "RETIRED": 2},
+        succeeded_per_second=7.5,
+        average_succeeded_per_second=12.34,
+        bytes_per_second=92_100,
+        average_bytes_per_second=123_456,
+    )
+    limits = LimitSpec(max_documents=5_000, max_bytes=10**9, max_elapsed=Duration(seconds=7_200))
+    shown = Look(
+        address="127.0.0.1:7707",
+        crawl=Crawl(crawl=f"practice{text}", spec=CrawlSpec(limits=limits, max_toes=8)),
+        status=RUNNING,
+        figures=figures,
+        why=f"{WHY}{text}",
+        nodes=[node(f"north{n}{text}", FETCHING=6, WRITING=1, ABOUT_TO_GET_URI=1) for n in range(many)],
+        jobs=[
+            Job(
+                job=3,
+                kind=f"delete-uris{text}",
+                state=JobState.JOB_STATE_RUNNING,
+                done_count=450,
+                total_count=1_000,
+            )
+            for _ in range(many)
+        ],
+        slowest=[
+            queue(
+                f"com,slow{n},{text}", state=snoozed, wake_time=at(90), reason=f"retry{text}", queued_count=45
+            )
+            for n in range(many)
+        ],
+        largest=[
+            queue(f"com,large{n},{text}", state=busy, reason=text, queued_count=61) for n in range(many)
+        ],
+        problems=[problem(n + 1, detail=f"500 MB are free{text}") for n in range(many)],
+    )
+    return replace(shown, **parts)
+
+
+def drawn(shown: Look, width: int = 80, height: int = 24) -> list[str]:
+    return [text.plain for text in picture(shown, width, height)]
+
+
+def labels(shown: Look, width: int = 80, height: int = 24) -> list[str]:
+    """The words that lines begin with; those that continue what is above have none."""
+    return [text[:9].strip() for text in drawn(shown, width, height) if text[:9].strip()]
+
+
+AWKWARD = {
+    "plain": "",
+    "long": "long/" * 100,
+    "wide": "漢字かな" * 20,
+    "combining": "e\u0301" * 50,
+    "obeyed": "\x1b[2J\x1b]0;owned\x07\r\n\u202e\x9b31m",
+    "markup": "[bold red]not markup[/]",
+    "blanks": "  \u3000 " * 20,
+}
+
+
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD)
+@pytest.mark.parametrize("many", [0, 1, 3, 100])
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_picture_fits_whatever_is_in_it(width: int, height: int, many: int, text: str) -> None:
+    status = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, reason=f"problem {text}", held=True)
+    for shown in (look(text, many), look(text, many, status=status, away=f"no frontier {text}", away_s=61)):
+        lines = drawn(shown, width, height)
+        assert 0 < len(lines) <= height
+        assert max(map(cell_len, lines)) <= width
+        assert all(each.isprintable() for each in lines)
+
+
+def test_the_important_parts_come_first_and_small_screens_have_them_too() -> None:
+    head = ["crawl", "why", "pages", "rate", "URIs", "queues", "errors", "limits"]
+    sections = ["problems", "nodes", "jobs", "slowest", "largest"]
+    assert labels(look(many=3)) == [*head, *sections]
+    assert labels(look(many=3), 120, 40) == [*head, *sections]
+    assert labels(look(many=3), 40, 10) == head[:8]
+    away = look(away="no frontier answers at 127.0.0.1:7707 (Connection refused)", away_s=12)
+    assert labels(away)[:3] == ["crawl", "away", "why"]
+    assert labels(away, 20, 4)[:2] == ["crawl", "away"]
+
+
+def test_larger_screens_show_more_of_each() -> None:
+    shown = look(many=100)
+    small, large = drawn(shown, 80, 24), drawn(shown, 120, 40)
+    assert len(small) == 24 and len(large) == 40
+    for word in ("free", "north", "slow", "large"):
+        assert 1 < sum(word in each for each in small) < sum(word in each for each in large), word
+
+
+def test_a_picture_has_air_where_there_is_room() -> None:
+    assert "" in drawn(look(), 80, 24)
+    assert "" not in drawn(look(many=3), 80, 20)
+
+
+@pytest.mark.parametrize(
+    ("room", "wanted", "shares"),
+    [
+        (0, [3, 3], [0, 0]),
+        (-5, [3, 3], [0, 0]),
+        (1, [3, 3], [1, 0]),
+        (5, [3, 3, 3], [2, 2, 1]),
+        (8, [1, 9, 3], [1, 4, 3]),
+        (100, [1, 0, 3], [1, 0, 3]),
+    ],
+)
+def test_sections_share_the_room_a_line_in_turn(room: int, wanted: list[int], shares: list[int]) -> None:
+    assert share(room, wanted) == shares
+
+
+def test_the_picture_tells_all_there_is() -> None:
+    text = "\n".join(drawn(look(), WHOLE, WHOLE))
+    for told in (
+        "RUNNING  practice, for 1 min 40 s, at 127.0.0.1:7707",
+        WHY,
+        "1 234 succeeded, 12.3 MB; 17 disregarded",
+        "7.5 pages/s, 92.1 kB/s now; 12.3, 123.5 kB/s on average",
+        "5 678 queued, 3 of them out, 12 for later; 9 999 discovered",
+        "1 ready, 3 busy, 5 snoozed, 2 retired",
+        "6 failed; -2 connect failed: 6; 404: 4",
+        "1 234 of 5 000 pages, 12.3 MB of 1.0 GB, 1 min 40 s of 2 h 00 min, 3 of 8 toes",
+        "1 min 00 s ago  problem: disk-reserve, 500 MB are free",
+        "north0  8 toes: 6 fetching, 1 writing, 1 waiting; 3 out",
+        "3 delete-uris, running: 450 of 1 000 rows, 0 changed",
+        "com,slow0,  for 1 min 30 s: retry; 45 queued",
+        "com,large0,  61 queued, busy",
+    ):
+        assert told in text, told
+
+
+def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
+    empty = Look("127.0.0.1:7707", Crawl(crawl="c"), RUNNING, Statistics(), "")
+    assert labels(empty) == ["crawl", "pages", "rate", "URIs", "queues"]
+
+
+def test_why_is_told_in_lines_enough_on_a_narrow_screen() -> None:
+    lines = drawn(look(), 40, 24)
+    told = " ".join(text[9:] for text in lines[1:4])
+    assert told == WHY
+
+
+def test_a_state_is_told_with_all_that_holds_of_it() -> None:
+    status = CrawlStatus(
+        state=CrawlState.CRAWL_STATE_PAUSED,
+        exit_status=ExitStatus.EXIT_STATUS_PAUSED,
+        reason="the frontier's disk is nearly full",
+        held=True,
+    )
+    lines = drawn(look(status=status))
+    assert lines[0].startswith("crawl    PAUSED, held  practice")
+    assert lines[1] == "reason   the frontier's disk is nearly full"
+
+
+def test_several_nodes_are_also_told_together_and_who_is_silent() -> None:
+    nodes = [
+        node("north", FETCHING=6, ABOUT_TO_GET_URI=2),
+        node("south", FETCHING=3, WRITING=1),
+        node("gone", heard_s=-100, FETCHING=8),
+    ]
+    nodes[1].pool_size = 4
+    lines = [text[9:] for text in drawn(look(nodes=nodes)) if "toes" in text or "silent" in text]
+    assert lines[-4:] == [
+        "2 of 3 there, 12 toes: 9 fetching, 1 writing, 2 waiting; 6 out",
+        "north  8 toes: 6 fetching, 2 waiting; 3 out",
+        "south  4 toes: 3 fetching, 1 writing; 3 out; 4 asked for",
+        "gone   silent for 1 min 40 s",
+    ]
+
+
+def test_while_the_frontier_is_away_the_rest_is_dim() -> None:
+    lines = picture(look(away="no frontier answers", away_s=12), 80, 24)
+    assert lines[1].plain == "away     no answer for 12.0 s: no frontier answers"
+    dim = {text.plain[:9].strip(): any(span.style == "dim" for span in text.spans) for text in lines}
+    assert [dim[label] for label in ("crawl", "away", "why", "pages", "largest")] == [False] * 3 + [True] * 2
+
+
+@pytest.mark.parametrize(
+    ("event", "wanted"),
+    [
+        (problem(1), True),
+        (Event(flights_cancelled=FlightsCancelled(leased_count=3, bound="pause_timeout")), True),
+        (Event(limit_reached=LimitReached(limit="max_bytes")), True),
+        (Event(uris_left=UrisLeft(retired_count=1)), True),
+        (Event(node_left=NodeLeft(node="north", reason="silent")), True),
+        (Event(node_left=NodeLeft(node="north", reason="left")), False),
+        (Event(status_changed=RUNNING), False),
+        (Event(job_ended=JobEnded(job=1)), False),
+    ],
+)
+def test_which_events_are_problems(event: Event, wanted: bool) -> None:
+    assert is_problem(event) is wanted
+
+
+@pytest.mark.parametrize(
+    ("state", "tearing_down", "torn_down", "ended"),
+    [
+        (CrawlState.CRAWL_STATE_STOPPING, False, False, False),
+        (CrawlState.CRAWL_STATE_FINISHED, False, False, True),
+        (CrawlState.CRAWL_STATE_FINISHED, True, False, False),
+        (CrawlState.CRAWL_STATE_FINISHED, True, True, True),
+    ],
+)
+def test_a_crawl_has_ended_with_its_last_event(
+    state: CrawlState.ValueType, tearing_down: bool, torn_down: bool, ended: bool
+) -> None:
+    status = CrawlStatus(state=state, tearing_down=tearing_down, torn_down=torn_down)
+    assert look(status=status).ended is ended
+
+
+# Lines, objects, and a picture for good.
+
+
+class Clock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_line_tells_state_rates_figures_and_why() -> None:
+    assert line(look()) == (
+        "RUNNING  1 234 pages  7.5 pages/s, 92.1 kB/s now; 12.3, 123.5 kB/s on average  "
+        f"5 678 queued  6 failed  12.3 MB  {WHY}"
+    )
+    assert line(look(away="no frontier answers", away_s=2)).endswith(
+        "  no answer for 2.0 s: no frontier answers"
+    )
+
+
+def test_lines_come_at_intervals_and_at_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    paused = look(status=PAUSED, problems=[])
+    running = look(problems=[])
+    away = replace(paused, away="no frontier answers")
+    shown = [
+        (0.0, running),
+        (1, running),
+        (5, running),
+        (6, paused),
+        (7, paused),
+        (8, away),
+        (9, away),
+        (10, paused),
+    ]
+    with Lines(5, clock) as display:
+        for after_s, each in shown:
+            clock.now_s = 1_000 + after_s
+            display.show(each)
+    told = [
+        text.split("  ")[1] + ("!" if "no answer" in text else "")
+        for text in capsys.readouterr().out.splitlines()
+    ]
+    assert told == ["RUNNING", "RUNNING", "PAUSED", "PAUSED!", "PAUSED"]
+
+
+def test_a_problem_has_a_line_of_its_own_unless_it_is_older_than_the_watch(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    old, new, newer = problem(7, 60, "old"), problem(8, -1, "new"), problem(9, -2, "newer")
+    with Lines(5, Clock()) as display:
+        display.show(look(problems=[]))
+        display.show(look(problems=[old, new]))
+        display.show(look(problems=[old, new, newer]))
+    told = [text for text in capsys.readouterr().out.splitlines() if "disk-reserve" in text]
+    assert [text.split("  ", 1)[1] for text in told] == [
+        "problem: disk-reserve, new",
+        "problem: disk-reserve, newer",
+    ]
+
+
+def test_objects_are_whole_and_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with Objects() as display:
+        display.show(look())
+        display.show(look(away="no frontier answers", away_s=1.5))
+    here, away = map(json.loads, capsys.readouterr().out.splitlines())
+    assert here == to_record(look())
+    assert here["away"] is None and away["away"] == {"error": "no frontier answers", "seconds": 1.5}
+    assert here["why"] == WHY and here["status"]["state"] == "RUNNING"
+    assert here["statistics"]["succeeded_count"] == 1_234
+    assert {name: len(here[name]) for name in here if isinstance(here[name], list)} == {
+        "nodes": 1,
+        "jobs": 1,
+        "slowest_queues": 1,
+        "largest_queues": 1,
+        "problems": 1,
+    }
+
+
+@pytest.mark.parametrize("text", AWKWARD.values(), ids=AWKWARD)
+def test_nothing_that_a_terminal_obeys_gets_through(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+    shown = look(text)
+    show_once(shown, screen)
+    show_once(shown, None)
+    with Lines(5) as display:
+        display.show(shown)
+    assert isinstance(screen.file, StringIO)
+    on_screen = screen.file.getvalue()
+    assert len(on_screen.splitlines()) <= 23, "there is room for a prompt"
+    for each in (on_screen + capsys.readouterr().out).split("\n"):
+        assert each.isprintable()
+
+
+def test_a_picture_for_a_file_is_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    show_once(look("long/" * 100, many=20), None)
+    out = capsys.readouterr().out
+    assert "…" not in out
+    assert out.count("com,slow") == 20 and out.count("com,large") == 20
