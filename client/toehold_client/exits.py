@@ -1,6 +1,9 @@
 """The exit codes of `toehold`: what a script may conclude from how a command ended."""
 
+from collections.abc import Mapping
 from enum import IntEnum
+
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, ExitStatus
 
 from .errors import (
     CrawlActive,
@@ -31,6 +34,8 @@ class ExitCode(IntEnum):
     UNKNOWN = 4
     REFUSED = 5
     TIMED_OUT = 6
+    LIMIT_REACHED = 7
+    ABORTED = 8
     INTERRUPTED = 130
 
 
@@ -42,6 +47,8 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.UNKNOWN: "the frontier has no such crawl, or the crawl no such queue, job or override",
     ExitCode.REFUSED: "refused in the crawl's present state",
     ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
+    ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
+    ExitCode.ABORTED: "run: the crawl was stopped",
     ExitCode.INTERRUPTED: "interrupted",
 }
 
@@ -67,3 +74,17 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
 def exit_code_of(error: ToeholdError) -> ExitCode:
     """The exit code for a command that ended with this error."""
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.FAILED)
+
+
+_BY_END: Mapping[ExitStatus.ValueType, ExitCode] = {
+    ExitStatus.EXIT_STATUS_FINISHED: ExitCode.DONE,
+    ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_FINISHED_DATA_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_FINISHED_TIME_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_ABORTED: ExitCode.ABORTED,
+}
+
+
+def exit_code_of_end(status: CrawlStatus) -> ExitCode:
+    """The exit code for a command that followed a crawl to its end."""
+    return _BY_END.get(status.exit_status, ExitCode.FAILED)

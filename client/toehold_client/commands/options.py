@@ -12,18 +12,21 @@ import click
 from click.core import ParameterSource
 from google.protobuf.message import Message
 
-from toehold_client import frontier_file, show
+from toehold_client import frontier_file, show, spec_file
 from toehold_client.channel import DEFAULT_ADDRESS
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
-from toehold_client.errors import InvalidArgument, UnknownCrawl
+from toehold_client.errors import InvalidArgument, InvalidSpec, ToeholdError, UnknownCrawl
 from toehold_client.plain import to_plain
 
 CALL_TIMEOUT_S = 10.0
 TABLE_ROWS = 100
 _MOST_NAMED = 10
+_COMPLETION_TIMEOUT_S = 0.5
+_MOST_COMPLETED = 100
 
 _M = TypeVar("_M", bound=Message)
+_T = TypeVar("_T")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -73,35 +76,66 @@ def tell(
         show.note(f"There are more than {shown}: --limit shows more.")
 
 
-def with_frontier(command: Callable[..., None]) -> Callable[..., None]:
+def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command --frontier and --dir, and calls it with a client of that frontier."""
 
     @_frontier_options
     @functools.wraps(command)
-    def run(*, frontier: str, directory: Path | None, **others: Any) -> None:
+    def run(*, frontier: str, directory: Path | None, **others: Any) -> _T:
         with FrontierClient(_find(frontier, directory)[0], timeout_s=CALL_TIMEOUT_S) as client:
-            command(client, **others)
+            return command(client, **others)
 
     return run
 
 
-def with_crawl(command: Callable[..., None]) -> Callable[..., None]:
+def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command --frontier, --dir and --crawl, and calls it with the controller of that crawl."""
 
     @_frontier_options
-    @click.option(
-        "--crawl", "name", metavar="NAME", help="The crawl. Not needed if the frontier has one only."
-    )
+    @_crawl_option("The crawl. Not needed if the frontier has one only.")
     @functools.wraps(command)
-    def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> None:
+    def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> _T:
         address, only = _find(frontier, directory)
         with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
-            command(CrawlController(client, name or only or _only_crawl(client)), **others)
+            return command(CrawlController(client, name or only or _only_crawl(client)), **others)
 
     return run
 
 
-def _frontier_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    """Gives a command what `with_crawl` does, and SPEC before it: the file names the crawl, unless --crawl
+    does. It is called with the controller and the file's content, or None if SPEC may be left out and was.
+    """
+
+    def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
+        @click.argument("spec", type=click.Path(path_type=Path), required=required)
+        @_frontier_options
+        @_crawl_option("The crawl. Not needed if SPEC names it, or the frontier has one only.")
+        @functools.wraps(command)
+        def run(
+            *,
+            spec: Path | None,
+            frontier: str,
+            directory: Path | None,
+            name: str | None,
+            **others: Any,
+        ) -> _T:
+            asked = None if spec is None else spec_file.load(spec)
+            if asked is not None:
+                name = name or asked.name
+                if not name:
+                    raise InvalidSpec(f"{spec} gives the crawl no name; give it one there, or with --crawl")
+            address, only = _find(frontier, directory)
+            with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
+                crawl = CrawlController(client, name or only or _only_crawl(client))
+                return command(crawl, asked, **others)
+
+        return run
+
+    return decorate
+
+
+def _frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -119,6 +153,23 @@ def _frontier_options(command: Callable[..., None]) -> Callable[..., None]:
         help="The frontier, and the crawl, of a directory in which `toehold crawl` runs.",
     )
     return frontier(directory(command))
+
+
+def _crawl_option(told: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    return click.option("--crawl", "name", metavar="NAME", shell_complete=_crawl_names, help=told)
+
+
+def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """For the shell: the crawls whose names begin like this; none, and no word, if nobody tells them soon."""
+    try:
+        with context.scope(cleanup=False):
+            address, _ = _find(context.params["frontier"], context.params.get("directory"))
+        with FrontierClient(address, timeout_s=_COMPLETION_TIMEOUT_S) as client:
+            names = (crawl.crawl for crawl in client.list_crawls())
+            fitting = (name for name in names if name.startswith(incomplete))
+            return list(itertools.islice(fitting, _MOST_COMPLETED))
+    except (ToeholdError, click.UsageError):
+        return []
 
 
 def _find(frontier: str, directory: Path | None) -> tuple[str, str]:

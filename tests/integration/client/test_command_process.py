@@ -7,10 +7,10 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier
+from client_doubles.terminals import read_all
 
 from toehold.frontier.v1.admin_pb2 import ListQueuesResponse, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
@@ -84,16 +84,3 @@ def test_a_terminal_gets_a_drawn_table(frontier: FakeFrontier, address: str) -> 
         assert process.wait(30) == 0
     assert "com,example" in drawn
     assert "─" in drawn or "━" in drawn
-
-
-def read_all(terminal: int) -> str:
-    """What was written to a terminal until its last writer closed it."""
-    until_s = time.monotonic() + 30
-    content = b""
-    while time.monotonic() < until_s:
-        try:
-            content += os.read(terminal, 65_536)
-        except OSError:  # EIO: nobody writes any more
-            break
-    os.close(terminal)
-    return content.decode()

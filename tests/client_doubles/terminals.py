@@ -1,0 +1,31 @@
+"""A terminal as a test sees it: what programs have written to it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+_PATIENCE_S = 30.0
+
+
+def read_until(terminal: int, words: str) -> str:
+    """What is written to a terminal, up to these words and some more."""
+    return _read(terminal, words)
+
+
+def read_all(terminal: int) -> str:
+    """What is written to a terminal until its last writer closes it; then it is closed."""
+    content = _read(terminal, None)
+    os.close(terminal)
+    return content
+
+
+def _read(terminal: int, words: str | None) -> str:
+    until_s = time.monotonic() + _PATIENCE_S
+    content = b""
+    while time.monotonic() < until_s and (words is None or words.encode() not in content):
+        try:
+            content += os.read(terminal, 65_536)
+        except OSError:  # EIO: nobody writes any more
+            break
+    return content.decode(errors="replace")

@@ -1,0 +1,337 @@
+"""`toehold run`: launches a crawl, tells what happens to it, and ends as it does."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+from client_doubles.command_line import (
+    NASCENT,
+    PAUSED,
+    PREPARING,
+    RUNNING,
+    STOPPED,
+    TIME,
+    WHEN,
+    Toehold,
+    message,
+    present,
+    said,
+    status,
+)
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from client_doubles.terminals import read_all, read_until
+from google.protobuf.duration_pb2 import Duration
+
+from toehold.frontier.v1.admin_pb2 import (
+    AddSeedsResponse,
+    Crawl,
+    CreateCrawlResponse,
+    GetCrawlResponse,
+    GetStatisticsResponse,
+    LaunchCrawlResponse,
+)
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlStatus,
+    Event,
+    Figures,
+    LimitSpec,
+    Problem,
+    SeedsConcluded,
+    Statistics,
+    TornDown,
+)
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+
+FINISHED = status("FINISHED")
+AT_LIMIT = status("FINISHED", "FINISHED_DOCUMENT_LIMIT")
+EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'c' exists already", "CRAWL_EXISTS")
+LAUNCHED = Refusal(
+    grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is RUNNING", "ILLEGAL_STATE", {"state": "RUNNING"}
+)
+FIGURES = Statistics(
+    succeeded_count=12,
+    bytes_count=3000,
+    failed_count=2,
+    disregarded_count=1,
+    succeeded_per_second=4.5,
+    elapsed_duration=Duration(seconds=75),
+    limited_by="every host rests",
+)
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    file = tmp_path / "crawl.toml"
+    file.write_text('name = "c"\nseeds = ["www.example.com"]')
+    return str(file)
+
+
+def story(*told: Event | CrawlStatus, after: int = 0) -> list[StateEventsResponse]:
+    """Messages with these events, numbered; a status stands for its event."""
+    messages = []
+    for number, each in enumerate(told, after + 1):
+        event = Event(sequence=number, cursor=f"e{number}", event_time=TIME)
+        event.MergeFrom(Event(status_changed=each) if isinstance(each, CrawlStatus) else each)
+        messages.append(message(event))
+    return messages
+
+
+def will_launch(frontier: FakeFrontier) -> None:
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(crawl="c", status=NASCENT))] * 2)
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=PREPARING))
+
+
+def will_be_found(frontier: FakeFrontier, now: CrawlStatus, spec: CrawlSpec | None = None) -> None:
+    """The crawl has been launched before, and is in this state."""
+    frontier.will("CreateCrawl", EXISTS)
+    crawl = GetCrawlResponse(crawl=Crawl(crawl="c", status=now, spec=spec))
+    frontier.will("GetCrawl", crawl, crawl)
+
+
+def will_end(frontier: FakeFrontier, end: CrawlStatus) -> None:
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=end, seed_count=1)))
+    frontier.will("GetStatistics", GetStatisticsResponse(status=end, statistics=FIGURES))
+
+
+def test_a_crawl_is_launched_and_followed_to_its_end(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_launch(frontier)
+    events = story(
+        PREPARING,
+        Event(seeds_concluded=SeedsConcluded(seed_count=1, queued_count=1)),
+        RUNNING,
+        Event(figures=Figures(interval_duration=Duration(seconds=20), succeeded_count=12)),
+        FINISHED,
+    )
+    frontier.will("StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *events])
+    will_end(frontier, FINISHED)
+    code, output, errors = toehold_at("run", spec)
+    assert (code, errors) == (0, "")
+    assert output.splitlines() == [
+        f"{WHEN}  PREPARING (RUNNING)",
+        f"{WHEN}  seeds announced: 1, of which queued: 1",
+        f"{WHEN}  RUNNING",
+        f"{WHEN}  in 20.0 s: 12 succeeded, 0 B, 0 queued",
+        f"{WHEN}  FINISHED",
+        "c: FINISHED; 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s",
+    ]
+    assert frontier.asked["StateEvents"][1].cursor == "start"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("FINISHED", 0),
+        ("FINISHED_DOCUMENT_LIMIT", 7),
+        ("FINISHED_DATA_LIMIT", 7),
+        ("FINISHED_TIME_LIMIT", 7),
+        ("ABORTED", 8),
+    ],
+)
+def test_the_exit_code_tells_how_the_crawl_ended(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str, end: str, code: int
+) -> None:
+    will_launch(frontier)
+    ended = status("FINISHED", end)
+    frontier.will("StateEvents", [present(ended, "e1")], [present(ended, "e1"), *story(ended)])
+    will_end(frontier, ended)
+    assert toehold_at("run", spec)[0] == code
+
+
+def test_an_end_that_this_version_does_not_know_is_no_success(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    strange = CrawlStatus(state=FINISHED.state, reach_time=TIME)
+    strange.MergeFromString(b"\x10\x63")  # exit_status = 99
+    will_launch(frontier)
+    frontier.will("StateEvents", [present(strange, "e1")], [present(strange, "e1")])
+    will_end(frontier, strange)
+    code, output, _ = toehold_at("run", spec)
+    assert (code, output.startswith("c: FINISHED (99); ")) == (1, True)
+
+
+def test_for_programs_events_come_first_and_the_figures_last(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_launch(frontier)
+    frontier.will(
+        "StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *story(RUNNING, AT_LIMIT)]
+    )
+    will_end(frontier, AT_LIMIT)
+    code, output, errors = toehold_at("run", spec, "--json")
+    assert (code, errors) == (7, "")
+    first, second, last = said(output)
+    assert (first["cursor"], first["status_changed"]["state"]) == ("e1", "RUNNING")
+    assert second["status_changed"]["exit_status"] == "FINISHED_DOCUMENT_LIMIT"
+    assert (last["crawl"], last["seed_count"], last["statistics"]["succeeded_count"]) == ("c", 1, 12)
+    assert last["status"]["exit_status"] == "FINISHED_DOCUMENT_LIMIT"
+
+
+def test_a_crawl_that_was_launched_before_is_followed_from_now_on(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_be_found(frontier, RUNNING)
+    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(STOPPED, after=7)])
+    will_end(frontier, STOPPED)
+    code, output, errors = toehold_at("run", spec)
+    assert (code, errors) == (8, "")
+    assert output.splitlines()[:2] == [f"{WHEN}  RUNNING", f"{WHEN}  FINISHED (ABORTED)"]
+    assert frontier.asked["StateEvents"][1].cursor == "e7"
+    assert not frontier.asked["AddSeeds"] and not frontier.asked["LaunchCrawl"]
+
+
+def test_a_crawl_that_somebody_else_launches_meanwhile_is_followed(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    crawl = GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING))
+    frontier.will("GetCrawl", *[crawl] * 3)
+    frontier.will("AddSeeds", AddSeedsResponse(added_count=1))
+    frontier.will("LaunchCrawl", LAUNCHED)
+    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(FINISHED)])
+    will_end(frontier, FINISHED)
+    assert toehold_at("run", spec)[0] == 0
+
+
+def test_a_crawl_that_has_finished_is_told_as_it_ended(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_be_found(frontier, AT_LIMIT, CrawlSpec(weight=3))
+    frontier.will("StateEvents", [present(AT_LIMIT, "e9")])
+    will_end(frontier, AT_LIMIT)
+    code, output, errors = toehold_at("run", spec)
+    assert (code, errors) == (7, "")
+    told = "FINISHED (FINISHED_DOCUMENT_LIMIT); 12 succeeded, 3.0 kB, 2 failed, 1 disregarded, in 1 min 15 s"
+    assert output == f"c: {told}\n"
+
+
+def test_a_crawl_that_runs_with_other_settings_is_told(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_be_found(frontier, RUNNING, CrawlSpec(limits=LimitSpec(max_documents=5)))
+    frontier.will("StateEvents", [present(RUNNING, "e7")], [present(RUNNING, "e7"), *story(FINISHED)])
+    will_end(frontier, FINISHED)
+    code, _, errors = toehold_at("run", spec)
+    assert code == 0
+    assert errors == "It runs with other settings than SPEC's; `toehold update SPEC` changes them.\n"
+
+
+def test_another_crawl_of_the_name_is_not_launched(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_be_found(frontier, NASCENT, CrawlSpec(weight=3))
+    assert toehold_at("run", spec) == (5, "", "Error: crawl 'c' exists already\n")
+    assert not frontier.asked["LaunchCrawl"]
+
+
+def test_a_crawl_that_was_created_needs_no_spec(frontier: FakeFrontier, toehold_at: Toehold) -> None:
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="d", status=NASCENT)))
+    frontier.will("LaunchCrawl", LaunchCrawlResponse(status=PREPARING))
+    frontier.will("StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *story(FINISHED)])
+    will_end(frontier, FINISHED)
+    assert toehold_at("run", "--crawl", "d")[0] == 0
+    assert frontier.asked["LaunchCrawl"][0].crawl == "d"
+    assert not frontier.asked["CreateCrawl"]
+
+
+def test_a_pause_is_told_with_its_reason_and_waited_for(
+    frontier: FakeFrontier, address: str, toehold_at: Toehold, spec: str
+) -> None:
+    will_launch(frontier)
+    full = Event(problem=Problem(kind="disk-reserve", detail="9 MB are left"))
+    paused = status("PAUSED", reason="9 MB are left")
+    frontier.will(
+        "StateEvents",
+        [present(PREPARING, "e1")],
+        [present(PREPARING, "e1"), *story(full, paused, RUNNING, FINISHED)],
+    )
+    will_end(frontier, FINISHED)
+    code, output, _ = toehold_at("run", spec)
+    assert code == 0
+    assert output.splitlines()[:4] == [
+        f"{WHEN}  problem: disk-reserve, 9 MB are left",
+        f"{WHEN}  PAUSED: 9 MB are left",
+        f"It is paused. To let it go on: toehold resume --crawl c --frontier {address}",
+        f"{WHEN}  RUNNING",
+    ]
+
+
+def test_a_restart_of_the_frontier_is_waited_out_without_gap_or_repeat(
+    frontier: FakeFrontier, toehold_at: Toehold, spec: str
+) -> None:
+    will_launch(frontier)
+    torn_down = Event(torn_down=TornDown())
+    frontier.will(
+        "StateEvents",
+        [present(PREPARING, "e1")],
+        [present(PREPARING, "e1"), *story(RUNNING), UNAVAILABLE],
+        UNAVAILABLE,
+        [present(RUNNING, "e1"), *story(STOPPED, torn_down, after=1)],
+    )
+    frontier.will("GetCrawl", UNAVAILABLE)
+    will_end(frontier, STOPPED)
+    code, output, errors = toehold_at("run", spec)
+    assert (code, errors) == (8, "")
+    lines = [f"{WHEN}  RUNNING", f"{WHEN}  FINISHED (ABORTED)", f"{WHEN}  torn down"]
+    assert output.splitlines()[:3] == lines
+    assert [request.cursor for request in frontier.asked["StateEvents"]] == ["", "start", "e1", "e1"]
+
+
+def test_no_frontier_there_is_exit_code_3_at_once(toehold_at: Toehold, spec: str) -> None:
+    with serving(FakeFrontier()) as address:
+        pass
+    code, output, errors = toehold_at("run", spec, "--frontier", address)
+    assert (code, output) == (3, "")
+    assert errors == f"Error: no frontier answers at {address} (Connection refused)\n"
+
+
+def started(address: str, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    """`toehold run` as a process of its own."""
+    command = [sys.executable, "-m", "toehold_client", "run", *arguments, "--frontier", address]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "100"}
+    return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, address: str, spec: str) -> None:
+    will_launch(frontier)
+    quiet: list[Answer] = [present(PREPARING, "e1"), *story(RUNNING), SILENCE]
+    frontier.will("StateEvents", [present(PREPARING, "e1")], quiet)
+    with started(address, spec) as process:
+        assert process.stdout is not None
+        assert "RUNNING" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    stop = f"toehold stop --crawl c --frontier {address}"
+    assert errors == f"Not followed any more; the crawl goes on. To stop it: {stop}\n"
+    assert not frontier.asked["RequestState"]
+
+
+def test_a_terminal_has_a_line_that_tells_how_it_goes(
+    frontier: FakeFrontier, address: str, spec: str
+) -> None:
+    will_be_found(frontier, PAUSED)
+    told: list[Answer] = [present(PAUSED, "e1"), *story(RUNNING), SILENCE]
+    frontier.will("StateEvents", [present(PAUSED, "e1")], told)
+    running = GetStatisticsResponse(status=RUNNING, statistics=FIGURES)
+    frontier.will("GetStatistics", *[running] * 100)
+    ours, theirs = pty.openpty()
+    with started(address, spec, output=theirs) as process:
+        os.close(theirs)
+        shown = read_until(ours, "every host rests")
+        process.send_signal(signal.SIGINT)
+        shown += read_all(ours)
+        assert process.wait(30) == 130
+    assert f"{WHEN}  PAUSED" in shown and f"{WHEN}  RUNNING" in shown
+    assert "RUNNING  12 succeeded  4.5/s  0 queued  0 out  2 failed  3.0 kB  every host rests" in shown
