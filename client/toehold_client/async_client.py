@@ -120,7 +120,10 @@ class AsyncFrontierClient(AsyncOperators):
         The seeds are read in the event loop, so reading them must not block for long.
         """
         await self._run(calls.released(crawl, self._patience))
-        return await self._upload(lambda stubs: stubs.admin.AddSeeds, SeedBatches(crawl, uris), timeout_s)
+        seeds = SeedBatches(crawl, uris)
+        if not seeds.has_any():
+            return AddSeedsResponse()
+        return await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
 
     async def launch_crawl(self, crawl: str) -> CrawlStatus:
         """See FrontierClient.launch_crawl."""

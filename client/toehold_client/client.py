@@ -166,7 +166,10 @@ class FrontierClient(Operators):
         have been stored, and adding all of them again is harmless.
         """
         self._run(calls.released(crawl, self._patience))
-        return self._upload(lambda stubs: stubs.admin.AddSeeds, SeedBatches(crawl, uris), timeout_s)
+        seeds = SeedBatches(crawl, uris)
+        if not seeds.has_any():
+            return AddSeedsResponse()
+        return self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
 
     def launch_crawl(self, crawl: str) -> CrawlStatus:
         """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -53,7 +54,14 @@ class SeedBatches(Upload[AddSeedsRequest]):
     def __init__(self, crawl: str, uris: Iterable[str]) -> None:
         super().__init__()
         self._crawl = crawl
-        self._uris = uris
+        self._uris = iter(uris)
+
+    def has_any(self) -> bool:
+        """Whether there is a seed at all. Reads the first."""
+        for first in self._uris:
+            self._uris = chain((first,), self._uris)
+            return True
+        return False
 
     def _messages(self) -> Iterator[AddSeedsRequest]:
         for batch in split_texts(self._uris, envelope=AddSeedsRequest(crawl=self._crawl)):

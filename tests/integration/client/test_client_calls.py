@@ -315,15 +315,13 @@ def test_every_call_tells_who_makes_it(
     frontier.will("ImportUris", admin_pb2.ImportUrisResponse())
     client = connect(address, **settings)
     client.get_crawl("c")
-    client.add_seeds("c", [])
+    client.add_seeds("c", ["http://www.example.com/"])
     client.import_uris("c", [])
     for method, rpc in streams.items():
         frontier.will(rpc, [])
         list(getattr(client, method)("c"))
     rpcs = ("GetCrawl", "AddSeeds", "ImportUris", *streams.values())
-    assert {rpc: frontier.operators[rpc] for rpc in rpcs} == {
-        rpc: [operator] * len(frontier.asked[rpc]) for rpc in rpcs
-    }
+    assert {rpc: set(frontier.operators[rpc]) for rpc in rpcs} == {rpc: {operator} for rpc in rpcs}
 
 
 def test_a_stream_tells_who_reads_it_again_when_it_reconnects(
@@ -505,9 +503,11 @@ def test_any_number_of_seeds_goes_in_one_stream_of_batches(
 
 
 def test_no_seeds_are_no_message(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    """A frontier refuses a stream without seeds; for a caller there is nothing wrong with none."""
     frontier.will("GetCrawl", FOUND)
-    frontier.will("AddSeeds", AddSeedsResponse())
+    frontier.will("AddSeeds", Refusal(grpc.StatusCode.INVALID_ARGUMENT, "no seeds", "BATCH_EMPTY"))
     assert connect(address).add_seeds("c", []) == AddSeedsResponse()
+    assert not frontier.asked["AddSeeds"]
 
 
 def test_seeds_are_not_read_for_a_crawl_that_is_not_there(

@@ -72,6 +72,15 @@ def test_creating_stores_the_crawl_and_its_seeds(frontier: FakeFrontier, control
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["http://www.example.com/"]
 
 
+def test_creating_without_seeds_leaves_them_for_later(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    frontier.will("CreateCrawl", CreateCrawlResponse())
+    frontier.will("GetCrawl", found(NASCENT))
+    assert controller.create(SPEC) == AddSeedsResponse()
+    assert not frontier.asked["AddSeeds"]
+
+
 def test_creating_again_before_launch_goes_on_with_what_is_there(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
