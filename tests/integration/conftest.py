@@ -4,8 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from frontier_harness.calls import Stubs, fresh_name, seed_of
+from frontier_harness.command_line import Toehold
 from frontier_harness.process import ServerProcess
 from frontier_harness.shared import SharedServer
+
+from toehold_client.cli import run
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +38,19 @@ def crawl(stubs: Stubs) -> str:
     name = fresh_name()
     stubs.launch(name, seed_of(name))
     return name
+
+
+@pytest.fixture
+def toehold_at(
+    server: ServerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Toehold:
+    """Runs `toehold` on the server: exit code, output, errors. Never a traceback."""
+    monkeypatch.setenv("TOEHOLD_FRONTIER", server.address)
+
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run_it

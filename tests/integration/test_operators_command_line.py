@@ -8,9 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -26,57 +25,12 @@ from frontier_harness.calls import (
     seed_of,
     spec,
 )
+from frontier_harness.command_line import At, Toehold, facts
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold_client.cli import run, toehold
-
-Toehold = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def toehold_at(
-    server: ServerProcess, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Toehold:
-    """Runs `toehold` on the server: exit code, output, errors. Never a traceback."""
-    monkeypatch.setenv("TOEHOLD_FRONTIER", server.address)
-
-    def run_it(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        captured = capsys.readouterr()
-        assert "Traceback" not in captured.err
-        return code, captured.out, captured.err
-
-    return run_it
-
-
-class At:
-    """`toehold` for one crawl."""
-
-    def __init__(self, toehold_at: Toehold, crawl: str) -> None:
-        self._toehold_at = toehold_at
-        self.crawl = crawl
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """Exit code, output, errors."""
-        return self._toehold_at(*arguments, "--crawl", self.crawl)
-
-    def output(self, *arguments: str) -> str:
-        """What a command that succeeds prints."""
-        code, output, errors = self.run(*arguments)
-        assert (code, errors) == (0, "")
-        return output
-
-    def json(self, *arguments: str) -> list[Any]:
-        """The same, for programs."""
-        return [json.loads(line) for line in self.output(*arguments, "--json").splitlines()]
-
-    def refused(self, *arguments: str) -> tuple[int, str]:
-        """How a command that fails ends, and what it says."""
-        code, output, errors = self.run(*arguments)
-        assert (output, code != 0) == ("", True)
-        return code, errors
 
 
 @pytest.fixture
@@ -92,12 +46,6 @@ def at(toehold_at: Toehold, stubs: Stubs) -> At:
 
 def key(at: At, host: str = "a") -> str:
     return f"example,{at.crawl},{host},"
-
-
-def facts(output: str) -> dict[str, str]:
-    """Names and values of what is printed for people."""
-    pairs = (line.split("  ", 1) for line in output.splitlines() if "  " in line.strip())
-    return {pair[0].strip(): pair[1].strip() for pair in pairs}
 
 
 def waiting(stubs: Stubs, crawl: str) -> list[admin_pb2.WaitingUri]:

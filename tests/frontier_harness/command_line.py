@@ -1,0 +1,44 @@
+"""`toehold` run in this process on a real frontier: what is printed, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Toehold: TypeAlias = Callable[..., tuple[int, str, str]]
+"""Runs `toehold` with these arguments: exit code, output, errors."""
+
+
+class At:
+    """`toehold` for one crawl."""
+
+    def __init__(self, toehold_at: Toehold, crawl: str) -> None:
+        self._toehold_at = toehold_at
+        self.crawl = crawl
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, output, errors."""
+        return self._toehold_at(*arguments, "--crawl", self.crawl)
+
+    def output(self, *arguments: str) -> str:
+        """What a command that succeeds prints."""
+        code, output, errors = self.run(*arguments)
+        assert (code, errors) == (0, "")
+        return output
+
+    def json(self, *arguments: str) -> list[Any]:
+        """The same, for programs."""
+        return [json.loads(line) for line in self.output(*arguments, "--json").splitlines()]
+
+    def refused(self, *arguments: str) -> tuple[int, str]:
+        """How a command that fails ends, and what it says."""
+        code, output, errors = self.run(*arguments)
+        assert (output, code != 0) == ("", True)
+        return code, errors
+
+
+def facts(output: str) -> dict[str, str]:
+    """Names and values of what is printed for people."""
+    pairs = (line.split("  ", 1) for line in output.splitlines() if "  " in line.strip())
+    return {pair[0].strip(): pair[1].strip() for pair in pairs}
