@@ -24,7 +24,6 @@ from toehold.frontier.v1.admin_pb2 import (
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
-from .awaiting import ENDED as ENDED
 from .awaiting import FINISHED, NASCENT, AwaitedJob, AwaitedState, Pace, is_as_asked, is_last, is_torn_down
 from .client import FrontierClient
 from .drivers import RECONNECT_S
