@@ -29,6 +29,8 @@ from .core import opening
 from .core.errors import StoreCorrupt
 from .core.frontier import Frontier
 from .crawl_log import CrawlLogs
+from .job_feed import JobFeed
+from .job_log import JobLogs
 from .runner import Runner
 from .service import MAX_MESSAGE_BYTES, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
@@ -138,7 +140,9 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; the reason if the store failed, else empty."""
     codec = wire.ContractCodec()
     frontier = Frontier(store, codec, wire.settings_with, version(), config.lease_ms, clock.now_ms())
-    runner = Runner(frontier, store, clock, config.data, config.disk_reserve_bytes, config.sync)
+    feed = JobFeed(JobLogs(config.data), frontier)
+    feed.catch_up()
+    runner = Runner(frontier, store, clock, config.data, config.disk_reserve_bytes, feed, config.sync)
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
     register(server, runner, config, logs, clock.now_ms())

@@ -21,6 +21,8 @@ from .core.machines.lifecycle import CrawlState
 from .core.model import Candidate, CrawlView, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .core.records import EventRow
 from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
+from .job_feed import JobFeed, News
+from .job_log import JobLogs
 
 A = TypeVar("A")
 
@@ -65,9 +67,11 @@ class Runner:
         clock: Clock,
         data: Path,
         disk_reserve_bytes: int,
+        feed: JobFeed,
         sync: bool = True,
     ) -> None:
         self.frontier = frontier
+        self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._store = store
         self._clock = clock
@@ -96,6 +100,11 @@ class Runner:
             asyncio.create_task(self._watcher()),
         ]
         self._after_operation(True)
+
+    @property
+    def job_logs(self) -> JobLogs:
+        """The logs of what happens to crawls."""
+        return self._feed.logs
 
     # Running operations.
 
@@ -177,9 +186,10 @@ class Runner:
             await self._flush_wanted.wait()
             self._flush_wanted.clear()
             mark = self._written  # a flush covers what was written before it began
-            if self._sync:
+            news = self._feed.collect()
+            if self._sync or news:
                 try:
-                    await asyncio.to_thread(self._store.flush)
+                    await asyncio.to_thread(self._make_durable, news)
                 except Exception as problem:  # whatever it is: nothing is known to be durable
                     self._fail(str(problem) if isinstance(problem, StoreFailed) else repr(problem))
                     return
@@ -193,6 +203,12 @@ class Runner:
             self._durable_waiters = waiting
             if waiting:
                 self._flush_wanted.set()
+
+    def _make_durable(self, news: list[News]) -> None:
+        """Flush; then write the job logs, before anybody hears of what they tell."""
+        if self._sync:
+            self._store.flush()
+        self._feed.write(news)
 
     def _after_operation(self, changed: bool) -> None:
         frontier = self.frontier

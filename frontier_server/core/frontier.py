@@ -96,7 +96,8 @@ class Frontier:
         self.administration = Administration(self, self._dispatcher)
         self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
         self._turn = 0  # whose slice of a job came last
-        self._events = 0  # since this object was made
+        self._events = 0  # operations with events, since this object was made
+        self._news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
 
     # What fetchers and feeders need.
 
@@ -337,8 +338,13 @@ class Frontier:
         )
 
     def events_count(self) -> int:
-        """How many events there have been; tells whether there were new ones."""
+        """A number that grows when there are new events."""
         return self._events
+
+    def take_news(self) -> list[Crawl]:
+        """The crawls that have had events since the last call; torn down or deleted ones too."""
+        news, self._news = self._news, {}
+        return list(news.values())
 
     def next_due_ms(self) -> int | None:
         """When to `tick` again."""
@@ -368,7 +374,9 @@ class Frontier:
         for crawl in op.touched:
             if crawl.state_row.torn_down:
                 self.registry.unload(crawl)
-        self._events += op.events
+        if op.told:
+            self._events += 1
+            self._news |= op.told
         if op.tx.changes and self._now_ms >= self.server.time_ms + TIME_ROW_EVERY_MS:
             self.server.time_ms = self._now_ms
             opening.put_server_row(op.tx, self.server)

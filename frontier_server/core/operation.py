@@ -31,7 +31,7 @@ class Operation:
     def __init__(self, store: Store, now_ms: int) -> None:
         self.tx = Transaction(store)
         self.now_ms = now_ms
-        self.events = 0  # appended
+        self.told: dict[int, Crawl] = {}  # crawls that have new events
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
         self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
@@ -242,7 +242,7 @@ class Operation:
         counters = self.counters(crawl)
         number = counters.next_event
         counters.next_event += 1
-        self.events += 1
+        self.told[crawl.number] = crawl
         row = EventRow(self.now_ms, what, fields)
         self.tx.put(Family.EVENTS, keys.serial_key(crawl.number, number), encode(row))
         if number > EVENTS_KEPT:

@@ -151,6 +151,7 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.DeleteCrawlResponse:
         await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(request.crawl, now_ms))
         self._logs.forget(request.crawl)
+        self._runner.job_logs.forget(request.crawl)
         return admin_pb2.DeleteCrawlResponse()
 
     @answered

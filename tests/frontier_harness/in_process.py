@@ -17,6 +17,8 @@ from frontier_server.core import opening
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.store import WritableStore
 from frontier_server.crawl_log import CrawlLogs
+from frontier_server.job_feed import JobFeed
+from frontier_server.job_log import JobLogs
 from frontier_server.runner import Runner
 from frontier_server.service import MAX_MESSAGE_BYTES, register
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
@@ -44,7 +46,8 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
 async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
     frontier, clock = opened(store, settings)
-    runner = Runner(frontier, store, clock, settings.data, settings.disk_reserve_bytes)
+    feed = JobFeed(JobLogs(settings.data), frontier)
+    runner = Runner(frontier, store, clock, settings.data, settings.disk_reserve_bytes, feed)
     try:
         yield runner
     finally:
