@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -254,6 +257,31 @@ async def test_a_task_that_listens_can_be_cancelled_with_its_loop(
         (task,) = [each for each in asyncio.all_tasks() if each.get_name() == "toehold-listener"]
         task.cancel()
         assert await listener.join(10)
+
+
+async def test_a_task_listens_although_nobody_keeps_it(frontier: FakeFrontier, address: str) -> None:
+    frontier.will("StateEvents", [present(RUNNING), UNAVAILABLE], [present(RUNNING), seeded(1), SILENCE])
+    heard: asyncio.Queue[int] = asyncio.Queue()
+    async with AsyncFrontierClient(address) as client:
+        await AsyncCrawlController(client, "c").listen(lambda event: heard.put(event.sequence))
+        await asyncio.sleep(0)
+        gc.collect()
+        assert await asyncio.wait_for(heard.get(), 10) == 1
+
+
+def test_a_program_that_ends_does_not_wait_for_its_listeners(frontier: FakeFrontier, address: str) -> None:
+    frontier.will("StateEvents", [present(RUNNING), seeded(1), SILENCE])
+    program = (
+        "import sys, threading\n"
+        "from toehold_client import CrawlController, FrontierClient\n"
+        "heard = threading.Event()\n"
+        "crawl = CrawlController(FrontierClient(sys.argv[1]), 'c')\n"
+        "crawl.listen(lambda event: heard.set(), 'start')\n"
+        "sys.exit(0 if heard.wait(10) else 'nothing was heard')\n"
+    )
+    command = (sys.executable, "-c", program, address)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 def test_listeners_that_are_over_are_noted_no_more() -> None:
