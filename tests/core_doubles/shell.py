@@ -24,6 +24,7 @@ START_MS = 1_700_000_000_000
 PERIOD_MS = 60_000
 SECRET = b"0123456789abcdef"
 VERSION = "0"
+LINE_BYTES = 100  # of a crawl log, more or less
 
 Operation = Callable[[Frontier, int], tuple[A, Changes]]
 
@@ -80,6 +81,17 @@ class Shell:
                 return slices
             self.do(lambda frontier, now: frontier.work(now))
         raise AssertionError(f"work is left after {most_slices} slices")
+
+    def log(self) -> None:
+        """Let all outcomes be in the crawl logs for good."""
+        for number, (_, logged, log_bytes) in self.frontier.log_positions().items():
+            last = self.frontier.last_outcome(number)
+            if last > logged:
+                self.note_logged(number, last, log_bytes + LINE_BYTES * (last - logged))
+
+    def note_logged(self, number: int, outcome: int, log_bytes: int) -> None:
+        """Let a crawl's outcomes up to one be in its log, which is that long."""
+        self.do(lambda frontier, now: frontier.note_logged(number, outcome, log_bytes, now))
 
     def tick(self) -> None:
         """Let happen what has fallen due."""

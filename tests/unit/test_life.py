@@ -4,12 +4,13 @@ import pytest
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
+from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
 from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.operators.views import EVENTS_PER_READ
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, PolitenessSettings
-from frontier_server.core.store import Family
+from frontier_server.core.store import Changes, Family
 
 S = CrawlState
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
@@ -43,7 +44,17 @@ def test_times_of_a_life_are_those_of_the_frontiers_clock() -> None:
     view = shell.frontier.crawl("crawl")
     times = (view.create_ms, view.launch_ms, view.reach_ms, view.finish_ms)
     assert times == (START_MS, START_MS + 10, START_MS + 30, START_MS + 30)
-    assert [row.time_ms - START_MS for row in shell.events("crawl")] == [0, 10, 10, 10, 30, 30, 30]
+    assert [(row.kind, row.time_ms - START_MS) for row in shell.events("crawl")] == [
+        ("status_changed", 0),
+        ("status_changed", 10),
+        ("seeds_concluded", 10),
+        ("status_changed", 10),
+        ("node_joined", 20),
+        ("status_changed", 30),
+        ("status_changed", 30),
+        ("figures", 30),
+        ("status_changed", 30),
+    ]
     assert shell.build().crawl("crawl") == view
 
 
@@ -84,7 +95,8 @@ def test_a_change_and_its_event_are_one_write() -> None:
     shell = crawl("http://alpha.example/")
     _, changes = shell.frontier.control.request_state("crawl", Input.PAUSE, shell.now_ms)
     families = [family for family, _ in changes]
-    assert families.count(Family.EVENTS) == 2 and Family.CRAWLS in families
+    assert families.count(Family.EVENTS) == 3, "PAUSING, the figures, PAUSED"
+    assert Family.CRAWLS in families
     shell.restart()  # and nothing of it is seen if that write is lost
     assert shell.state("crawl") is S.RUNNING and shell.states("crawl")[-1] == "RUNNING"
 
@@ -107,7 +119,7 @@ def test_events_are_numbered_without_gap_and_read_from_anywhere() -> None:
         shell.request("crawl", Input.PAUSE)
         shell.request("crawl", Input.RESUME)
     last = shell.frontier.crawl("crawl").last_event
-    assert last == 4 + 450
+    assert last == 4 + 450 + 1, "the first pause tells figures, too"
     read: list[int] = []
     while len(read) < last:
         part = shell.frontier.events_after("crawl", len(read))
@@ -117,13 +129,20 @@ def test_events_are_numbered_without_gap_and_read_from_anywhere() -> None:
     assert shell.frontier.events_after("crawl", last) == []
 
 
-def test_the_last_ten_thousand_events_are_kept_and_an_older_cursor_is_told() -> None:
+def test_the_last_hundred_thousand_events_are_kept_and_an_older_cursor_is_told() -> None:
     """OUT_OF_RANGE with CURSOR_TOO_OLD; the oldest that is kept can still be read."""
     shell = crawl("http://alpha.example/")
+
+    def many(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+        op = frontier.begin(now_ms)
+        for number in range(1_000):
+            op.event(frontier.registry.named("crawl"), "round_begun", round=number)
+        return None, frontier.end(op)
+
     while shell.frontier.crawl("crawl").last_event < EVENTS_KEPT + 20:
-        shell.request("crawl", Input.PAUSE)
-        shell.request("crawl", Input.RESUME)
+        shell.do(many)
     view = shell.frontier.crawl("crawl")
+    assert EVENTS_KEPT == 100_000
     assert view.last_event - view.oldest_event + 1 == EVENTS_KEPT
     assert len(list(shell.store.scan(Family.EVENTS, b"", b""))) == EVENTS_KEPT
     assert shell.frontier.events_after("crawl", view.oldest_event - 1)[0][0] == view.oldest_event
@@ -163,13 +182,14 @@ def test_a_crawl_at_its_document_limit_ends_with_that_reason() -> None:
     fetch(shell, *shell.grants())
     view = shell.frontier.crawl("crawl")
     assert (view.state, view.exit_status) == (S.FINISHED, ExitStatus.FINISHED_DOCUMENT_LIMIT)
-    assert [row.kind for row in shell.events("crawl")[-3:]] == [
+    assert [row.kind for row in shell.events("crawl")[-4:]] == [
         "limit_reached",
         "status_changed",
+        "figures",
         "status_changed",
     ]
     told = {"limit": "max_documents", "value": 1, "reached": 1, "leased_count": 0}
-    assert shell.events("crawl")[-3].fields == told
+    assert shell.events("crawl")[-4].fields == told
     assert shell.count("crawl", "queued_count") == 1, "what is left is still known"
 
 

@@ -3,27 +3,33 @@
 import itertools
 
 import pytest
-from core_doubles.shell import Shell
+from core_doubles.lives import created, fetch, fetch_all, fetching, in_state, launched
 
 from frontier_server.core.errors import CrawlFinished, IllegalState, NoSeeds
 from frontier_server.core.machines.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
 from frontier_server.core.machines.target import Target
-from frontier_server.core.model import Grant, Report
-from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.model import Report
 
 S, I, X = CrawlState, Input, ExitStatus  # noqa: E741
 STAY = Move()
 PAUSE = Move(S.PAUSING, X.WAITING_FOR_PAUSE, Target.PAUSE)  # S0.16
+HOLD = Move(S.PAUSING, X.WAITING_FOR_PAUSE, Target.HOLD)
+PAUSED = Move(S.PAUSED, X.PAUSED)  # S0.47
 STOP = Move(S.STOPPING, X.ABORTED, Target.FINISH)  # S0.22
 RUN = Move(S.RUNNING, X.RUNNING)  # S0.45
+TO_RUN, TO_PAUSE, TO_HOLD = Move(target=Target.RUN), Move(target=Target.PAUSE), Move(target=Target.HOLD)
 LEGAL = {
     (S.NASCENT, I.LAUNCH): Move(S.PREPARING, X.RUNNING),  # S0.10
     (S.NASCENT, I.STOP): Move(S.FINISHED, X.ABORTED, Target.FINISH),  # S0.18, but told (D14)
-    (S.PREPARING, I.SEEDED): Move(target=Target.RUN),  # S0.12
+    (S.PREPARING, I.SEEDED): TO_RUN,  # S0.12
+    (S.PREPARING, I.SEEDED_TO_PAUSE): TO_PAUSE,  # S0.11
     (S.PREPARING, I.REACHED_RUN): RUN,
+    (S.PREPARING, I.REACHED_PAUSE): PAUSED,  # S0.11
     (S.PREPARING, I.STOP): STOP,  # S0.23
     (S.RUNNING, I.RESUME): STAY,
     (S.RUNNING, I.PAUSE): PAUSE,
+    (S.RUNNING, I.HOLD): HOLD,
+    (S.RUNNING, I.PROBLEM): PAUSE,
     (S.RUNNING, I.STOP): STOP,
     (S.RUNNING, I.REACHED_EMPTY): Move(S.EMPTY),  # S0.46, D1
     (S.RUNNING, I.DOCUMENT_LIMIT): Move(S.STOPPING, X.FINISHED_DOCUMENT_LIMIT, Target.FINISH),
@@ -31,20 +37,29 @@ LEGAL = {
     (S.RUNNING, I.TIME_LIMIT): Move(S.STOPPING, X.FINISHED_TIME_LIMIT, Target.FINISH),
     (S.EMPTY, I.RESUME): STAY,
     (S.EMPTY, I.PAUSE): PAUSE,
+    (S.EMPTY, I.HOLD): HOLD,
+    (S.EMPTY, I.PROBLEM): PAUSE,
     (S.EMPTY, I.STOP): STOP,
     (S.EMPTY, I.REACHED_RUN): RUN,
+    (S.EMPTY, I.DOCUMENT_LIMIT): Move(S.STOPPING, X.FINISHED_DOCUMENT_LIMIT, Target.FINISH),  # lowered
+    (S.EMPTY, I.DATA_LIMIT): Move(S.STOPPING, X.FINISHED_DATA_LIMIT, Target.FINISH),  # likewise
     (S.EMPTY, I.TIME_LIMIT): Move(S.STOPPING, X.FINISHED_TIME_LIMIT, Target.FINISH),  # it may wait there
     (S.EMPTY, I.NOTHING_LEFT): Move(S.STOPPING, X.FINISHED, Target.FINISH),  # S0.46
-    (S.PAUSING, I.PAUSE): STAY,  # S0.15
-    (S.PAUSING, I.RESUME): Move(target=Target.RUN),  # S0.13, D13
+    (S.PAUSING, I.PAUSE): TO_PAUSE,  # S0.15; from being asked to hold
+    (S.PAUSING, I.HOLD): TO_HOLD,
+    (S.PAUSING, I.RESUME): TO_RUN,  # S0.13, D13
     (S.PAUSING, I.STOP): STOP,
     (S.PAUSING, I.REACHED_RUN): RUN,
-    (S.PAUSING, I.REACHED_PAUSE): Move(S.PAUSED, X.PAUSED),  # S0.47
-    (S.PAUSED, I.PAUSE): STAY,  # S0.15
-    (S.PAUSED, I.RESUME): Move(target=Target.RUN),
+    (S.PAUSING, I.REACHED_HOLD): PAUSED,
+    (S.PAUSING, I.REACHED_PAUSE): PAUSED,
+    (S.PAUSED, I.PAUSE): TO_PAUSE,  # S0.15; from being held
+    (S.PAUSED, I.HOLD): TO_HOLD,
+    (S.PAUSED, I.RESUME): TO_RUN,
     (S.PAUSED, I.STOP): STOP,
     (S.PAUSED, I.REACHED_RUN): RUN,
-    (S.STOPPING, I.STOP): STAY,  # S0.19
+    (S.PAUSED, I.REACHED_HOLD): STAY,
+    (S.PAUSED, I.REACHED_PAUSE): STAY,
+    (S.STOPPING, I.STOP): Move(interrupts=True),  # S0.17
     (S.STOPPING, I.REACHED_FINISH): Move(S.FINISHED),  # S0.48
     (S.FINISHED, I.STOP): STAY,  # S0.19
 }
@@ -79,46 +94,16 @@ def test_nothing_leads_out_of_the_end() -> None:
 def test_no_request_leads_anywhere_before_the_launch_or_while_seeds_are_announced() -> None:
     """D3: Heritrix accepts a pause in NASCENT, PREPARING and STOPPING."""
     for state in (S.NASCENT, S.PREPARING, S.STOPPING, S.FINISHED):
-        for heard in (I.PAUSE, I.RESUME):
+        for heard in (I.PAUSE, I.HOLD, I.RESUME):
             assert (state, heard) not in TABLE
 
 
 # Whole lives.
 
-
-def crawl(*seeds: str) -> Shell:
-    """A crawl, created and with its seeds."""
-    shell = Shell()
-    shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",)))
-    if seeds:
-        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
-    return shell
+REQUESTS = (I.LAUNCH, I.RESUME, I.PAUSE, I.HOLD, I.STOP)
 
 
-def in_state(state: CrawlState) -> Shell:
-    """A crawl that rests in a state. (EMPTY is passed through, never rested in.)"""
-    shell = crawl("http://alpha.example/", "http://beta.example/")
-    if state is S.NASCENT:
-        return shell
-    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
-    if state is S.PREPARING:
-        return shell
-    shell.work()
-    if state in (S.PAUSING, S.STOPPING):
-        shell.grants(most=1)
-    if state in (S.PAUSING, S.PAUSED):
-        shell.request("crawl", I.PAUSE)
-    if state in (S.STOPPING, S.FINISHED):
-        shell.request("crawl", I.STOP)
-    assert shell.state("crawl") is state
-    return shell
-
-
-RESTED_IN = [state for state in CrawlState if state is not S.EMPTY]
-REQUESTS = (I.LAUNCH, I.RESUME, I.PAUSE, I.STOP)
-
-
-@pytest.mark.parametrize(("state", "asked"), list(itertools.product(RESTED_IN, REQUESTS)))
+@pytest.mark.parametrize(("state", "asked"), list(itertools.product(CrawlState, REQUESTS)))
 def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlState, asked: Input) -> None:
     """S0.23, D3. Refused by name; allowed ones are those of the table."""
     shell = in_state(state)
@@ -144,6 +129,7 @@ def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlSta
     ("state", "asked"),
     [
         (S.RUNNING, I.RESUME),
+        (S.EMPTY, I.RESUME),
         (S.PAUSED, I.PAUSE),
         (S.PAUSING, I.PAUSE),
         (S.STOPPING, I.STOP),
@@ -160,7 +146,7 @@ def test_asking_for_what_is_so_or_under_way_succeeds_and_is_no_event(state: Craw
 
 def test_a_crawl_is_built_before_it_is_launched() -> None:
     """S0.2, S0.3"""
-    view = crawl().frontier.crawl("crawl")
+    view = created().frontier.crawl("crawl")
     assert (view.state, view.exit_status) == (S.NASCENT, X.CREATED)
     assert view.launch_ms == view.finish_ms == 0
 
@@ -171,40 +157,20 @@ def test_a_launch_prepares_announces_the_seeds_and_runs() -> None:
     assert shell.frontier.crawl("crawl").announced_seeds == 0
     shell.work()
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING"]
-    assert shell.frontier.crawl("crawl").announced_seeds == 2
+    assert shell.frontier.crawl("crawl").announced_seeds == 4
 
 
 def test_a_launch_without_seeds_is_refused() -> None:
-    shell = crawl()
+    shell = created()
     with pytest.raises(NoSeeds, match="crawl"):
         shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
     assert shell.state("crawl") is S.NASCENT and not shell.frontier.has_work
 
 
-def finish_all(shell: Shell) -> None:
-    """Fetch everything with success."""
-    while shell.state("crawl") is not S.FINISHED:
-        grants = shell.grants()
-        shell.finish(*(report(grant) for grant in grants)) if grants else advance(shell)
-
-
-def report(grant: Grant) -> Report:
-    """A success."""
-    return Report(grant.token, fetch_status=200)
-
-
-def advance(shell: Shell) -> None:
-    """To the next due moment."""
-    due_ms = shell.frontier.next_due_ms()
-    assert due_ms is not None
-    shell.now_ms = max(shell.now_ms, due_ms)
-    shell.tick()
-
-
 def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
     """D1: EMPTY is published before STOPPING. S0.45 to S0.49."""
-    shell = in_state(S.RUNNING)
-    finish_all(shell)
+    shell = launched()
+    fetch_all(shell)
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
     exits = [row.fields["exit_status"] for row in shell.events("crawl") if row.kind == "status_changed"]
     assert exits == ["CREATED", "RUNNING", "RUNNING", "RUNNING", "FINISHED", "FINISHED"]
@@ -212,20 +178,17 @@ def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
 
 def test_a_natural_end_is_not_overwritten_by_a_later_stop() -> None:
     """S0.24"""
-    shell = in_state(S.RUNNING)
-    finish_all(shell)
+    shell = launched()
+    fetch_all(shell)
     shell.request("crawl", I.STOP)
     assert shell.frontier.crawl("crawl").exit_status is X.FINISHED
 
 
 def test_a_stop_while_leases_are_out_waits_for_them() -> None:
     """S0.22: STOPPING is told first; S0.40, S0.48: FINISHED when nothing is in process."""
-    shell = crawl("http://alpha.example/")
-    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
-    shell.work()
-    (grant,) = shell.grants()
+    shell, (grant,) = fetching(most=1)
     assert shell.request("crawl", I.STOP) is S.STOPPING
-    shell.finish(report(grant))
+    fetch(shell, grant)
     assert shell.states("crawl")[-2:] == ["STOPPING", "FINISHED"]
     assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
 
@@ -252,10 +215,7 @@ def test_a_crawl_stopped_before_its_launch_was_never_launched() -> None:
 
 def test_a_pause_waits_for_what_is_in_flight_and_says_so() -> None:
     """S0.16, S0.47"""
-    shell = crawl("http://alpha.example/", "http://beta.example/")
-    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
-    shell.work()
-    (grant,) = shell.grants(most=1)
+    shell, (grant,) = fetching(most=1)
     assert shell.request("crawl", I.PAUSE) is S.PAUSING
     assert shell.frontier.crawl("crawl").exit_status is X.WAITING_FOR_PAUSE
     shell.finish(Report(grant.token, released=True))

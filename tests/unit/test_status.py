@@ -19,6 +19,8 @@ OF_THE_SHELL = {
     "STORE_FAILED": grpc.StatusCode.UNAVAILABLE,
 }
 """Reasons that are no FrontierError's."""
+RETRIES_S = {"CRAWL_HELD": 1.0}
+"""The core's refusals that say when to try again."""
 
 
 def kinds() -> list[type[errors.FrontierError]]:
@@ -84,7 +86,13 @@ def test_a_refusal_says_the_same_in_its_code_its_message_and_its_details(
     assert (code, message) == (status.CODES[kind], "what is wrong")
     assert (rich.code, rich.message) == (code.value[0], message)
     assert (info.reason, info.domain, dict(info.metadata)) == (kind.reason, "toehold", {"place": "here"})
-    assert retry_s is None
+    assert retry_s == RETRIES_S.get(kind.reason)
+
+
+def test_what_is_held_may_be_tried_again_and_nothing_else_of_the_core() -> None:
+    """Schedule answers UNAVAILABLE with a retry hint while a crawl is held."""
+    assert status.CODES[errors.CrawlHeld] is grpc.StatusCode.UNAVAILABLE
+    assert {kind.reason: kind.retry_ms / 1000 for kind in kinds() if kind.retry_ms} == RETRIES_S
 
 
 def test_a_refusal_that_may_be_tried_again_says_when() -> None:

@@ -17,7 +17,7 @@ S = CrawlState
     ("target", "out", "left"), list(itertools.product(Target, (False, True), (False, True)))
 )
 def test_what_is_reached_follows_from_the_counts(target: Target, out: bool, left: bool) -> None:
-    """S0.32, S0.37 to S0.40: RUN or EMPTY while running; PAUSE and FINISH only with nothing in process."""
+    """S0.32, S0.37 to S0.40: RUN or EMPTY while running; the others only with nothing in process."""
     if target is Target.RUN:
         expected: Reached | None = Reached.RUN if out or left else Reached.EMPTY
     else:
@@ -26,13 +26,13 @@ def test_what_is_reached_follows_from_the_counts(target: Target, out: bool, left
 
 
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("leases_out", [0, 2])
-def test_a_request_to_run_is_first_answered_with_run(leases_out: int, left: bool) -> None:
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_a_request_to_run_is_first_answered_with_run(in_flight: bool, left: bool) -> None:
     """D2: the answer names the request, so RUN is told even if nothing is left."""
-    assert reached(Target.RUN, leases_out, left, answered=False) is Reached.RUN
+    assert reached(Target.RUN, in_flight, left, answered=False) is Reached.RUN
 
 
-@pytest.mark.parametrize("target", [Target.PAUSE, Target.FINISH])
+@pytest.mark.parametrize("target", [Target.HOLD, Target.PAUSE, Target.FINISH])
 @pytest.mark.parametrize("answered", [False, True])
 def test_leases_out_are_waited_for_however_many_requests_there_were(target: Target, answered: bool) -> None:
     assert reached(target, True, True, answered) is None

@@ -13,9 +13,11 @@ from frontier_server import wire
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import (
     Candidate,
+    CrawlView,
     Directive,
     EmptyReason,
     Grant,
+    NodeView,
     QueueView,
     StatisticsView,
     Verdict,
@@ -66,6 +68,7 @@ def test_every_target_of_the_contract_is_one_of_ours() -> None:
     assert set(wire.TARGETS) == set(crawl_pb2.TargetState.values()) - {0}
     assert wire.TARGETS[crawl_pb2.TARGET_STATE_RUN] is Input.RESUME
     assert wire.TARGETS[crawl_pb2.TARGET_STATE_PAUSE] is Input.PAUSE
+    assert wire.TARGETS[crawl_pb2.TARGET_STATE_HOLD] is Input.HOLD
     assert wire.TARGETS[crawl_pb2.TARGET_STATE_FINISH] is Input.STOP
 
 
@@ -88,21 +91,85 @@ EVENTS = [
     EventRow(5, "round_begun", {"round": 7}),
     EventRow(5, "uris_left", {"retired_count": 8, "ineligible_count": 0}),
     EventRow(5, "job_ended", {"job": 6, "kind": "deletion", "outcome": "done"}),
+    EventRow(
+        5,
+        "figures",
+        {
+            "interval_ms": 20_500,
+            "succeeded_count": 1,
+            "failed_count": 2,
+            "disregarded_count": 3,
+            "deferred_count": 4,
+            "lapsed_count": 5,
+            "bytes_count": 6,
+            "discovered_count": 7,
+            "queued_count": 8,
+        },
+    ),
+    EventRow(5, "node_joined", {"node": "n", "session": "s"}),
+    EventRow(5, "node_left", {"node": "n", "session": "s", "reason": "silent"}),
+    EventRow(5, "operator_acted", {"operator": "me@here", "action": "update", "detail": "max_toes"}),
+    EventRow(5, "problem", {"kind": "disk-reserve", "detail": "no room"}),
+    EventRow(5, "held", {}),
+    EventRow(5, "released", {}),
+    EventRow(5, "checkpointed", {"checkpoint": "first"}),
+    EventRow(5, "flights_cancelled", {"leased_count": 9, "bound": "stop_timeout"}),
+    EventRow(5, "torn_down", {}),
 ]
+MESSAGES_OF_EVENTS = [
+    crawl_pb2.SeedsConcluded(seed_count=3, queued_count=2),
+    crawl_pb2.LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4),
+    crawl_pb2.RoundBegun(round=7),
+    crawl_pb2.UrisLeft(retired_count=8),
+    crawl_pb2.JobEnded(job=6, kind="deletion", outcome="done"),
+    crawl_pb2.Figures(
+        interval_duration=Duration(seconds=20, nanos=500_000_000),
+        succeeded_count=1,
+        failed_count=2,
+        disregarded_count=3,
+        deferred_count=4,
+        lapsed_count=5,
+        bytes_count=6,
+        discovered_count=7,
+        queued_count=8,
+    ),
+    crawl_pb2.NodeJoined(node="n", session="s"),
+    crawl_pb2.NodeLeft(node="n", session="s", reason="silent"),
+    crawl_pb2.OperatorActed(operator="me@here", action="update", detail="max_toes"),
+    crawl_pb2.Problem(kind="disk-reserve", detail="no room"),
+    crawl_pb2.Held(),
+    crawl_pb2.Released(),
+    crawl_pb2.Checkpointed(checkpoint="first"),
+    crawl_pb2.FlightsCancelled(leased_count=9, bound="stop_timeout"),
+    crawl_pb2.TornDown(),
+]
+"""Of all but the first."""
 
 
 def test_every_kind_of_event_has_its_message() -> None:
     told = [wire.event(number, row) for number, row in enumerate(EVENTS, 1)]
     kinds = [field.name for field in crawl_pb2.Event.DESCRIPTOR.oneofs_by_name["kind"].fields]
     assert [event.WhichOneof("kind") for event in told] == kinds == [row.kind for row in EVENTS]
-    assert [event.sequence for event in told] == [1, 2, 3, 4, 5, 6]
-    assert told[0].status_changed.reach_time.ToMilliseconds() == 5
-    assert told[1].seeds_concluded == crawl_pb2.SeedsConcluded(seed_count=3, queued_count=2)
-    limit = crawl_pb2.LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)
-    assert told[2].limit_reached == limit
-    assert told[3].round_begun == crawl_pb2.RoundBegun(round=7)
-    assert told[4].uris_left == crawl_pb2.UrisLeft(retired_count=8)
-    assert told[5].job_ended == crawl_pb2.JobEnded(job=6, kind="deletion", outcome="done")
+    assert [event.sequence for event in told] == list(range(1, len(EVENTS) + 1))
+    assert {event.event_time.ToMilliseconds() for event in told} == {5}
+    assert [getattr(event, event.WhichOneof("kind") or "") for event in told[1:]] == MESSAGES_OF_EVENTS
+
+
+def test_an_event_of_a_status_tells_all_of_it_that_was_so_then() -> None:
+    event = wire.event(1, EVENTS[0])
+    assert event.status_changed == crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CRAWL_STATE_RUNNING,
+        exit_status=crawl_pb2.EXIT_STATUS_RUNNING,
+        reach_time=Timestamp(nanos=5_000_000),
+    )
+    fields = {"state": "PAUSED", "exit_status": "PAUSED", "reason": "no room", "tearing_down": 1}
+    status = wire.event(2, EventRow(5, "status_changed", fields)).status_changed
+    assert (status.reason, status.tearing_down, status.held, status.torn_down) == (
+        "no room",
+        True,
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,6 +401,7 @@ def test_every_figure_of_the_contract_is_told() -> None:
         deepest_queue=7,
         congestion=3.5,
         round=8,
+        limited_by="no node asks",
     )
     told = wire.statistics(view)
     assert {name: getattr(told, name) for name in figures} == figures
@@ -343,8 +411,35 @@ def test_every_figure_of_the_contract_is_told() -> None:
         {"text/html": 3},
     )
     assert (told.succeeded_per_second, told.bytes_per_second, told.congestion_ratio) == (1.5, 2.5, 3.5)
-    assert (told.deepest_queue_count, told.round) == (7, 8)
+    assert (told.deepest_queue_count, told.round, told.limited_by) == (7, 8, "no node asks")
     assert all(field in [each for each, _ in told.ListFields()] for field in told.DESCRIPTOR.fields)
+
+
+def test_all_that_is_known_of_a_crawls_status_is_told() -> None:
+    view = CrawlView(
+        *(7, "crawl", b"", CrawlState.PAUSED, ExitStatus.PAUSED),
+        *(5_000, 1_000, 2_000, 0),
+        *(3, 2, 1, 9),
+        reason="no room",
+        held=True,
+        tearing_down=True,
+        torn_down=True,
+    )
+    assert wire.crawl_status(view) == crawl_pb2.CrawlStatus(
+        state=crawl_pb2.CRAWL_STATE_PAUSED,
+        exit_status=crawl_pb2.EXIT_STATUS_PAUSED,
+        reach_time=Timestamp(seconds=5),
+        reason="no room",
+        held=True,
+        tearing_down=True,
+        torn_down=True,
+    )
+
+
+def test_a_size_of_a_pool_that_nobody_asked_for_is_not_told_and_none_at_all_is() -> None:
+    assert not wire.node(NodeView("n", "s", 5_000, 1, ())).HasField("pool_size")
+    told = wire.node(NodeView("n", "s", 5_000, 1, (("fetch", 2),), 0))
+    assert (told.HasField("pool_size"), told.pool_size) == (True, 0)
 
 
 def test_all_that_is_known_of_a_queue_is_told() -> None:

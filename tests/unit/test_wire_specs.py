@@ -144,6 +144,11 @@ def usable(draw: st.DrawFn) -> CrawlSettings:
         pause_with_uris_left=draw(st.booleans()),
         weight=draw(st.integers(1, 1000)),
         outcomes_kept=draw(st.integers(0, 10**9)),
+        pause_at_start=draw(st.booleans()),
+        max_toes=draw(st.integers(0, 1_000_000)),
+        pause_timeout_ms=draw(lengths(1_000)),
+        stop_timeout_ms=draw(lengths(1_000)),
+        figures_interval_ms=draw(lengths(1_000)),
     )
 
 
@@ -263,6 +268,11 @@ DEFAULTS: dict[tuple[str, ...], Any] = {
     ("pause_with_uris_left",): False,
     ("weight",): 1,
     ("outcomes_kept",): 100_000,
+    ("pause_at_start",): False,
+    ("max_toes",): 0,
+    ("pause_timeout",): 120,
+    ("stop_timeout",): 120,
+    ("figures_interval",): 20,
 }
 
 
