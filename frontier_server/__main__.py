@@ -23,6 +23,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from . import wire
+from .checkpoints import Checkpoints
 from .clock import Clock, wall_ms
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
 from .core import opening
@@ -139,13 +140,25 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; the reason if the store failed, else empty."""
     codec = wire.ContractCodec()
-    frontier = Frontier(store, codec, wire.settings_with, version(), config.lease_ms, clock.now_ms())
+    checkpoints = Checkpoints(config.data, store)
+    frontier = Frontier(
+        store, codec, wire.settings_with, version(), config.lease_ms, clock.now_ms(), checkpoints.open
+    )
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
-    runner = Runner(frontier, store, clock, config.data, config.disk_reserve_bytes, feed, config.sync)
+    runner = Runner(
+        frontier,
+        store,
+        clock,
+        config.data,
+        config.disk_reserve_bytes,
+        feed,
+        config.sync,
+        when_idle=checkpoints.close_readers,
+    )
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
-    register(server, runner, config, logs, clock.now_ms())
+    register(server, runner, config, logs, checkpoints, clock.now_ms())
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # gRPC's own complaint would come with lines for its developers

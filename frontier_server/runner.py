@@ -69,8 +69,11 @@ class Runner:
         disk_reserve_bytes: int,
         feed: JobFeed,
         sync: bool = True,
+        when_idle: Callable[[], None] = lambda: None,
     ) -> None:
+        """`when_idle` is called when all jobs have ended."""
         self.frontier = frontier
+        self._when_idle = when_idle
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._store = store
@@ -100,6 +103,10 @@ class Runner:
             asyncio.create_task(self._watcher()),
         ]
         self._after_operation(True)
+
+    def now_ms(self) -> int:
+        """The frontier's time."""
+        return self._clock.now_ms()
 
     @property
     def job_logs(self) -> JobLogs:
@@ -262,6 +269,7 @@ class Runner:
                     await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
                     # Others go in between; threads that flush and serve gRPC need the loop to stand still.
                     await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
+                self._when_idle()
             except Closing:
                 return
 

@@ -28,6 +28,8 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.UnknownQueue: grpc.StatusCode.NOT_FOUND,
     errors.UnknownJob: grpc.StatusCode.NOT_FOUND,
     errors.UnknownOverride: grpc.StatusCode.NOT_FOUND,
+    errors.UnknownCheckpoint: grpc.StatusCode.NOT_FOUND,
+    errors.CheckpointInUse: grpc.StatusCode.FAILED_PRECONDITION,
 }
 
 Trailer = tuple[tuple[str, bytes], ...]

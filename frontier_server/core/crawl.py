@@ -43,6 +43,7 @@ class Crawl:
         self.state_row = state
         self.counters = counters
         self.jobs: list[int] = []
+        self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still get what they are to do
         self.ready: deque[WorkQueue] = deque()
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial

@@ -123,6 +123,18 @@ class UnknownOverride(FrontierError):
     reason = "UNKNOWN_OVERRIDE"
 
 
+class UnknownCheckpoint(FrontierError):
+    """There is no checkpoint of this name."""
+
+    reason = "UNKNOWN_CHECKPOINT"
+
+
+class CheckpointInUse(FrontierError):
+    """A crawl is being launched from the checkpoint."""
+
+    reason = "CHECKPOINT_IN_USE"
+
+
 class StoreCorrupt(Exception):
     """What is stored contradicts itself: a defect, never a user's fault."""
 

@@ -16,6 +16,7 @@ from .dispatch import Dispatcher, document_limit_reached, empty_reason, limited
 from .host import Hosts
 from .intake import schedule
 from .jobs import work
+from .jobs.restoring import CheckpointOf
 from .leases import LeaseTable
 from .machines import life
 from .machines.lifecycle import CrawlState
@@ -61,12 +62,17 @@ _MOST_TELLING = (
 )
 
 
+def no_checkpoint(name: str) -> Store:
+    """What there is without checkpoints."""
+    raise errors.UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
+
+
 class Frontier:
     """All crawls of one shard.
 
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
-    heartbeat.
+    heartbeat; `checkpoint_of` finds checkpoints.
     """
 
     def __init__(
@@ -77,11 +83,13 @@ class Frontier:
         version: str,
         period_ms: int,
         now_ms: int,
+        checkpoint_of: CheckpointOf = no_checkpoint,
     ) -> None:
         row = opening.read_server_row(store)
         if row is None:
             raise errors.StoreCorrupt("the store has no server row")
         self.store = store
+        self.checkpoint_of = checkpoint_of
         self.server = row
         self._now_ms = max(now_ms, row.time_ms)
         self._hosts = Hosts()
@@ -240,7 +248,7 @@ class Frontier:
         turn = self._turn % (len(busy) + bool(deletions)) if busy or deletions else 0
         if turn < len(busy):
             if busy[turn].jobs:
-                work.work_slice(op, busy[turn], self._dispatcher)
+                work.work_slice(op, busy[turn], self._dispatcher, self.checkpoint_of)
             else:
                 work.unload_slice(op, busy[turn])
         elif deletions and not deletions[0].slice(op):

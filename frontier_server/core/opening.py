@@ -12,7 +12,7 @@ from .dispatch import note_out
 from .errors import StoreCorrupt
 from .host import Hosts, rest_until
 from .jobs import job
-from .jobs.job import ENDED
+from .jobs.job import ENDED, Kind
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .queue import QueueState, WorkQueue
@@ -91,7 +91,7 @@ def reopened(store: Store, rows: CrawlRows, settings_of: SettingsOf, version: st
     return crawl
 
 
-def _read_overrides(store: Store, crawl: Crawl) -> None:
+def _read_overrides(store: Store | Transaction, crawl: Crawl) -> None:
     prefix = keys.crawl_prefix(crawl.number)
     for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
         crawl.overrides.put(key[4:].decode(), value)
@@ -108,14 +108,13 @@ def open_crawl(
 ) -> Crawl:
     """A crawl as it was: overrides, active queues, leases, jobs."""
     crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
+    for number, asked in job.rows(store, crawl):
+        if asked.kind == Kind.RESTORE.value and asked.state not in ENDED:
+            crawl.jobs, crawl.restoring = [number], asked.parameters["checkpoint"]
+            return crawl  # the rest is not there yet
     tx = Transaction(store)
     prefix = keys.crawl_prefix(crawl.number)
-    _read_overrides(store, crawl)
-    active = keys.set_prefix(crawl.number, IndexSet.ACTIVE)
-    for key, _ in store.scan(Family.INDEX, active, active):
-        queue_id = key[len(active) :]
-        value = _row_of(store, crawl, queue_id)
-        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
+    _read_active(tx, crawl)
     for key, value in store.scan(Family.LEASES, prefix, prefix):
         row = decode(LeaseRow, value)
         queue = crawl.queues.get(row.queue)
@@ -129,15 +128,35 @@ def open_crawl(
         note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)
     for node, session in crawl.state_row.nodes.items():
         leases.remember(node, session, now_ms)
-    for queue in crawl.queues.values():
-        _derive(tx, crawl, queue, hosts, now_ms)
-    for number, job_row in job.rows(store, crawl):
-        if job_row.state not in ENDED:
-            crawl.jobs.append(number)
+    _line_up(tx, crawl, hosts, now_ms)
     return crawl
 
 
-def _row_of(store: Store, crawl: Crawl, queue_id: bytes) -> bytes:
+def load(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
+    """Let a crawl that has come from a checkpoint have what is stored of it: it has no leases."""
+    _read_active(tx, crawl)
+    _line_up(tx, crawl, hosts, now_ms)
+
+
+def _read_active(tx: Transaction, crawl: Crawl) -> None:
+    _read_overrides(tx, crawl)
+    active = keys.set_prefix(crawl.number, IndexSet.ACTIVE)
+    for key, _ in tx.scan(Family.INDEX, active, active):
+        queue_id = key[len(active) :]
+        value = _row_of(tx, crawl, queue_id)
+        crawl.queues[queue_id] = WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
+
+
+def _line_up(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
+    """Give active queues the states that follow, and the crawl its jobs."""
+    for queue in crawl.queues.values():
+        _derive(tx, crawl, queue, hosts, now_ms)
+    for number, row in job.rows(tx, crawl):
+        if row.state not in ENDED and number not in crawl.jobs:
+            crawl.jobs.append(number)
+
+
+def _row_of(store: Store | Transaction, crawl: Crawl, queue_id: bytes) -> bytes:
     value = store.get(Family.QUEUES, keys.queue_row_key(crawl.number, queue_id))
     if value is None:
         raise StoreCorrupt(f"crawl {crawl.name}: active queue {queue_id.hex()} has no row")

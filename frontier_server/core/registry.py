@@ -91,6 +91,12 @@ class Registry:
                 crawl=name,
                 state=crawl.state.value,
             )
+        if crawl.restoring:
+            raise errors.CrawlHeld(
+                f"crawl {name!r} is being launched from checkpoint {crawl.restoring}; wait until it runs",
+                crawl=name,
+                state=crawl.state.value,
+            )
         return crawl
 
     def unfinished(self, name: str) -> Crawl:

@@ -4,10 +4,12 @@ import grpc
 
 from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, frontier_pb2, frontier_pb2_grpc
 
+from ..checkpoints import Checkpoints
 from ..config import Config
 from ..crawl_log import CrawlLogs
 from ..runner import Runner
 from .answering import MAX_MESSAGE_BYTES, version
+from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
 from .figures import FiguresRpcs
@@ -29,16 +31,23 @@ __all__ = [
 
 
 class FrontierAdminService(
-    CrawlRpcs, QueueRpcs, UriRpcs, ImportRpcs, JobRpcs, OverrideRpcs, FiguresRpcs, OutcomeRpcs
+    CrawlRpcs, CheckpointRpcs, QueueRpcs, UriRpcs, ImportRpcs, JobRpcs, OverrideRpcs, FiguresRpcs, OutcomeRpcs
 ):
     """What operators and controllers need."""
 
 
-def register(server: grpc.aio.Server, runner: Runner, config: Config, logs: CrawlLogs, start_ms: int) -> None:
+def register(
+    server: grpc.aio.Server,
+    runner: Runner,
+    config: Config,
+    logs: CrawlLogs,
+    checkpoints: Checkpoints,
+    start_ms: int,
+) -> None:
     """Let a server serve both services."""
     frontier = FrontierService(runner, config)
     frontier_pb2_grpc.add_FrontierServiceServicer_to_server(frontier, server)
-    admin = FrontierAdminService(runner, config, logs, start_ms)
+    admin = FrontierAdminService(runner, config, logs, checkpoints, start_ms)
     admin_pb2_grpc.add_FrontierAdminServiceServicer_to_server(admin, server)
 
 

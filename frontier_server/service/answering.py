@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 
 from .. import status, wire
+from ..checkpoints import Checkpoints
 from ..config import Config
 from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
@@ -36,8 +37,11 @@ P = TypeVar("P")
 class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
     """What the parts of FrontierAdminService share."""
 
-    def __init__(self, runner: Runner, config: Config, logs: CrawlLogs, start_ms: int) -> None:
+    def __init__(
+        self, runner: Runner, config: Config, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int
+    ) -> None:
         self._runner = runner
+        self._checkpoints = checkpoints
         self._config = config
         self._logs = logs
         self._start_ms = start_ms

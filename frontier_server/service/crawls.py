@@ -1,5 +1,6 @@
 """Crawls as a whole: created, seeded, launched, described, deleted; the server itself."""
 
+import asyncio
 import functools
 from collections.abc import AsyncIterator, Sequence
 
@@ -86,8 +87,12 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.LaunchCrawlResponse:
         self._runner.admit()
         by = operator_of(context)
+        if request.checkpoint:
+            await asyncio.to_thread(self._checkpoints.open, request.checkpoint)  # which takes a while
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.launch(request.crawl, now_ms, by)
+            lambda frontier, now_ms: frontier.control.launch(
+                request.crawl, now_ms, by, request.checkpoint, request.checkpoint_crawl
+            )
         )
         return admin_pb2.LaunchCrawlResponse(status=wire.crawl_status(view))
 

@@ -14,6 +14,7 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     DBCompressionType,
     Options,
     Rdict,
@@ -40,8 +41,8 @@ class StoreUnavailable(StoreFailed):
 class RocksStore:
     """Column families of one RocksDB."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or create. Raises StoreUnavailable with a sentence for people."""
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """Open, or create unless it is only read. Raises StoreUnavailable with a sentence for people."""
         cache = Cache(BLOCK_CACHE_BYTES)
         families = {family.value: _options(cache) for family in Family}
         options = _options(cache)
@@ -51,7 +52,8 @@ class RocksStore:
         options.set_max_total_wal_size(256 * MIB)
         options.set_keep_log_file_num(4)
         try:
-            self._db = Rdict(str(path), options, families, AccessType.read_write())
+            access = AccessType.read_only() if read_only else AccessType.read_write()
+            self._db = Rdict(str(path), options, families, access)
         except Exception as problem:  # rocksdict raises bare Exceptions
             text = str(problem)
             if "lock" in text.lower():
@@ -108,6 +110,16 @@ class RocksStore:
             self._db.property_int_value("rocksdb.is-write-stopped")
             or self._db.property_int_value("rocksdb.actual-delayed-write-rate")
         )
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a store of its own at a path that is not there yet, by links to the files of this one.
+
+        It has everything written before the call. Raises StoreFailed. May block.
+        """
+        try:
+            Checkpoint(self._db).create_checkpoint(str(path))
+        except Exception as problem:
+            raise StoreFailed(f"checkpoint: {problem}") from problem
 
     def close(self) -> None:
         """Close every family, without which the lock would stay held."""

@@ -7,10 +7,12 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import grpc
 
 from frontier_server import wire
+from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core import opening
@@ -21,6 +23,7 @@ from frontier_server.job_feed import JobFeed
 from frontier_server.job_log import JobLogs
 from frontier_server.runner import Runner
 from frontier_server.service import MAX_MESSAGE_BYTES, register
+from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
 
 CLOSE_S = 20.0
@@ -73,7 +76,7 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
         logs = CrawlLogs(runner, settings.data)
         limit = 4 * MAX_MESSAGE_BYTES
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", limit)])
-        register(server, runner, settings, logs, 1)
+        register(server, runner, settings, logs, Checkpoints(settings.data, cast(RocksStore, store)), 1)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         options = [("grpc.use_local_subchannel_pool", 1)]

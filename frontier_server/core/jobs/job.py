@@ -32,6 +32,7 @@ class Kind(Enum):
     APPRAISE_QUEUES = "appraise-queues"
     IMPORT = "import"
     VERIFY = "verify"
+    RESTORE = "restore"
 
 
 class JobState(Enum):
@@ -45,8 +46,8 @@ class JobState(Enum):
 
 
 ENDED = frozenset((JobState.DONE.value, JobState.CANCELLED.value))
-FEEDING = frozenset((Kind.SEED, Kind.RESEED, Kind.IMPORT))  # they end with their crawl
-NOT_CANCELLED = frozenset((Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES))
+FEEDING = frozenset((Kind.SEED, Kind.RESEED, Kind.IMPORT, Kind.RESTORE))  # they end with their crawl
+NOT_CANCELLED = frozenset((Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES, Kind.RESTORE))
 
 
 def start(
@@ -100,7 +101,7 @@ def put(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
     op.tx.put(Family.JOBS, keys.serial_key(crawl.number, number), encode(row))
 
 
-def rows(store: Store, crawl: Crawl) -> list[tuple[int, JobRow]]:
+def rows(store: Store | Transaction, crawl: Crawl) -> list[tuple[int, JobRow]]:
     """The jobs that run and the last ones that have ended, by number."""
     prefix = keys.crawl_prefix(crawl.number)
     return [

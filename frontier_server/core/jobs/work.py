@@ -10,6 +10,7 @@ from ..queue import QueueEvent
 from . import importing, job
 from .deletion import UriDeletion
 from .job import FEEDING, JobState, Kind
+from .restoring import CheckpointOf, restore_slice
 from .seeding import reseed_slice, seed_slice
 from .steering import queues_slice
 from .verification import Verification
@@ -17,7 +18,7 @@ from .verification import Verification
 QUEUES_PER_SLICE = 200
 
 
-def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
+def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_of: CheckpointOf) -> None:
     """Do a share of the first job of a crawl that has one."""
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
@@ -27,6 +28,8 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
     if abandoned or ends:
         row.state = JobState.CANCELLING.value
     if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
+        if kind is Kind.RESTORE:
+            crawl.restoring = ""
         job.end(op, crawl, number, row)
         return
     codec, robots = dispatcher.codec, dispatcher.robots
@@ -37,6 +40,8 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher) -> None:
             reseed_slice(op, crawl, number, row, codec, robots)
         case Kind.IMPORT:
             importing.import_slice(op, crawl, number, row, codec, robots)
+        case Kind.RESTORE:
+            restore_slice(op, crawl, number, row, checkpoint_of, dispatcher.hosts)
         case Kind.DELETE_URIS:
             UriDeletion(op, crawl, number, row, codec, dispatcher.leases).run()
         case Kind.VERIFY:

@@ -64,7 +64,8 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
         if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):
             tell_figures(op, crawl)
         row.state = step.state.value
-        row.reason = reason or (row.reason if step.state is CrawlState.PAUSED else "")
+        keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # what led to PAUSING, or STOPPING
+        row.reason = reason or (row.reason if keeps else "")
     if step.exit_status is not None:
         row.exit_status = step.exit_status.value
     if before != (row.state, row.exit_status):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from .. import errors, keys, opening
 from ..attendance import look_round
 from ..crawl import Crawl
-from ..jobs import job
+from ..jobs import job, restoring
 from ..leases import MAX_NODES, LeaseTable
 from ..machines import life
 from ..machines.lifecycle import CrawlState, Input, move
@@ -93,15 +93,42 @@ class Control:
         rows = (job.get(self._frontier.store, crawl, number) for number in crawl.jobs)
         return any(row.kind == job.Kind.SEED.value for row in rows)
 
-    def launch(self, name: str, now_ms: int, by: str = "") -> tuple[CrawlView, Changes]:
-        """Start a crawl: its seeds are announced by a job."""
+    def launch(
+        self, name: str, now_ms: int, by: str = "", checkpoint: str = "", source: str = ""
+    ) -> tuple[CrawlView, Changes]:
+        """Start a crawl: its seeds are announced by a job.
+
+        Or (with the name of a checkpoint, and of the crawl there) go on from that: a job copies it.
+        """
         crawl = self._frontier.registry.named(name)
-        if crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
+        if not checkpoint and crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
             raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
+        move(crawl.state, Input.LAUNCH, name)
         op = self._frontier.begin(now_ms)
+        if checkpoint:
+            settings_of = self._frontier.registry.settings_of
+            found = self._frontier.checkpoint_of(checkpoint)
+            restoring.begin(op, crawl, checkpoint, found, source or name, lambda spec: settings_of(spec, ()))
         life.request(op, crawl, Input.LAUNCH, "launch", by)
-        job.start(op, crawl, job.Kind.SEED)
+        if not checkpoint:
+            job.start(op, crawl, job.Kind.SEED)
         return views.crawl_view(crawl), self._frontier.end(op)
+
+    def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
+        """Tell the crawls that live of a checkpoint; one that is held hears of nothing."""
+        op = self._frontier.begin(now_ms)
+        for crawl in self._frontier.registry.crawls.values():
+            if not crawl.held and crawl.state is not CrawlState.FINISHED:
+                op.event(crawl, "checkpointed", checkpoint=name)
+        return None, self._frontier.end(op)
+
+    def check_checkpoint_free(self, name: str) -> None:
+        """Raise CheckpointInUse if a crawl is being launched from a checkpoint."""
+        for crawl in self._frontier.registry.crawls.values():
+            if crawl.restoring == name:
+                raise errors.CheckpointInUse(
+                    f"crawl {crawl.name!r} is being launched from checkpoint {name}", crawl=crawl.name
+                )
 
     def request_state(self, name: str, target: Input, now_ms: int, by: str = "") -> tuple[CrawlView, Changes]:
         """Ask a crawl to run, pause, hold or stop (Input.RESUME, PAUSE, HOLD or STOP)."""

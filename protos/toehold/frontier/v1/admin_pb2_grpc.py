@@ -201,6 +201,21 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
                 _registered_method=True)
+        self.CreateCheckpoint = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/CreateCheckpoint',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointResponse.FromString,
+                _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListCheckpoints',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsResponse.FromString,
+                _registered_method=True)
+        self.DeleteCheckpoint = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/DeleteCheckpoint',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointResponse.FromString,
+                _registered_method=True)
         self.SetPoolSize = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/SetPoolSize',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.SerializeToString,
@@ -240,6 +255,16 @@ class FrontierAdminServiceServicer:
         CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
         (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
         full.
+
+        With `checkpoint` it goes on from there: with all that a crawl had taken in
+        when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+        seeds and rests. Its own spec counts, but must agree in what cannot be
+        changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
+        until all is copied, and what would change it is refused meanwhile:
+        CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
+        events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
+        the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
+        already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -503,6 +528,30 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateCheckpoint(self, request, context):
+        """Keeps all crawls as they are at this moment, on the frontier's disk, by
+        links to its files: no crawl waits for it. Crawls that live hear of it by
+        the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCheckpoints(self, request, context):
+        """Lists checkpoints, the oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteCheckpoint(self, request, context):
+        """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
+        (FAILED_PRECONDITION) while a crawl is launched from it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SetPoolSize(self, request, context):
         """Sets how many toe threads nodes have: all of them, or one by its name, which
         goes before. Nodes hear of it with their next heartbeat, and new ones with
@@ -679,6 +728,21 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.GetFrontier,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.SerializeToString,
+            ),
+            'CreateCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateCheckpoint,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointResponse.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'DeleteCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteCheckpoint,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointResponse.SerializeToString,
             ),
             'SetPoolSize': grpc.unary_unary_rpc_method_handler(
                     servicer.SetPoolSize,
@@ -1579,6 +1643,87 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/GetFrontier',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.GetFrontierResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/CreateCheckpoint',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CreateCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListCheckpoints',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/DeleteCheckpoint',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DeleteCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,

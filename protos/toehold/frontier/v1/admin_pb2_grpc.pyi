@@ -5,7 +5,8 @@ What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
-UNKNOWN_QUEUE, UNKNOWN_JOB and UNKNOWN_OVERRIDE (NOT_FOUND). What would change
+UNKNOWN_QUEUE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
+(NOT_FOUND), CRAWL_TORN_DOWN (FAILED_PRECONDITION). What would change
 a crawl that is held is refused: CRAWL_HELD (UNAVAILABLE).
 
 Who asks for a change may say so in the call's metadata, as `toehold-operator`
@@ -72,6 +73,16 @@ class FrontierAdminServiceStub:
     CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
     (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
     full.
+
+    With `checkpoint` it goes on from there: with all that a crawl had taken in
+    when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+    seeds and rests. Its own spec counts, but must agree in what cannot be
+    changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
+    until all is copied, and what would change it is refused meanwhile:
+    CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
+    events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
+    the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
+    already.
     """
     GetCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
@@ -201,6 +212,17 @@ class FrontierAdminServiceStub:
     """
     GetFrontier: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]
     """Describes the server: version, limits, nodes."""
+    CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateCheckpointRequest, _admin_pb2.CreateCheckpointResponse]
+    """Keeps all crawls as they are at this moment, on the frontier's disk, by
+    links to its files: no crawl waits for it. Crawls that live hear of it by
+    the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
+    """
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListCheckpointsRequest, _admin_pb2.ListCheckpointsResponse]
+    """Lists checkpoints, the oldest first."""
+    DeleteCheckpoint: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteCheckpointRequest, _admin_pb2.DeleteCheckpointResponse]
+    """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
+    (FAILED_PRECONDITION) while a crawl is launched from it.
+    """
     SetPoolSize: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]
     """Sets how many toe threads nodes have: all of them, or one by its name, which
     goes before. Nodes hear of it with their next heartbeat, and new ones with
@@ -233,6 +255,16 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
     (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
     full.
+
+    With `checkpoint` it goes on from there: with all that a crawl had taken in
+    when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+    seeds and rests. Its own spec counts, but must agree in what cannot be
+    changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
+    until all is copied, and what would change it is refused meanwhile:
+    CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
+    events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
+    the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
+    already.
     """
     GetCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]  # type: ignore[assignment]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
@@ -362,6 +394,17 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
     GetFrontier: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]  # type: ignore[assignment]
     """Describes the server: version, limits, nodes."""
+    CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateCheckpointRequest, _admin_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
+    """Keeps all crawls as they are at this moment, on the frontier's disk, by
+    links to its files: no crawl waits for it. Crawls that live hear of it by
+    the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
+    """
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListCheckpointsRequest, _admin_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+    """Lists checkpoints, the oldest first."""
+    DeleteCheckpoint: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteCheckpointRequest, _admin_pb2.DeleteCheckpointResponse]  # type: ignore[assignment]
+    """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
+    (FAILED_PRECONDITION) while a crawl is launched from it.
+    """
     SetPoolSize: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]  # type: ignore[assignment]
     """Sets how many toe threads nodes have: all of them, or one by its name, which
     goes before. Nodes hear of it with their next heartbeat, and new ones with
@@ -409,6 +452,16 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
         (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
         full.
+
+        With `checkpoint` it goes on from there: with all that a crawl had taken in
+        when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+        seeds and rests. Its own spec counts, but must agree in what cannot be
+        changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
+        until all is copied, and what would change it is refused meanwhile:
+        CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
+        events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
+        the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
+        already.
         """
 
     @_abc_1.abstractmethod
@@ -718,6 +771,35 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetFrontierResponse, _abc.Awaitable[_admin_pb2.GetFrontierResponse]]:
         """Describes the server: version, limits, nodes."""
+
+    @_abc_1.abstractmethod
+    def CreateCheckpoint(
+        self,
+        request: _admin_pb2.CreateCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CreateCheckpointResponse, _abc.Awaitable[_admin_pb2.CreateCheckpointResponse]]:
+        """Keeps all crawls as they are at this moment, on the frontier's disk, by
+        links to its files: no crawl waits for it. Crawls that live hear of it by
+        the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListCheckpoints(
+        self,
+        request: _admin_pb2.ListCheckpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListCheckpointsResponse, _abc.Awaitable[_admin_pb2.ListCheckpointsResponse]]:
+        """Lists checkpoints, the oldest first."""
+
+    @_abc_1.abstractmethod
+    def DeleteCheckpoint(
+        self,
+        request: _admin_pb2.DeleteCheckpointRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DeleteCheckpointResponse, _abc.Awaitable[_admin_pb2.DeleteCheckpointResponse]]:
+        """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
+        (FAILED_PRECONDITION) while a crawl is launched from it.
+        """
 
     @_abc_1.abstractmethod
     def SetPoolSize(

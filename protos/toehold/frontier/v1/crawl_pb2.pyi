@@ -1873,7 +1873,7 @@ class Event(_message.Message):
 
     @_builtins.property
     def problem(self) -> Global___Problem:
-        """Something went wrong that pauses the crawl."""
+        """Something went wrong that pauses the crawl, or ends it."""
 
     @_builtins.property
     def held(self) -> Global___Held:
@@ -2083,7 +2083,9 @@ Global___OperatorActed: _TypeAlias = OperatorActed  # noqa: Y015
 
 @_typing.final
 class Problem(_message.Message):
-    """Something went wrong that pauses the crawl. Resume it when that is mended."""
+    """Something went wrong that pauses the crawl, or ends it. Resume it when that is
+    mended.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2091,7 +2093,8 @@ class Problem(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`disk-reserve`: the frontier's disk is nearly full. `serious-error`: a node
-    reported -3000.
+    reported -3000. `checkpoint`: the checkpoint that it is launched from is
+    gone; it ends.
     """
     detail: _builtins.str
     """What went wrong, in words for people."""

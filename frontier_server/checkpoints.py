@@ -1,0 +1,98 @@
+"""Checkpoints: the store as it was at some moments, under `<data>/checkpoints/<name>` (Heritrix 2.18).
+
+Each is a store of its own, made of links to files of the one that serves. RocksDB makes it
+under another name first, so what has its name is whole.
+"""
+
+import re
+import shutil
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from .core.errors import UnknownCheckpoint
+from .core.store import Store
+from .stores.rocks import RocksStore, StoreUnavailable
+
+_NAME = re.compile(r"cp(\d{5,})-(\d{14})")
+
+
+class Kept(NamedTuple):
+    """A checkpoint that there is."""
+
+    name: str
+    create_ms: int
+    path: Path
+
+
+class Checkpoints:
+    """The checkpoints of a data directory. Used by any threads."""
+
+    def __init__(self, data: Path, store: RocksStore) -> None:
+        self._directory = data / "checkpoints"
+        self._store = store
+        self._lock = threading.Lock()
+        self._readers: dict[str, RocksStore] = {}
+
+    def create(self, now_ms: int) -> Kept:
+        """Make one. Raises StoreFailed or OSError. May block."""
+        with self._lock:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            number = max((_number(kept.name) for kept in self.kept()), default=0) + 1
+            moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+            path = self._directory / f"cp{number:05d}-{moment:%Y%m%d%H%M%S}"
+            self._store.checkpoint(path)
+            return _kept(path)
+
+    def kept(self) -> list[Kept]:
+        """All of them, the oldest first."""
+        if not self._directory.is_dir():
+            return []
+        found = [_kept(path) for path in self._directory.iterdir() if _NAME.fullmatch(path.name)]
+        return sorted(found, key=lambda kept: _number(kept.name))
+
+    def path(self, name: str) -> Path:
+        """Where one is. Raises UnknownCheckpoint."""
+        path = self._directory / name
+        if not _NAME.fullmatch(name) or not path.is_dir():
+            raise UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
+        return path
+
+    def open(self, name: str) -> Store:
+        """Its store, to be read until `close_readers`. Raises UnknownCheckpoint, if it cannot be read too."""
+        with self._lock:
+            reader = self._readers.get(name)
+            if reader is None:
+                try:
+                    reader = self._readers[name] = RocksStore(self.path(name), read_only=True)
+                except StoreUnavailable as problem:
+                    raise UnknownCheckpoint(
+                        f"checkpoint {name} cannot be read: {problem}", checkpoint=name
+                    ) from problem
+            return reader
+
+    def close_readers(self) -> None:
+        """Let go of the stores that were opened."""
+        with self._lock:
+            for reader in self._readers.values():
+                reader.close()
+            self._readers.clear()
+
+    def delete(self, name: str) -> None:
+        """Delete one. Raises UnknownCheckpoint or OSError. May block."""
+        path = self.path(name)
+        gone = path.with_name(f"{name}.deleted")  # at once no checkpoint any more, even if this is cut short
+        path.rename(gone)
+        shutil.rmtree(gone)
+
+
+def _number(name: str) -> int:
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return int(match[1])
+
+
+def _kept(path: Path) -> Kept:
+    made = datetime.strptime(path.name.partition("-")[2], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    return Kept(path.name, int(made.timestamp() * 1000), path)

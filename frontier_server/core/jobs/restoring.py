@@ -1,0 +1,127 @@
+"""The job that launches a crawl from a checkpoint: the rows of a crawl there become its own.
+
+Memory has nothing of the crawl until the last row is copied. What was out at nodes then is
+not: it waits in its queue, as after a lease that was released. Outcomes and events stay
+behind; the crawl's own begin anew.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from .. import opening
+from ..crawl import Crawl
+from ..errors import InvalidRequest, UnknownCheckpoint, UnknownCrawl, invalid_spec
+from ..host import Hosts
+from ..keys import crawl_prefix
+from ..machines import life
+from ..machines.lifecycle import CrawlState, Input
+from ..operation import Operation
+from ..records import JobRow
+from ..spec.settings import CrawlSettings
+from ..spec.spec_problems import fixed_problems
+from ..store import Family, Store
+from . import job
+from .job import Kind
+
+ROWS_PER_SLICE = 500
+_COPIED = (
+    Family.SEEDS,
+    Family.OVERRIDES,
+    Family.FIGURES,
+    Family.SEEN,
+    Family.PENDING,
+    Family.QUEUES,
+    Family.IMPORTS,
+    Family.JOBS,
+    Family.INDEX,
+)
+
+CheckpointOf = Callable[[str], Store]
+"""The store of a checkpoint, by its name. Raises UnknownCheckpoint."""
+
+
+def begin(
+    op: Operation,
+    crawl: Crawl,
+    name: str,
+    checkpoint: Store,
+    source: str,
+    settings_of: Callable[[bytes], CrawlSettings],
+) -> None:
+    """Start the job. Raises UnknownCrawl, InvalidSpec or InvalidRequest, and then nothing has changed."""
+    rows = crawl_in(checkpoint, source)
+    if rows is None:
+        raise UnknownCrawl(f"checkpoint {name} has no crawl {source[:80]!r}", crawl=source[:80])
+    if found := fixed_problems(settings_of(rows.spec.spec), crawl.settings):
+        raise invalid_spec(found)
+    if crawl.counters.discovered or crawl.jobs or crawl.receiving or crawl.counters.next_job > 1:
+        raise InvalidRequest(
+            f"crawl {crawl.name!r} has taken in URIs; create another one to go on from a checkpoint"
+        )
+    # Numbers that no job of the checkpoint has, so that those can keep theirs.
+    op.counters(crawl).next_job = rows.counters.next_job
+    job.start(op, crawl, Kind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
+    crawl.restoring = name
+
+
+def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
+    """The rows of a crawl of a checkpoint, by its name."""
+    server = opening.read_server_row(checkpoint)
+    rows = opening.crawl_rows(checkpoint, server.next_crawl) if server is not None else []
+    return next((each for each in rows if each.spec.name == name and not each.state.deleted), None)
+
+
+def restore_slice(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, checkpoint_of: CheckpointOf, hosts: Hosts
+) -> None:
+    """Copy the next rows; after the last ones, let the crawl have them. Without its checkpoint it ends."""
+    try:
+        checkpoint = checkpoint_of(row.parameters["checkpoint"])
+    except UnknownCheckpoint as problem:
+        op.event(crawl, "problem", kind="checkpoint", detail=str(problem))
+        life.hear(op, crawl, Input.STOP, str(problem))
+        return
+    source = int(row.parameters["crawl"])
+    theirs, ours = crawl_prefix(source), crawl_prefix(crawl.number)
+    place, after = (row.cursor[0], row.cursor[1:]) if row.cursor else (0, b"")
+    if place == len(_COPIED):
+        _take_over(op, crawl, number, row, checkpoint, source, hosts)
+        return
+    read = list(islice(checkpoint.scan(_COPIED[place], theirs + after, theirs), ROWS_PER_SLICE))
+    for key, value in read:
+        op.tx.put(_COPIED[place], ours + key[len(theirs) :], value)
+    row.done += len(read)
+    row.changed = row.done
+    if len(read) < ROWS_PER_SLICE:
+        row.cursor = bytes((place + 1,))
+    else:
+        row.cursor = bytes((place,)) + read[-1][0][len(theirs) :] + b"\0"
+    job.put(op, crawl, number, row)
+
+
+def _take_over(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, checkpoint: Store, source: int, hosts: Hosts
+) -> None:
+    rows, own = opening.rows_of(checkpoint, source), crawl.counters
+    counters = rows.counters
+    counters.next_event, counters.next_job = own.next_event, own.next_job
+    counters.oldest_outcome, counters.logged_outcome = counters.next_outcome, counters.next_outcome - 1
+    counters.log_bytes, counters.told, counters.told_ms = 0, {}, 0
+    crawl.counters = counters
+    crawl.restoring = ""
+    opening.load(op.tx, crawl, hosts, op.now_ms)
+    server = opening.read_server_row(checkpoint)
+    state, then_ms = crawl.state_row, server.time_ms if server is not None else 0
+    ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0
+    state.elapsed_ms += rows.state.elapsed_ms + ran_ms
+    state.round, state.round_ms = rows.state.round, rows.state.round_ms
+    op.put_state(crawl)
+    job.end(op, crawl, number, row)
+    unannounced = counters.announced_seeds + 1 < counters.next_seed
+    kinds = {job.get(op.tx, crawl, each).kind for each in crawl.jobs}
+    if Kind.SEED.value in kinds:
+        return  # it tells when the seeds have been announced
+    if unannounced:
+        job.start(op, crawl, Kind.SEED)
+    elif crawl.state is CrawlState.PREPARING:
+        life.hear(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)

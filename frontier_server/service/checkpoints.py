@@ -1,0 +1,63 @@
+"""Checkpoints: made, listed, deleted."""
+
+import asyncio
+
+from toehold.frontier.v1 import admin_pb2
+
+from .. import wire
+from ..checkpoints import Kept
+from ..runner import Refused
+from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
+
+_LISTING = "checkpoints"
+
+
+class CheckpointRpcs(AdminRpcs):
+    """What is asked of checkpoints."""
+
+    @answered
+    async def CreateCheckpoint(
+        self, request: admin_pb2.CreateCheckpointRequest, context: Context
+    ) -> admin_pb2.CreateCheckpointResponse:
+        self._runner.admit()
+        await self._runner.read(lambda frontier, _: None)  # what was acknowledged is on the disk
+        try:
+            kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
+        except OSError as problem:
+            raise Refused("DISK_RESERVE", f"no checkpoint can be made: {problem.strerror}", 30_000) from None
+        await self._runner.run(lambda frontier, now_ms: frontier.control.note_checkpoint(kept.name, now_ms))
+        return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
+
+    @answered
+    async def ListCheckpoints(
+        self, request: admin_pb2.ListCheckpointsRequest, context: Context
+    ) -> admin_pb2.ListCheckpointsResponse:
+        size = page_size(request.page_size)
+        behind = place_of(_LISTING, request.page_token).decode(errors="replace")
+        kept = await asyncio.to_thread(self._checkpoints.kept)
+        names = [each.name for each in kept]
+        later = kept[names.index(behind) + 1 :] if behind in names else kept
+
+        def read(most: int) -> tuple[list[Kept], bytes]:
+            return later[:most], later[most - 1].name.encode() if len(later) > most else b""
+
+        checkpoints, following = fitting(read, size, _message)
+        return admin_pb2.ListCheckpointsResponse(
+            checkpoints=checkpoints, next_page_token=wire.page_token(_LISTING, following)
+        )
+
+    @answered
+    async def DeleteCheckpoint(
+        self, request: admin_pb2.DeleteCheckpointRequest, context: Context
+    ) -> admin_pb2.DeleteCheckpointResponse:
+        name = request.checkpoint
+        self._checkpoints.path(name)
+        await self._runner.read(lambda frontier, _: frontier.control.check_checkpoint_free(name))
+        await asyncio.to_thread(self._checkpoints.delete, name)
+        return admin_pb2.DeleteCheckpointResponse()
+
+
+def _message(kept: Kept) -> admin_pb2.Checkpoint:
+    return admin_pb2.Checkpoint(
+        checkpoint=kept.name, create_time=wire.timestamp(kept.create_ms), path=str(kept.path)
+    )

@@ -1,0 +1,271 @@
+"""A crawl that is launched from a checkpoint goes on where that crawl was."""
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from core_doubles.codec import PlainCodec, settings_of
+from core_doubles.recount import Recount
+from core_doubles.shell import VERSION, Shell
+
+from frontier_server.core import errors
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs import restoring, seeding
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.model import Report, Verdict
+from frontier_server.core.spec.settings import (
+    CrawlSettings,
+    IdentitySettings,
+    LimitSettings,
+    PolitenessSettings,
+)
+from frontier_server.core.store import Family, Store
+from frontier_server.stores.memory import MemoryStore
+
+PLAIN = CrawlSettings(
+    allowed_addresses=("loopback",),
+    politeness=PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000),
+)
+SEEDS = [f"http://{host}.example/" for host in ("alpha", "beta", "gamma")]
+
+
+class Checkpointed(Shell):
+    """A shell whose frontier has checkpoints: copies of its store."""
+
+    def __init__(self) -> None:
+        self.checkpoints: dict[str, MemoryStore] = {}
+        super().__init__()
+
+    def build(self) -> Frontier:
+        return Frontier(
+            self.store, PlainCodec(), settings_of, VERSION, self.period_ms, self.now_ms, self.checkpoint_of
+        )
+
+    def checkpoint_of(self, name: str) -> Store:
+        """A checkpoint."""
+        if name not in self.checkpoints:
+            raise errors.UnknownCheckpoint(f"there is no checkpoint {name!r}")
+        return self.checkpoints[name]
+
+    def keep(self, name: str) -> None:
+        """Make a checkpoint of what is stored."""
+        kept = MemoryStore()
+        for family in Family:
+            kept.write({(family, key): value for key, value in self.store.scan(family, b"", b"")})
+        self.checkpoints[name] = kept
+
+    def relaunch(
+        self, name: str, source: str, checkpoint: str = "cp", settings: CrawlSettings = PLAIN
+    ) -> None:
+        """Create a crawl, and launch it from a checkpoint."""
+        self.create(name, settings)
+        self.do(lambda frontier, now: frontier.control.launch(name, now, "", checkpoint, source))
+
+
+@pytest.fixture(autouse=True)
+def small_slices() -> Iterator[None]:
+    """Several slices, so that there is something between them."""
+    with patch.object(restoring, "ROWS_PER_SLICE", 2), patch.object(seeding, "SEEDS_PER_SLICE", 2):
+        yield
+
+
+def half_done() -> Checkpointed:
+    """A crawl with a page fetched, one out, and one that waits; and a checkpoint of it."""
+    shell = Checkpointed()
+    shell.create("first", PLAIN)
+    shell.launch("first", *SEEDS)
+    robots = shell.grants(most=3)
+    shell.finish(*(Report(grant.token, fetch_status=404) for grant in robots))
+    shell.now_ms += 1_000
+    done, _ = shell.grants(most=2)
+    shell.finish(Report(done.token, fetch_status=200))
+    shell.schedule("first", "http://alpha.example/later")
+    shell.keep("cp")
+    return shell
+
+
+def pages(shell: Shell, crawl: str) -> list[str]:
+    """Fetch all that is left of a crawl; what was fetched."""
+    fetched = []
+    for _ in range(20):
+        shell.now_ms += 5_000
+        shell.tick()
+        grants = shell.grants(crawl)
+        fetched += [grant.uri for grant in grants if not grant.robots]
+        shell.finish(*(Report(grant.token, fetch_status=200) for grant in grants))
+    return sorted(fetched)
+
+
+def test_it_goes_on_with_what_was_left_and_fetches_nothing_twice() -> None:
+    """S0.10: no seeds are announced, and what was out is given out again."""
+    shell = half_done()
+    shell.relaunch("second", "first")
+    shell.work()
+    assert shell.state("second") is CrawlState.RUNNING
+    Recount(shell, shell.frontier.registry.named("second")).run()
+    assert pages(shell, "second") == [
+        "http://alpha.example/later",
+        "http://beta.example/",
+        "http://gamma.example/",
+    ]
+    assert shell.state("second") is CrawlState.FINISHED
+    assert shell.count("second", "succeeded_count") == 4  # one of them before the checkpoint
+    assert [row.kind for row in shell.events("second")].count("seeds_concluded") == 0
+    Recount(shell, shell.frontier.registry.named("second")).run()
+
+
+def test_what_had_been_seen_is_still_seen() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    shell.work()
+    assert shell.schedule("second", *SEEDS) == [Verdict.ALREADY_SEEN] * 3
+    assert shell.schedule("second", "http://alpha.example/new") == [Verdict.QUEUED]
+
+
+def test_a_restart_between_any_two_slices_changes_nothing() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    slices = 0
+    while shell.frontier.has_work:
+        shell.restart()
+        assert shell.state("second") is CrawlState.PREPARING
+        shell.lose(lambda frontier, now: frontier.work(now))
+        shell.do(lambda frontier, now: frontier.work(now))
+        slices += 1
+    assert slices > 10
+    shell.restart()
+    Recount(shell, shell.frontier.registry.named("second")).run()
+    assert len(pages(shell, "second")) == 3
+
+
+def test_until_all_is_copied_nothing_may_change_it_and_nothing_is_leased() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    with pytest.raises(errors.CrawlHeld, match="being launched from checkpoint cp"):
+        shell.schedule("second", "http://alpha.example/new")
+    assert not shell.grants("second")
+    with pytest.raises(errors.IllegalState):
+        shell.request("second", Input.PAUSE)
+
+
+def test_it_can_be_stopped_on_the_way() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    shell.do(lambda frontier, now: frontier.work(now))
+    assert shell.request("second", Input.STOP) is CrawlState.FINISHED
+    shell.work()
+    shell.restart()
+    assert shell.frontier.crawl("second").exit_status is ExitStatus.ABORTED
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("second", now))
+    shell.work()
+
+
+def test_without_its_checkpoint_it_ends_and_says_why() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    shell.checkpoints.clear()
+    shell.work()
+    view = shell.frontier.crawl("second")
+    assert view.state is CrawlState.FINISHED
+    assert "no checkpoint 'cp'" in view.reason
+    assert "problem" in [row.kind for row in shell.events("second")]
+
+
+def test_seeds_that_had_not_been_announced_are() -> None:
+    shell = Checkpointed()
+    shell.create("first", PLAIN)
+    shell.do(lambda frontier, now: frontier.control.add_seeds("first", SEEDS, now))
+    shell.do(lambda frontier, now: frontier.control.launch("first", now))
+    shell.do(lambda frontier, now: frontier.work(now))
+    shell.keep("cp")
+    shell.relaunch("second", "first")
+    shell.work()
+    assert shell.state("second") is CrawlState.RUNNING
+    assert pages(shell, "second") == SEEDS
+
+
+def test_its_own_spec_counts() -> None:
+    shell = half_done()
+    settings = CrawlSettings(
+        allowed_addresses=("loopback",),
+        politeness=PLAIN.politeness,
+        limits=LimitSettings(max_documents=2),
+        pause_at_start=True,
+    )
+    shell.relaunch("second", "first", settings=settings)
+    shell.work()
+    assert shell.state("second") is CrawlState.PAUSED
+    shell.request("second", Input.RESUME)
+    assert len(pages(shell, "second")) == 1
+    assert shell.frontier.crawl("second").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+
+
+def test_a_spec_that_puts_uris_elsewhere_is_refused_and_nothing_has_changed() -> None:
+    shell = half_done()
+    shell.create(
+        "second", CrawlSettings(allowed_addresses=("loopback",), identity=IdentitySettings(("strip-www",)))
+    )
+    before = shell.frontier.crawl("second")
+    with pytest.raises(errors.InvalidSpec, match="identity"):
+        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+    assert shell.frontier.crawl("second") == before == shell.build().crawl("second")
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "source", "error"),
+    [("none", "first", errors.UnknownCheckpoint), ("cp", "none", errors.UnknownCrawl)],
+)
+def test_what_is_not_there_is_named(checkpoint: str, source: str, error: type[errors.FrontierError]) -> None:
+    shell = half_done()
+    shell.create("second", PLAIN)
+    with pytest.raises(error, match="none"):
+        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", checkpoint, source))
+    assert shell.state("second") is CrawlState.NASCENT
+
+
+def test_a_crawl_that_has_taken_something_in_begins_anew_only() -> None:
+    shell = half_done()
+    shell.create("second", PLAIN)
+    shell.do(lambda frontier, now: frontier.administration.note_seen("second", SEEDS, now))
+    with pytest.raises(errors.InvalidRequest, match="has taken in"):
+        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+
+
+def test_a_checkpoint_in_use_is_told() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    with pytest.raises(errors.CheckpointInUse):
+        shell.frontier.control.check_checkpoint_free("cp")
+    shell.work()
+    shell.frontier.control.check_checkpoint_free("cp")
+
+
+def test_crawls_that_live_hear_of_a_checkpoint_but_not_one_that_is_held() -> None:
+    """S0.8"""
+    shell = half_done()
+    shell.create("held", PLAIN)
+    shell.launch("held", *SEEDS)
+    assert shell.request("held", Input.HOLD) is CrawlState.PAUSED
+    assert shell.frontier.crawl("held").held
+    shell.do(lambda frontier, now: frontier.control.note_checkpoint("cp00001-x", now))
+    assert shell.events("first")[-1].fields == {"checkpoint": "cp00001-x"}
+    assert shell.events("held")[-1].kind == "held"
+
+
+def test_rests_of_queues_are_kept() -> None:
+    """D9: a retry waits its 900 s, checkpoint or not."""
+    shell = Checkpointed()
+    shell.create("first", PLAIN)
+    shell.launch("first", SEEDS[0])
+    (robots,) = shell.grants()
+    shell.finish(Report(robots.token, fetch_status=404))
+    shell.now_ms += 1_000
+    (page,) = shell.grants()
+    shell.finish(Report(page.token, fetch_status=-2))
+    shell.keep("cp")
+    shell.relaunch("second", "first")
+    shell.work()
+    shell.now_ms += 899_000
+    assert not shell.grants("second")
+    shell.now_ms += 1_000
+    assert [grant.uri for grant in shell.grants("second")] == [SEEDS[0]]
