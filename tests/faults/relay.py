@@ -31,6 +31,8 @@ class Relay(grpc.GenericRpcHandler):
         self._answered: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         """How many answers were lost, by the call's name."""
+        self.refused: Counter[str] = Counter()
+        """How many calls the frontier refused, likewise."""
         self._server = grpc.server(ThreadPoolExecutor(MOST_CALLS), handlers=[self])
 
     def __enter__(self) -> Self:
@@ -55,6 +57,7 @@ class Relay(grpc.GenericRpcHandler):
         try:
             answer = call(request, timeout=context.time_remaining())
         except grpc.RpcError as error:
+            self.refused[method.rpartition("/")[2]] += 1
             context.set_trailing_metadata(tuple((each.key, each.value) for each in error.trailing_metadata()))
             context.abort(error.code(), error.details() or "")
         if self._is_to_be_lost(method.rpartition("/")[2]):
