@@ -79,7 +79,7 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
 def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> None:
     """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
 
-    What is so already, or under way, is told of nobody.
+    What is so already, or under way, is told of nobody, and written nowhere.
     """
     step = move(crawl.state, heard, crawl.name)
     asks = step.target is not None and step.target is not crawl.target
@@ -87,6 +87,8 @@ def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> 
         op.acted(crawl, by, "interrupt")
     elif asks or step.state is not None:
         op.acted(crawl, by, action)
+    else:
+        return
     hear(op, crawl, heard)
 
 

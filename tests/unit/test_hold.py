@@ -1,0 +1,417 @@
+"""HOLD: a crawl stands still, so that nothing of it is written until it is asked for another state."""
+
+import inspect
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+from core_doubles.codec import candidate, override_of
+from core_doubles.lives import (
+    NAME,
+    SEEDS,
+    advance,
+    fetch,
+    fetch_all,
+    fetching,
+    in_state,
+    launched,
+    quick,
+    report,
+)
+from core_doubles.shell import SECRET, Shell
+from core_doubles.stillness import still, stored_of
+
+from frontier_server.core.errors import CrawlActive, CrawlHeld, IllegalState
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.model import EmptyReason, Grant, Report
+from frontier_server.core.operators.administration import Administration
+from frontier_server.core.operators.control import Control
+from frontier_server.core.records import ImportRow
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
+from frontier_server.core.store import Changes
+
+S = CrawlState
+OTHER = "other"
+OPERATOR = "somebody@somewhere"
+
+
+def told(shell: Shell) -> list[str]:
+    """All events: states by name, others by kind."""
+    return [str(row.fields.get("state", row.kind)) for row in shell.events(NAME)]
+
+
+def held_after(grants: int) -> tuple[Shell, list[Grant]]:
+    """A crawl that is held after so many pages, with URIs, a job and an override; and what was leased."""
+    shell, fetched = fetching(most=grants)
+    fetch(shell, *fetched)
+    override = override_of(queues={"session_budget": 7})
+    shell.do(lambda frontier, now: frontier.administration.put_override(NAME, SEEDS[0], override, now))
+    shell.work()
+    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.request(NAME, Input.HOLD)
+    shell.log()
+    assert shell.frontier.crawl(NAME).held
+    return shell, fetched
+
+
+def held() -> Shell:
+    """A crawl that is held."""
+    return held_after(2)[0]
+
+
+# How it is reached.
+
+
+def test_a_hold_is_a_pause_and_then_stands_still() -> None:
+    """S0.32: HOLD is a stable state of its own, no other word for PAUSE."""
+    shell = launched()
+    assert shell.request(NAME, Input.HOLD) is S.PAUSED
+    assert told(shell)[-4:] == ["PAUSING", "figures", "PAUSED", "held"]
+    view = shell.frontier.crawl(NAME)
+    assert (view.held, view.exit_status) == (True, ExitStatus.PAUSED)
+
+
+def test_it_waits_for_what_is_in_flight() -> None:
+    shell, (first, second) = fetching(most=2)
+    shell.log()
+    assert shell.request(NAME, Input.HOLD) is S.PAUSING
+    assert shell.next(NAME).empty_reason is EmptyReason.PAUSED, "no lease after the request"
+    shell.finish(Report(first.token, released=True))
+    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSING, False)
+    shell.finish(Report(second.token, released=True))
+    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, True)
+    assert told(shell)[-1] == "held"
+
+
+def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
+    """Else to note that they are would be a write."""
+    shell, (grant,) = fetching(most=1)
+    fetch(shell, grant)
+    assert not shell.frontier.awaits_log
+    assert shell.request(NAME, Input.HOLD) is S.PAUSING
+    assert shell.frontier.awaits_log
+    last = shell.frontier.last_outcome(1)
+    shell.note_logged(1, last - 1, 100)
+    assert shell.state(NAME) is S.PAUSING
+    shell.note_logged(1, last, 200)
+    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, True)
+    assert not shell.frontier.awaits_log
+
+
+def test_it_waits_for_an_import_that_comes_in_and_keeps_it_for_later() -> None:
+    shell = launched()
+    number = shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    rows = [ImportRow(candidate(f"{SEEDS[0]}imported").record)]
+    assert shell.request(NAME, Input.HOLD) is S.PAUSING
+    shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
+    shell.do(lambda frontier, now: frontier.administration.end_import(NAME, number, now))
+    assert shell.frontier.crawl(NAME).held and not shell.frontier.has_work
+    shell.request(NAME, Input.PAUSE)
+    shell.work()
+    assert shell.frontier.administration.job(NAME, number).changed == 1
+
+
+@pytest.mark.parametrize("state", [S.RUNNING, S.EMPTY, S.PAUSING, S.PAUSED])
+def test_it_is_reached_from_each_state_that_can_be_paused(state: CrawlState) -> None:
+    shell = in_state(state)
+    shell.request(NAME, Input.HOLD)
+    shell.take_back([lease.token(SECRET) for lease in shell.frontier._leases])
+    shell.log()
+    assert shell.frontier.crawl(NAME).held
+    assert [kind for kind in told(shell) if kind in ("PAUSED", "held")] == ["PAUSED", "held"]
+
+
+def test_a_hold_survives_a_restart_before_it_is_reached_and_after() -> None:
+    shell, (grant,) = fetching(most=1)
+    shell.request(NAME, Input.HOLD)
+    shell.restart()
+    assert shell.state(NAME) is S.PAUSING
+    fetch(shell, grant)
+    shell.log()
+    before = shell.frontier.crawl(NAME)
+    assert before.held
+    shell.restart()
+    assert shell.frontier.crawl(NAME) == before
+    with pytest.raises(CrawlHeld):
+        shell.schedule(NAME, SEEDS[0])
+
+
+def test_a_pause_asked_for_before_a_hold_is_reached_takes_its_place() -> None:
+    shell, (grant,) = fetching(most=1)
+    shell.request(NAME, Input.HOLD)
+    shell.request(NAME, Input.PAUSE)
+    fetch(shell, grant)
+    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, False)
+    assert "held" not in told(shell) and "released" not in told(shell)
+
+
+def test_a_hold_asked_for_during_a_pause_takes_its_place() -> None:
+    shell, (grant,) = fetching(most=1)
+    shell.request(NAME, Input.PAUSE)
+    shell.request(NAME, Input.HOLD)
+    fetch(shell, grant)
+    shell.log()
+    assert told(shell)[-2:] == ["PAUSED", "held"]
+
+
+def test_a_running_crawl_beside_one_that_is_held_goes_on() -> None:
+    shell = held()
+    shell.create(OTHER, quick())
+    shell.launch(OTHER, *SEEDS)
+    with still(shell, NAME):
+        fetch_all(shell)
+    assert shell.state(OTHER) is S.FINISHED
+
+
+# What happens meanwhile.
+
+
+def heartbeat(session: str = "1", leaving: bool = False) -> Callable[[Shell, Grant], object]:
+    """A heartbeat that names a lease of long ago."""
+
+    def beat(shell: Shell, grant: Grant) -> object:
+        tokens = [grant.token]
+        return shell.do(
+            lambda frontier, now: frontier.heartbeat("node", session, tokens, [("fetch", 1)], now, leaving)
+        )
+
+    return beat
+
+
+def days_later(shell: Shell, grant: Grant) -> None:
+    """All timers fire: nodes fall silent, leases would lapse, a day goes by."""
+    for _ in range(10):
+        if shell.frontier.next_due_ms() is not None:
+            advance(shell)
+    shell.now_ms += DAY_MS
+    shell.tick()
+
+
+MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
+    "days later": days_later,
+    "heartbeat": heartbeat(),
+    "heartbeat of a new session": heartbeat(session="2"),
+    "goodbye": heartbeat(leaving=True),
+    "asking for leases of it": lambda shell, grant: shell.next(NAME),
+    "asking for leases of any": lambda shell, grant: shell.next(),
+    "a report once more": lambda shell, grant: shell.finish(report(grant)),
+    "a forged report": lambda shell, grant: shell.finish(Report(b"forged", fetch_status=200)),
+    "taking back": lambda shell, grant: shell.take_back([grant.token]),
+    "work": lambda shell, grant: shell.do(lambda frontier, now: frontier.work(now)),
+    "trouble with the disk": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now)
+    ),
+    "the end of trouble": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.note_trouble(None, now)
+    ),
+    "the size of pools": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.control.set_pool_size("node", 3, now)
+    ),
+    "another crawl's life": lambda shell, grant: (
+        shell.create(OTHER, quick()),
+        shell.launch(OTHER, SEEDS[0]),
+    ),
+    "a second hold": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, OPERATOR)
+    ),
+    "a restart": lambda shell, grant: shell.restart(),
+    "reading": lambda shell, grant: (
+        shell.events(NAME),
+        shell.outcomes(NAME),
+        shell.frontier.statistics(NAME, shell.now_ms),
+        shell.frontier.administration.queues(NAME, None, 10, b""),
+        shell.frontier.administration.jobs(NAME),
+        shell.frontier.administration.explain(NAME, "", "", shell.now_ms),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_nothing_of_it_is_written_whatever_happens(what: str) -> None:
+    """The promise of HOLD: a copy that is made of the store meanwhile shows the crawl as it is."""
+    shell, (grant,) = held_after(1)
+    with still(shell, NAME):
+        MEANWHILE[what](shell, grant)
+        shell.tick()
+        shell.work()
+        days_later(shell, grant)
+        shell.restart()
+        days_later(shell, grant)
+    assert shell.frontier.crawl(NAME).held
+
+
+def test_its_jobs_wait_and_go_on_when_it_is_released() -> None:
+    shell = held()
+    (job,) = [job for job in shell.frontier.administration.jobs(NAME) if job.kind == Kind.VERIFY.value]
+    assert (job.state, job.done, shell.frontier.has_work) == ("RUNNING", 0, False)
+    shell.request(NAME, Input.PAUSE)
+    shell.work()
+    job = shell.frontier.administration.job(NAME, job.number)
+    assert (job.state, job.changed) == ("DONE", 0), "and finds nothing wrong"
+
+
+def test_a_report_of_a_lease_that_ended_before_is_answered_as_it_was() -> None:
+    shell, (grant,) = fetching(most=1)
+    fetch(shell, grant)
+    shell.request(NAME, Input.HOLD)
+    shell.log()
+    (result,) = shell.finish(report(grant))
+    assert (result.disposition, result.repeated) == (Disposition.SUCCEEDED, True)
+
+
+# What is refused.
+
+MUTATORS: dict[str, Callable[[Frontier, int], tuple[object, Changes]]] = {
+    "Frontier.schedule": lambda f, now: f.schedule(NAME, [candidate(SEEDS[0])], now),
+    "Control.add_seeds": lambda f, now: f.control.add_seeds(NAME, SEEDS, now, OPERATOR),
+    "Control.update_crawl": lambda f, now: f.control.update_crawl(
+        NAME, lambda spec: (spec, ()), now, OPERATOR
+    ),
+    "Administration.change_queue": lambda f, now: f.administration.change_queue(
+        NAME, "example,alpha,", QueueChange(paused=True), now, OPERATOR
+    ),
+    "Administration.note_seen": lambda f, now: f.administration.note_seen(NAME, SEEDS, now, OPERATOR),
+    "Administration.forget_seen": lambda f, now: f.administration.forget_seen(NAME, SEEDS, now, OPERATOR),
+    "Administration.start_job": lambda f, now: f.administration.start_job(
+        NAME, Kind.WAKE_QUEUES, {}, now, OPERATOR
+    ),
+    "Administration.cancel_job": lambda f, now: f.administration.cancel_job(NAME, 2, now, OPERATOR),
+    "Administration.begin_import": lambda f, now: f.administration.begin_import(NAME, False, now, OPERATOR),
+    "Administration.add_imports": lambda f, now: f.administration.add_imports(NAME, 2, [], now),
+    "Administration.end_import": lambda f, now: f.administration.end_import(NAME, 2, now),
+    "Administration.put_override": lambda f, now: f.administration.put_override(
+        NAME, SEEDS[0], override_of(), now, OPERATOR
+    ),
+    "Administration.delete_override": lambda f, now: f.administration.delete_override(
+        NAME, SEEDS[0], now, OPERATOR
+    ),
+}
+# What names a crawl and may change something, and is answered otherwise while the crawl is held.
+ANSWERED = {
+    "Frontier.next": "no leases",
+    "Control.create_crawl": "there is one of this name",
+    "Control.launch": "illegal in PAUSED",
+    "Control.request_state": "releases it",
+    "Control.tear_down": "releases it",
+    "Control.delete_crawl": "active",
+}
+
+
+def test_every_operation_that_may_change_a_crawl_is_looked_at_here() -> None:
+    found = {
+        f"{owner.__name__}.{name}"
+        for owner in (Frontier, Control, Administration)
+        for name, method in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_")
+        and "name" in inspect.signature(method).parameters
+        and get_args(inspect.signature(method).return_annotation)[1:] == (Changes,)
+    }
+    found.discard("Control.note_checkpoint")  # names a checkpoint
+    assert found == MUTATORS.keys() | ANSWERED.keys()
+
+
+@pytest.mark.parametrize("mutator", MUTATORS)
+def test_what_would_change_it_is_refused_with_a_hint_when_to_come_back(mutator: str) -> None:
+    """CRAWL_HELD; nothing is written, and nobody is told as an operator."""
+    shell = held()
+    with still(shell, NAME), pytest.raises(CrawlHeld, match=f"'{NAME}' is held") as refused:
+        shell.do(MUTATORS[mutator])
+    assert refused.value.metadata == {"crawl": NAME, "state": "PAUSED"}
+    assert refused.value.retry_ms == 1_000
+
+
+def test_a_launch_and_a_deletion_are_refused_as_they_are_of_any_crawl_that_is_paused() -> None:
+    shell = held()
+    with still(shell, NAME):
+        with pytest.raises(IllegalState, match="PAUSED"):
+            shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+        with pytest.raises(CrawlActive, match="PAUSED"):
+            shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+
+
+@pytest.mark.parametrize("mutator", ["Frontier.schedule", "Administration.note_seen"])
+def test_on_the_way_to_a_hold_a_crawl_still_takes_in_what_comes(mutator: str) -> None:
+    shell, (grant,) = fetching(most=1)
+    shell.request(NAME, Input.HOLD)
+    shell.do(MUTATORS[mutator])
+    fetch(shell, grant)
+    shell.log()
+    assert shell.frontier.crawl(NAME).held
+
+
+# Its end.
+
+
+def test_a_resume_releases_it() -> None:
+    shell = held()
+    assert shell.request(NAME, Input.RESUME) is S.RUNNING
+    assert told(shell)[-3:] == ["held", "released", "RUNNING"]
+    assert not shell.frontier.crawl(NAME).held
+    assert shell.grants(NAME)
+
+
+def test_a_pause_releases_it_and_it_stays_paused() -> None:
+    """It can be changed again, and no state is told a second time (S0.4)."""
+    shell = held()
+    assert shell.request(NAME, Input.PAUSE) is S.PAUSED
+    assert told(shell)[-2:] == ["held", "released"]
+    shell.schedule(NAME, f"{SEEDS[0]}new")
+    assert not shell.grants(NAME)
+
+
+def test_a_stop_releases_it_and_ends_it() -> None:
+    shell = held()
+    assert shell.request(NAME, Input.STOP) is S.FINISHED
+    assert told(shell)[-4:] == ["held", "released", "STOPPING", "FINISHED"]
+    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.ABORTED
+
+
+def test_a_teardown_releases_it_ends_it_and_lets_it_go() -> None:
+    shell = held()
+    (view, begun) = shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, OPERATOR))
+    assert (view.state, begun) == (S.FINISHED, True)
+    shell.work()
+    kinds = told(shell)
+    assert kinds[kinds.index("held") :] == [
+        "held",
+        "operator_acted",
+        "released",
+        "STOPPING",
+        "FINISHED",
+        "job_ended",
+        "torn_down",
+    ]
+
+
+def test_it_can_be_held_again_after_it_was_released() -> None:
+    shell = held()
+    shell.request(NAME, Input.PAUSE)
+    shell.request(NAME, Input.HOLD)
+    assert told(shell)[-3:] == ["held", "released", "held"]
+    shell.request(NAME, Input.RESUME)
+    shell.request(NAME, Input.HOLD)
+    assert told(shell)[-6:] == ["held", "released", "RUNNING", "PAUSING", "PAUSED", "held"]
+
+
+def test_rests_of_hosts_are_kept_over_a_hold() -> None:
+    """Politeness: what is resumed goes on no sooner than it would have."""
+    shell = launched(SEEDS[0], politeness=PolitenessSettings(min_delay_ms=60_000, max_delay_ms=60_000))
+    fetch(shell, *shell.grants())
+    shell.request(NAME, Input.HOLD)
+    shell.log()
+    shell.now_ms += 59_999
+    shell.request(NAME, Input.RESUME)
+    assert not shell.grants(NAME)
+    shell.now_ms += 1
+    assert shell.grants(NAME)
+
+
+def test_the_store_of_a_held_crawl_is_the_store_of_it_when_it_is_opened() -> None:
+    shell = held()
+    before = stored_of(shell, 1)
+    shell.restart()
+    assert stored_of(shell, 1) == before
