@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
+    Checkpoint,
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
@@ -125,9 +126,9 @@ class AsyncFrontierClient(AsyncOperators):
             return AddSeedsResponse()
         return await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
 
-    async def launch_crawl(self, crawl: str) -> CrawlStatus:
+    async def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """See FrontierClient.launch_crawl."""
-        return await self._run(calls.launch_crawl(crawl, self._patience))
+        return await self._run(calls.launch_crawl(crawl, checkpoint, checkpoint_crawl, self._patience))
 
     async def get_crawl(self, crawl: str) -> Crawl:
         """See FrontierClient.get_crawl."""
@@ -158,6 +159,20 @@ class AsyncFrontierClient(AsyncOperators):
     async def get_frontier(self) -> GetFrontierResponse:
         """See FrontierClient.get_frontier."""
         return await self._run(calls.get_frontier(self._patience))
+
+    async def create_checkpoint(self) -> Checkpoint:
+        """See FrontierClient.create_checkpoint."""
+        return await self._run(calls.create_checkpoint(self._patience))
+
+    async def list_checkpoints(self) -> AsyncIterator[Checkpoint]:
+        """See FrontierClient.list_checkpoints."""
+        async for page in self._pages(lambda token: calls.checkpoints_page(token, self._patience)):
+            for checkpoint in page.checkpoints:
+                yield checkpoint
+
+    async def delete_checkpoint(self, checkpoint: str) -> None:
+        """See FrontierClient.delete_checkpoint."""
+        await self._run(calls.delete_checkpoint(checkpoint, self._patience))
 
     async def set_pool_size(self, size: int | None, node: str = "") -> None:
         """See FrontierClient.set_pool_size."""

@@ -83,11 +83,11 @@ class AsyncCrawlController:
         """See CrawlController.add_seeds."""
         return await self.frontier.add_seeds(self.crawl, uris)
 
-    async def launch(self) -> CrawlStatus:
+    async def launch(self, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """See CrawlController.launch."""
         status = await self.status()
         try:
-            return await self.frontier.launch_crawl(self.crawl)
+            return await self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl)
         except IllegalState:
             if status.state != NASCENT:
                 raise

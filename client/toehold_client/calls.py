@@ -17,8 +17,11 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from toehold.frontier.v1.admin_pb2 import (
+    Checkpoint,
     Crawl,
+    CreateCheckpointRequest,
     CreateCrawlRequest,
+    DeleteCheckpointRequest,
     DeleteCrawlRequest,
     GetCrawlRequest,
     GetCrawlResponse,
@@ -27,6 +30,8 @@ from toehold.frontier.v1.admin_pb2 import (
     GetStatisticsRequest,
     GetStatisticsResponse,
     LaunchCrawlRequest,
+    ListCheckpointsRequest,
+    ListCheckpointsResponse,
     ListCrawlsRequest,
     ListCrawlsResponse,
     SetPoolSizeRequest,
@@ -270,9 +275,15 @@ def create_crawl(crawl: str, spec: CrawlSpec, patience: Patience) -> Procedure[C
     return answer.crawl
 
 
-def launch_crawl(crawl: str, patience: Patience) -> Procedure[CrawlStatus]:
+def launch_crawl(
+    crawl: str, checkpoint: str, checkpoint_crawl: str, patience: Patience
+) -> Procedure[CrawlStatus]:
     """Launches a crawl."""
-    answer = yield from call(lambda stubs: stubs.admin.LaunchCrawl, LaunchCrawlRequest(crawl=crawl), patience)
+    answer = yield from call(
+        lambda stubs: stubs.admin.LaunchCrawl,
+        LaunchCrawlRequest(crawl=crawl, checkpoint=checkpoint, checkpoint_crawl=checkpoint_crawl),
+        patience,
+    )
     return answer.status
 
 
@@ -326,6 +337,27 @@ def set_pool_size(node: str, size: int | None, patience: Patience) -> Procedure[
     """Sets how many toe threads nodes have; None lets go of what was set."""
     request = SetPoolSizeRequest(node=node, size=size)
     yield from call(lambda stubs: stubs.admin.SetPoolSize, request, patience)
+
+
+def create_checkpoint(patience: Patience) -> Procedure[Checkpoint]:
+    """Makes a checkpoint. Not repeated after a broken connection: that might make another."""
+    request = CreateCheckpointRequest()
+    answer = yield from call(
+        lambda stubs: stubs.admin.CreateCheckpoint, request, patience, safe_to_repeat=False
+    )
+    return answer.checkpoint
+
+
+def checkpoints_page(page_token: str, patience: Patience) -> Procedure[ListCheckpointsResponse]:
+    """One page of the checkpoints."""
+    request = ListCheckpointsRequest(page_size=PAGE_SIZE, page_token=page_token)
+    return (yield from call(lambda stubs: stubs.admin.ListCheckpoints, request, patience))
+
+
+def delete_checkpoint(checkpoint: str, patience: Patience) -> Procedure[None]:
+    """Deletes a checkpoint."""
+    request = DeleteCheckpointRequest(checkpoint=checkpoint)
+    yield from call(lambda stubs: stubs.admin.DeleteCheckpoint, request, patience)
 
 
 class Page(Protocol):

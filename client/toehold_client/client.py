@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
+    Checkpoint,
     Crawl,
     GetFrontierResponse,
     GetStatisticsResponse,
@@ -171,13 +172,13 @@ class FrontierClient(Operators):
             return AddSeedsResponse()
         return self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
 
-    def launch_crawl(self, crawl: str) -> CrawlStatus:
+    def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.
 
         IllegalState after patience was needed may mean that an earlier try did it; `CrawlController.launch`
         finds out.
         """
-        return self._run(calls.launch_crawl(crawl, self._patience))
+        return self._run(calls.launch_crawl(crawl, checkpoint, checkpoint_crawl, self._patience))
 
     def get_crawl(self, crawl: str) -> Crawl:
         """Describes a crawl: its spec with every default filled in, its status, its seeds' number.
@@ -223,6 +224,19 @@ class FrontierClient(Operators):
     def get_frontier(self) -> GetFrontierResponse:
         """Describes the server: version, limits, the nodes that it has heard of."""
         return self._run(calls.get_frontier(self._patience))
+
+    def create_checkpoint(self) -> Checkpoint:
+        """Keeps all crawls as they are at this moment. Overloaded, DiskReserve."""
+        return self._run(calls.create_checkpoint(self._patience))
+
+    def list_checkpoints(self) -> Iterator[Checkpoint]:
+        """All checkpoints, the oldest first."""
+        for page in self._pages(lambda token: calls.checkpoints_page(token, self._patience)):
+            yield from page.checkpoints
+
+    def delete_checkpoint(self, checkpoint: str) -> None:
+        """Deletes a checkpoint. UnknownCheckpoint; CheckpointInUse."""
+        self._run(calls.delete_checkpoint(checkpoint, self._patience))
 
     def set_pool_size(self, size: int | None, node: str = "") -> None:
         """Sets how many toe threads nodes have, 0 to 10 000: the node with this name, or all.

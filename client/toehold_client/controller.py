@@ -98,8 +98,13 @@ class CrawlController:
         """
         return self.frontier.add_seeds(self.crawl, uris)
 
-    def launch(self) -> CrawlStatus:
+    def launch(self, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """From NASCENT: announces the seeds and gives out URIs. Returns at once: PREPARING or beyond.
+
+        With the name of a checkpoint it goes on from there instead, as the crawl of the same name was then,
+        or as `checkpoint_crawl` was: see LaunchCrawl in the contract. UnknownCheckpoint; UnknownCrawl if the
+        checkpoint has no such crawl; InvalidSpec if the specs do not agree in what cannot be changed;
+        InvalidArgument if this crawl has taken in URIs.
 
         RUNNING follows, or PAUSED with the spec's `pause_at_start`. NoSeeds; DiskReserve; IllegalState from
         any other state. If an answer gets lost and the repeat is refused because the crawl has been launched,
@@ -107,7 +112,7 @@ class CrawlController:
         """
         status = self.status()
         try:
-            return self.frontier.launch_crawl(self.crawl)
+            return self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl)
         except IllegalState:
             if status.state != NASCENT:
                 raise

@@ -50,6 +50,14 @@ class UnknownOverride(ToeholdError):
     """The crawl has no override for this SURT prefix."""
 
 
+class UnknownCheckpoint(ToeholdError):
+    """The frontier has no checkpoint of this name."""
+
+
+class CheckpointInUse(ToeholdError):
+    """A crawl is being launched from the checkpoint."""
+
+
 class CrawlExists(ToeholdError):
     """The frontier has a crawl of this name already."""
 
@@ -193,6 +201,8 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "UNKNOWN_QUEUE": UnknownQueue,
     "UNKNOWN_JOB": UnknownJob,
     "UNKNOWN_OVERRIDE": UnknownOverride,
+    "UNKNOWN_CHECKPOINT": UnknownCheckpoint,
+    "CHECKPOINT_IN_USE": CheckpointInUse,
     "CRAWL_EXISTS": CrawlExists,
     "INVALID_SPEC": InvalidSpec,
     "INVALID_NAME": InvalidName,

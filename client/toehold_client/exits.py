@@ -6,6 +6,7 @@ from enum import IntEnum
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, ExitStatus
 
 from .errors import (
+    CheckpointInUse,
     CrawlActive,
     CrawlExists,
     CrawlFinished,
@@ -16,6 +17,7 @@ from .errors import (
     InvalidArgument,
     NoSeeds,
     ToeholdError,
+    UnknownCheckpoint,
     UnknownCrawl,
     UnknownJob,
     UnknownOverride,
@@ -44,7 +46,7 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
     ExitCode.NO_FRONTIER: "no frontier there, or no answer from it in time",
-    ExitCode.UNKNOWN: "the frontier has no such crawl, or the crawl no such queue, job or override",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job or override",
     ExitCode.REFUSED: "refused in the crawl's present state",
     ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
@@ -61,6 +63,8 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (UnknownQueue, ExitCode.UNKNOWN),
     (UnknownJob, ExitCode.UNKNOWN),
     (UnknownOverride, ExitCode.UNKNOWN),
+    (UnknownCheckpoint, ExitCode.UNKNOWN),
+    (CheckpointInUse, ExitCode.REFUSED),
     (InvalidArgument, ExitCode.BAD_INPUT),
     (CrawlExists, ExitCode.REFUSED),
     (CrawlFinished, ExitCode.REFUSED),

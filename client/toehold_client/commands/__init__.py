@@ -2,6 +2,7 @@
 
 import click
 
+from .checkpoints import checkpoints
 from .completion import completion
 from .copy import copy
 from .crawl import crawl
@@ -57,6 +58,7 @@ ALL: tuple[click.Command, ...] = (
     crawls,
     copy,
     delete,
+    checkpoints,
     nodes,
     completion,
 )

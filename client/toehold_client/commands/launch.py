@@ -20,21 +20,39 @@ from .seeds import tell_rejected
 
 @click.command()
 @click.option("--paused", is_flag=True, help="Once the seeds are in their queues, wait for `toehold resume`.")
+@click.option(
+    "--checkpoint", metavar="NAME", default="", help="Go on from this checkpoint; the spec's seeds give way."
+)
+@click.option(
+    "--checkpoint-crawl", metavar="NAME", default="", help="As this crawl was then, not the one of its name."
+)
 @json_option
 @with_spec(required=False)
-def launch(crawl: CrawlController, asked: SpecFile | None, paused: bool, as_json: bool) -> None:
+def launch(
+    crawl: CrawlController,
+    asked: SpecFile | None,
+    paused: bool,
+    checkpoint: str,
+    checkpoint_crawl: str,
+    as_json: bool,
+) -> None:
     """Launch the crawl that the file SPEC describes, or one that was created or copied.
 
     The frontier gets the crawl, its seeds and the order to start. Crawler nodes do the rest. If a launch
     failed halfway, the same command goes on with it.
     """
+    if checkpoint_crawl and not checkpoint:
+        raise click.UsageError("--checkpoint-crawl needs --checkpoint, too")
     seeds = None
-    if asked is not None:
+    if asked is not None and checkpoint:
+        asked.spec.pause_at_start |= paused
+        crawl.create(asked.spec)
+    elif asked is not None:
         asked.spec.pause_at_start |= paused
         seeds = create_crawl(crawl, asked)
     elif paused:
         crawl.update(CrawlSpec(pause_at_start=True))
-    _tell(crawl, crawl.launch(), seeds, as_json)
+    _tell(crawl, crawl.launch(checkpoint, checkpoint_crawl), seeds, as_json)
 
 
 @click.command()

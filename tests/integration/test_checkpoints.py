@@ -1,0 +1,101 @@
+"""Checkpoints of a real store, and crawls that go on from them, by the command line's own client."""
+
+import signal
+from pathlib import Path
+
+import pytest
+from frontier_harness.process import ServerProcess
+
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
+from toehold.frontier.v1.frontier_pb2 import OUTCOME_FETCHED, Candidate, Report
+from toehold_client import CrawlController, FrontierClient
+from toehold_client.errors import UnknownCheckpoint
+
+HOSTS = 5
+S = CrawlState
+
+
+def spec() -> CrawlSpec:
+    """No politeness to wait for."""
+    said = CrawlSpec(allowed_addresses=["loopback"])
+    said.politeness.delay_factor = 0
+    said.politeness.min_delay.FromMilliseconds(0)
+    return said
+
+
+def fetch_all(client: FrontierClient, crawl: str, most: int = 1000) -> list[str]:
+    """Fetch what is left, `most` at most; which pages that were."""
+    fetched: list[str] = []
+    while len(fetched) < most:
+        wanted = min(HOSTS, most - len(fetched))
+        answer = client.next(node="node", session="1", max_leases=wanted, wait_s=0.5, crawl=crawl)
+        if not answer.leases:
+            return fetched
+        robots = [lease for lease in answer.leases if lease.uri.endswith("/robots.txt")]
+        reports = [
+            Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=404 if lease in robots else 200)
+            for lease in answer.leases
+        ]
+        client.finished(reports, node="node", session="1")
+        fetched += [lease.uri for lease in answer.leases if lease not in robots]
+    return fetched
+
+
+def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_later(tmp_path: Path) -> None:
+    """S0.8, S0.10"""
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        first = CrawlController(client, "first")
+        first.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
+        first.launch()
+        first.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        before = fetch_all(client, "first", most=2)
+        kept = client.create_checkpoint()
+        assert first.statistics().statistics.succeeded_count == 2
+        client.schedule("first", [Candidate(uri="http://host0.example/later")])
+        assert [event.WhichOneof("kind") for event in first.events()].count("checkpointed") == 1
+        log = (server.data / "crawls" / "first" / "job.log").read_text()
+        assert f"CHECKPOINTED {kept.checkpoint}" in log
+        second = CrawlController(client, "second")
+        second.create(spec())
+        second.launch(kept.checkpoint, "first")
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        second = CrawlController(client, "second")
+        second.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        after = fetch_all(client, "second")
+        assert sorted([*before, *after]) == [f"http://host{n}.example/" for n in range(HOSTS)]
+        second.wait_for({S.CRAWL_STATE_FINISHED}, 10)
+        assert [each.checkpoint for each in client.list_checkpoints()] == [kept.checkpoint]
+        again = client.create_checkpoint()
+        assert [each.checkpoint for each in client.list_checkpoints()] == [kept.checkpoint, again.checkpoint]
+        client.delete_checkpoint(kept.checkpoint)
+        assert [each.checkpoint for each in client.list_checkpoints()] == [again.checkpoint]
+        with pytest.raises(UnknownCheckpoint):
+            client.delete_checkpoint(kept.checkpoint)
+
+
+def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        crawl = CrawlController(client, "crawl")
+        crawl.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
+        crawl.launch()
+        crawl.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        before = fetch_all(client, "crawl", most=2)
+        kept = client.create_checkpoint()
+        fetch_all(client, "crawl")
+        server.child.send_signal(signal.SIGKILL)
+        server.child.wait(10)
+    (tmp_path / "again").mkdir()
+    Path(kept.path).rename(tmp_path / "again" / "store")
+    with ServerProcess(tmp_path / "again") as server, FrontierClient(server.address) as client:
+        after = fetch_all(client, "crawl")
+        assert sorted([*before, *after]) == [f"http://host{n}.example/" for n in range(HOSTS)]
+
+
+def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        crawl = CrawlController(client, "crawl")
+        crawl.create(spec())
+        for name in ("cp00001-20260101000000", "../store"):
+            with pytest.raises(UnknownCheckpoint):
+                crawl.launch(name, "crawl")
+        assert crawl.status().state == S.CRAWL_STATE_NASCENT
