@@ -261,10 +261,10 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
     crawl = full(load, "held")
     assert crawl.hold().state == PAUSING
     site.let_go()
-    until(lambda: crawl.status().held, "the crawl to stand still")
-    statistics = crawl.statistics().statistics
+    until(lambda: told(crawl.events()).words[-1] == "held", "the crawl to stand still")
     rows, files = rows_of(load.data, "held"), files_of(load.data, "held")
-    assert told(crawl.events()).words[-1] == "held"
+    statistics = crawl.statistics().statistics
+    assert crawl.status().held
     assert _logged(load, "held").total() == statistics.succeeded_count
 
     another = load.launch("another")

@@ -78,10 +78,9 @@ def test_what_ends_work_and_what_looks_at_it_goes_on(full: tuple[Stubs, frontier
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
     assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
     assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSED
-    assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
-    (more,) = stubs.pages("t")
-    assert stubs.finish(report(more)) == [("SUCCEEDED", False)]
-    assert stubs.statistics("t").succeeded_count == 2
+    refused(lambda: stubs.request("t", RUN), grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE", "disk")
+    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSED
+    assert stubs.statistics("t").succeeded_count == 1
     assert len(stubs.queues("t")) == 1
-    assert stubs.events("t")[-1].status_changed.state == crawl_pb2.CRAWL_STATE_FINISHED
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED
+    assert stubs.events("t")[-1].status_changed.state == crawl_pb2.CRAWL_STATE_FINISHED
