@@ -120,7 +120,7 @@ def tell_figures(op: Operation, crawl: Crawl) -> None:
     counters = crawl.counters
     figures = {name: getattr(counters, name) for name in _TOLD}
     news = {told: figures[name] - counters.told.get(name, 0) for name, told in _TOLD.items()}
-    since_ms = max(counters.told_ms, crawl.state_row.launch_ms)
+    since_ms = max(counters.told_ms, crawl.state_row.launch_ms, crawl.spec.create_ms)
     counters.told_ms = op.now_ms
     if any(news.values()):
         op.event(crawl, "figures", interval_ms=op.now_ms - since_ms, **news, queued_count=counters.queued)
