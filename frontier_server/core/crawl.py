@@ -240,12 +240,19 @@ class Crawl:
 
     def next_due_ms(self) -> int | None:
         """When something falls due: a queue wakes, a future URI's time comes, a limit, a bound."""
-        due = [self._settle_ms()]
+        due = [self._settle_ms(), self.next_chance_ms()]
         if self.bound is not None:
             due.append(self.bound[0])
-        if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
-            queue = self.next_wake()
-            due += [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
+        return min((moment for moment in due if moment is not None), default=None)
+
+    def next_chance_ms(self) -> int | None:
+        """When time alone may bring something to lease: a queue wakes, a URI's time comes, a round begins."""
+        if self.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
+            return None
+        queue = self.next_wake()
+        due = [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
+        if self.awaits_round:
+            due.append(self.next_round_ms)
         return min((moment for moment in due if moment is not None), default=None)
 
     def must_settle(self, now_ms: int) -> bool:

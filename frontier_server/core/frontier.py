@@ -362,6 +362,11 @@ class Frontier:
                 due.append(crawl.next_due_ms())
         return min((moment for moment in due if moment is not None), default=None)
 
+    def next_chance_ms(self) -> int | None:
+        """When a node that got no lease should ask again: before, time alone brings none."""
+        due = [self._leases.next_deadline_ms(), *(crawl.next_chance_ms() for crawl in self._crawls.values())]
+        return min((moment for moment in due if moment is not None), default=None)
+
     # Helpers.
 
     def begin(self, now_ms: int) -> Operation:

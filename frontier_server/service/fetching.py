@@ -65,7 +65,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             return OTHER_RETRY_MS
 
         def until_due(frontier: Any, now_ms: int) -> int | None:
-            due_ms: int | None = frontier.next_due_ms()
+            due_ms: int | None = frontier.next_chance_ms()
             return None if due_ms is None else due_ms - now_ms
 
         due_ms = await self._runner.read(until_due)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from frontier_harness.calls import (
     next_request,
     report,
     schedule_request,
+    seconds,
     seed_of,
     spec,
 )
@@ -126,14 +128,32 @@ def test_next_with_a_deadline_too_short_to_wait_is_answered_at_once(stubs: Stubs
     assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
 
 
-def test_next_that_does_not_wait_is_answered_at_once_with_when_to_ask_again(stubs: Stubs) -> None:
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
+    """A server where nothing falls due but what a test brings about."""
+    with ServerProcess(tmp_path_factory.mktemp("quiet") / "data") as server:
+        yield server.stubs
+
+
+def test_next_that_does_not_wait_is_answered_at_once_with_when_to_ask_again(quiet: Stubs) -> None:
     crawl, rest_s = fresh_name(), 30
-    stubs.launch(crawl, seed_of(crawl), of=spec(rest_s))
-    (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-    stubs.finish(report(robots))
-    answer = stubs.next(crawl)
+    quiet.launch(crawl, seed_of(crawl), of=spec(rest_s))
+    (robots,) = quiet.next(crawl, wait_s=TIMEOUT_S).leases
+    quiet.finish(report(robots))
+    answer = quiet.next(crawl)
     assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
     assert 1_000 < answer.retry_duration.ToMilliseconds() <= rest_s * 1_000
+    quiet.request(crawl, FINISH)
+
+
+def test_when_to_ask_again_is_when_there_may_be_more_to_fetch_whatever_else_falls_due(quiet: Stubs) -> None:
+    """Figures that a crawl tells every second bring no URI."""
+    crawl, rest_s = fresh_name(), 30
+    quiet.launch(crawl, seed_of(crawl), of=spec(rest_s, figures_interval=seconds(1)))
+    (robots,) = quiet.next(crawl, wait_s=TIMEOUT_S).leases
+    quiet.finish(report(robots))
+    assert rest_s * 1_000 - 10_000 < quiet.next(crawl).retry_duration.ToMilliseconds() <= rest_s * 1_000
+    quiet.request(crawl, FINISH)
 
 
 def test_when_to_ask_again_is_never_more_than_a_minute(stubs: Stubs) -> None:
