@@ -33,6 +33,17 @@ def answers(stubs: Stubs, crawl: str, cursor: str = "") -> list[frontier_pb2.Sta
     return list(stubs.frontier.StateEvents(request, timeout=TIMEOUT_S))
 
 
+def named(event: crawl_pb2.Event) -> str:
+    """An event in a word or two: the state that was reached, or what somebody asked."""
+    match event.WhichOneof("kind"):
+        case "status_changed":
+            return crawl_pb2.CrawlState.Name(event.status_changed.state).removeprefix("CRAWL_STATE_")
+        case "operator_acted":
+            return f"by {event.operator_acted.action}"
+        case kind:
+            return str(kind)
+
+
 def finished_crawl(stubs: Stubs) -> str:
     """A crawl that was paused, resumed and stopped."""
     crawl = fresh_name()
@@ -51,29 +62,22 @@ def test_the_first_message_is_the_present_state_and_no_other_has_one(stubs: Stub
 
 
 def test_events_are_numbered_without_gap_and_tell_the_whole_life(stubs: Stubs) -> None:
-    events = stubs.events(finished_crawl(stubs))
+    crawl = finished_crawl(stubs)
+    events = stubs.events(crawl)
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     times = [event.event_time.ToMilliseconds() for event in events]
     assert times == sorted(times) and times[0] > 0
-    told = [
-        crawl_pb2.CrawlState.Name(event.status_changed.state).removeprefix("CRAWL_STATE_")
-        if event.HasField("status_changed")
-        else event.WhichOneof("kind")
-        for event in events
-    ]
-    pause = ["PAUSING", "PAUSED", "RUNNING"]
-    assert told == [
+    assert [named(event) for event in events] == [
         "NASCENT",
-        "PREPARING",
-        "seeds_concluded",
-        "RUNNING",
-        *pause,
-        *pause,
-        "STOPPING",
-        "FINISHED",
+        *("by add-seeds", "by launch", "PREPARING", "seeds_concluded", "RUNNING"),
+        *("by pause", "PAUSING", "figures", "PAUSED", "by resume", "RUNNING"),
+        *("by pause", "PAUSING", "PAUSED", "by resume", "RUNNING"),
+        *("by stop", "STOPPING", "FINISHED"),
     ]
-    concluded = events[2].seeds_concluded
+    concluded, figures = events[4].seeds_concluded, events[8].figures
     assert (concluded.seed_count, concluded.queued_count) == (1, 1)
+    assert (figures.discovered_count, figures.queued_count, figures.succeeded_count) == (1, 1, 0)
+    assert events[-1].status_changed == stubs.describe(crawl).status
 
 
 def test_reading_goes_on_from_any_cursor_without_gap_or_repeat(stubs: Stubs) -> None:
@@ -92,7 +96,7 @@ def test_a_cursor_stays_good_when_reading_is_broken_off_and_taken_up_again(stubs
         request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor)
         stream = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
         next(stream)
-        for _ in range(2):
+        for _ in range(3):
             answer = next(stream)
             told.append(answer.event)
             cursor = answer.cursor
@@ -105,8 +109,8 @@ def test_an_empty_cursor_tells_only_what_happens_from_now_on(stubs: Stubs, crawl
     stream = stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=crawl), timeout=TIMEOUT_S)
     assert next(stream).present.state == crawl_pb2.CRAWL_STATE_RUNNING
     stubs.request(crawl, FINISH)
-    states = [answer.event.status_changed.state for answer in stream]
-    assert states == [crawl_pb2.CRAWL_STATE_STOPPING, crawl_pb2.CRAWL_STATE_FINISHED]
+    told = [named(answer.event) for answer in stream]
+    assert told == ["by stop", "STOPPING", "figures", "FINISHED"]
 
 
 def test_the_stream_of_a_crawl_that_has_finished_ends_with_ok(stubs: Stubs) -> None:
@@ -127,11 +131,11 @@ def test_a_reader_waits_for_the_end_and_is_told_of_it(stubs: Stubs, crawl: str) 
     stubs.finish(report(lease))
     told = [[answer.event for answer in stream] for stream in streams]
     assert all(events == told[0] for events in told)
-    assert [event.status_changed.state for event in told[0]] == [
-        crawl_pb2.CRAWL_STATE_EMPTY,
-        crawl_pb2.CRAWL_STATE_STOPPING,
-        crawl_pb2.CRAWL_STATE_FINISHED,
+    assert [named(event) for event in told[0]] == [
+        *("node_joined", "EMPTY", "STOPPING", "figures", "FINISHED"),
     ]
+    figures = told[0][3].figures
+    assert (figures.discovered_count, figures.succeeded_count, figures.queued_count) == (1, 1, 0)
 
 
 def test_a_cursor_of_another_crawl_means_a_place_in_this_one(stubs: Stubs) -> None:
@@ -146,8 +150,12 @@ def test_a_cursor_of_another_crawl_means_a_place_in_this_one(stubs: Stubs) -> No
 # With the server's own constants changed, in the test's process.
 
 
+LAUNCHED = 6
+"""How many events a crawl has had when it runs: NASCENT, two requests, PREPARING, its seeds, RUNNING."""
+
+
 async def launch(served: Served) -> None:
-    """Crawl `t` runs: its first four events."""
+    """Crawl `t` runs, and its figures are told only when it pauses."""
     await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
     seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])
     await served.admin.AddSeeds(iter([seeds]))
@@ -171,11 +179,12 @@ async def read(stream: EventStream) -> frontier_pb2.StateEventsResponse:
     return answer
 
 
-async def toggle(served: Served, times: int) -> None:
-    """Pause and resume: three events each time."""
+async def toggle(served: Served, times: int) -> int:
+    """Pause and resume: three events each time, and the figures of the seeds in the first; how many."""
     for _ in range(times):
         for target in (Input.PAUSE, Input.RESUME):
-            await served.runner.apply(lambda f, now, target=target: f.request_state("t", target, now))  # type: ignore[misc]  # bound by its default
+            await served.runner.apply(lambda f, now, target=target: f.control.request_state("t", target, now))  # type: ignore[misc]  # bound by its default
+    return 3 * times + 1
 
 
 async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
@@ -191,8 +200,11 @@ async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
             assert not sign.HasField("event") and not sign.HasField("present")
             assert sign.cursor == first.cursor
         await toggle(served, 1)
-        told = [await read(stream) for _ in range(8)]
-        assert [answer.event.sequence for answer in told if answer.HasField("event")][:3] == [5, 6, 7]
+        told: list[int] = []
+        while len(told) < 4:
+            answer = await read(stream)
+            told += [answer.event.sequence] if answer.HasField("event") else []
+        assert told == [LAUNCHED + 1, LAUNCHED + 2, LAUNCHED + 3, LAUNCHED + 4]
 
 
 async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
@@ -203,19 +215,20 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
     monkeypatch.setattr("frontier_server.core.operators.views.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
-        await toggle(served, 4)  # 16 events in all: 12 to 16 are kept
-        for number in (0, 1, 10):
+        last = LAUNCHED + await toggle(served, 4)
+        oldest = last - kept + 1
+        for number in (0, 1, oldest - 2):
             stream = events(served, wire.cursor(number))
             assert (await read(stream)).present.state == crawl_pb2.CRAWL_STATE_RUNNING
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await read(stream)
             problem = Refusal.of(caught.value)
             assert (problem.code, problem.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_TOO_OLD")
-            assert problem.metadata["oldest"] == "12"
-        for cursor in ("start", wire.cursor(11)):
+            assert problem.metadata["oldest"] == str(oldest)
+        for cursor in ("start", wire.cursor(oldest - 1)):
             stream = events(served, cursor)
             told = [await read(stream) for _ in range(1 + kept)]
-            assert [answer.event.sequence for answer in told[1:]] == [12, 13, 14, 15, 16]
+            assert [answer.event.sequence for answer in told[1:]] == list(range(oldest, last + 1))
             stream.cancel()
 
 
@@ -229,10 +242,10 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
         await launch(served)
         stream = events(served)
         await read(stream)
-        await toggle(served, 3000)
+        last = LAUNCHED + await toggle(served, 3000)
         told: list[int] = []
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            while len(told) < 9004:
+            while len(told) < last:
                 told.append((await read(stream)).event.sequence)
         assert told == list(range(1, len(told) + 1))
         assert Refusal.of(caught.value).reason == "CURSOR_TOO_OLD"
@@ -243,14 +256,14 @@ async def test_a_reader_that_does_not_read_holds_up_nobody_and_misses_nothing(tm
         await launch(served)
         slow = events(served)
         await read(slow)
-        await toggle(served, 1500)
+        last = LAUNCHED + await toggle(served, 1500)
         quick = events(served)
         await read(quick)
-        sequence = [(await read(quick)).event.sequence for _ in range(4504)]
-        assert sequence == list(range(1, 4505))
+        sequence = [(await read(quick)).event.sequence for _ in range(last)]
+        assert sequence == list(range(1, last + 1))
         request = admin_pb2.GetStatisticsRequest(crawl="t")
         await asyncio.wait_for(call_of(served, request), TIMEOUT_S)
-        assert [(await read(slow)).event.sequence for _ in range(4504)] == sequence
+        assert [(await read(slow)).event.sequence for _ in range(last)] == sequence
 
 
 async def call_of(served: Served, request: admin_pb2.GetStatisticsRequest) -> admin_pb2.GetStatisticsResponse:

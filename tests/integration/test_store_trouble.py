@@ -33,9 +33,9 @@ async def launch(runner: Runner) -> dict[str, bytes]:
     """Crawl `t` runs, robots.txt out of the way, a page of its host a and one of b out; their tokens."""
     plain = spec()
     made = wire.settings_of(plain)
-    await runner.run(lambda f, now: f.create_crawl("t", made, plain.SerializeToString(), now))
-    await runner.run(lambda f, now: f.add_seeds("t", ["http://a.example/", "http://b.example/"], now))
-    await runner.run(lambda f, now: f.launch("t", now))
+    await runner.run(lambda f, now: f.control.create_crawl("t", made, plain.SerializeToString(), now))
+    await runner.run(lambda f, now: f.control.add_seeds("t", ["http://a.example/", "http://b.example/"], now))
+    await runner.run(lambda f, now: f.control.launch("t", now))
     tokens: dict[str, bytes] = {}
     while len(tokens) < 2:
         answer = await runner.next("n", "s", 10, "t", ANSWER_S)
