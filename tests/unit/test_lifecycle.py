@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from core_doubles.lives import created, fetch, fetch_all, fetching, in_state, launched
+from core_doubles.lives import SEEDS, created, fetch, fetch_all, fetching, in_state, launched
 
 from frontier_server.core.errors import CrawlFinished, IllegalState, NoSeeds
 from frontier_server.core.machines.lifecycle import TABLE, CrawlState, ExitStatus, Input, Move, move
@@ -243,3 +243,47 @@ def test_a_finished_crawl_takes_in_nothing() -> None:
         shell.schedule("crawl", "http://alpha.example/new")
     with pytest.raises(CrawlFinished):
         shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://alpha.example/"], now))
+
+
+# A pause at the start.
+
+
+def test_a_crawl_that_is_to_pause_at_its_start_is_paused_once_its_seeds_are_announced() -> None:
+    """S0.11: NASCENT, PREPARING, PAUSED; nothing is given out."""
+    shell = launched(pause_at_start=True)
+    assert shell.states("crawl") == ["NASCENT", "PREPARING", "PAUSED"]
+    view = shell.frontier.crawl("crawl")
+    assert (view.exit_status, view.announced_seeds, view.reason) == (X.PAUSED, 4, "")
+    assert not shell.grants()
+    assert shell.count("crawl", "queued_count") == 4
+
+
+def test_it_runs_when_it_is_resumed_and_not_before() -> None:
+    """S0.13, after S0.11."""
+    shell = launched(pause_at_start=True)
+    shell.restart()
+    shell.now_ms += 86_400_000
+    shell.tick()
+    assert shell.state("crawl") is S.PAUSED
+    assert shell.request("crawl", I.RESUME) is S.RUNNING
+    assert len(shell.grants()) == 4
+
+
+def test_its_clock_stands_until_then() -> None:
+    shell = launched(pause_at_start=True)
+    shell.now_ms += 5_000
+    assert shell.frontier.statistics("crawl", shell.now_ms).elapsed_ms == 0
+
+
+def test_a_stop_while_it_waits_to_be_resumed_ends_it() -> None:
+    shell = launched(pause_at_start=True)
+    assert shell.request("crawl", I.STOP) is S.FINISHED
+
+
+def test_a_restart_while_the_seeds_are_announced_still_ends_in_the_pause() -> None:
+    """S0.11"""
+    shell = created(*SEEDS, pause_at_start=True)
+    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
+    shell.restart()
+    shell.work()
+    assert shell.states("crawl") == ["NASCENT", "PREPARING", "PAUSED"]
