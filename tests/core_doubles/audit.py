@@ -8,7 +8,7 @@ equal a recount.
 from collections import Counter
 
 from core_doubles.codec import PlainCodec
-from core_doubles.model import leasing, life
+from core_doubles.model import attendance, leasing, life, settling
 from core_doubles.model.things import Crawl as CrawlModel
 from core_doubles.model.things import Figures, Model
 from core_doubles.model.things import Host as HostModel
@@ -19,12 +19,31 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.keys import FiguresOf, IndexSet
-from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import FiguresRow
 from frontier_server.core.store import Family
 
-Q = QueueState
+Q, S, X, T = QueueState, CrawlState, ExitStatus, Target
+ENDS = {
+    X.FINISHED,
+    X.ABORTED,
+    X.FINISHED_DOCUMENT_LIMIT,
+    X.FINISHED_DATA_LIMIT,
+    X.FINISHED_TIME_LIMIT,
+}
+# Exit statuses that a state may have, and targets (None: nothing has been asked for).
+POSSIBLE: dict[CrawlState, tuple[set[ExitStatus], set[Target | None]]] = {
+    S.NASCENT: ({X.CREATED}, {None}),
+    S.PREPARING: ({X.RUNNING}, {None}),
+    S.RUNNING: ({X.RUNNING}, {T.RUN}),
+    S.EMPTY: ({X.RUNNING}, {T.RUN}),
+    S.PAUSING: ({X.WAITING_FOR_PAUSE}, {T.PAUSE, T.HOLD}),
+    S.PAUSED: ({X.PAUSED}, {T.PAUSE, T.HOLD}),
+    S.STOPPING: (ENDS, {T.FINISH}),
+    S.FINISHED: (ENDS, {T.FINISH}),
+}
 
 
 class Audit:
@@ -38,12 +57,15 @@ class Audit:
     def run(self) -> None:
         """Raise AssertionError at the first contradiction."""
         assert set(self.live.registry.names) == set(self.model.crawls)
+        assert set(self.live.registry.torn) == set(self.model.torn_down)
+        assert self.live.server.pool_sizes == self.model.pool_sizes
         for crawl in self.live._crawls.values():
             recount = Recount(self.shell, crawl)
             recount.run()
             expected = self.model.crawls[crawl.name]
             self.uris(recount, expected)
             self.queues(recount, expected)
+            self.life(crawl, expected)
             self.counts(crawl, expected)
             self.figures(crawl, expected)
         self.leases()
@@ -93,10 +115,28 @@ class Audit:
             )
             assert wishes == wished, f"what is wished of {row.key}"
 
+    def life(self, crawl: Crawl, expected: CrawlModel) -> None:
+        """Where a crawl is, where it goes, and how it came there are the model's, and can be."""
+        row, status = crawl.state_row, crawl.exit_status
+        told = (crawl.state, status, row.reason, row.reach_ms, row.round)
+        wanted = (expected.state, expected.exit_status, expected.reason, expected.reach_ms, expected.round)
+        assert told == wanted, f"the crawl's life: {told}, not {wanted}"
+        statuses, targets = POSSIBLE[crawl.state]
+        assert status in statuses, f"{crawl.state}, {status}"
+        assert (crawl.target if row.request else None) in targets, f"{crawl.state}, {crawl.target}"
+        assert expected.target in targets and row.answered <= row.request
+        assert crawl.held == expected.held and (not crawl.held or crawl.state is S.PAUSED), "held"
+        assert (row.interrupt_ms or None) == expected.interrupt_ms, "asked twice for its end"
+        assert row.tearing_down == expected.tearing_down and not row.torn_down, "teardown"
+        assert list(row.nodes.items()) == list(expected.nodes.items()), "nodes that fetch"
+        assert crawl.settings == expected.settings, "settings"
+        kept = (crawl.counters.next_outcome - 1, crawl.counters.logged_outcome)
+        assert kept == (expected.stored, expected.logged), "outcomes, and those in the crawl log"
+        running = (S.RUNNING, S.EMPTY)
+        assert self.model.trouble is None or crawl.state not in running, "it runs in spite of trouble"
+
     def counts(self, crawl: Crawl, expected: CrawlModel) -> None:
-        """State and figures are the model's."""
-        told = (crawl.state, crawl.exit_status, crawl.state_row.round)
-        assert told == (expected.state, expected.exit_status, expected.round), "the crawl's life"
+        """Figures are the model's."""
         assert crawl.jobs == [job.number for job in expected.jobs], "jobs in line"
         known = {authority for authority, within in crawl.scope_cache.items() if within}
         assert known <= expected.scope, "hosts that memory takes for in scope"
@@ -160,7 +200,7 @@ class Audit:
         for crawl in self.live._crawls.values():
             of_crawl = (out[crawl.number], pages[crawl.number])
             assert (crawl.leases_out, crawl.pages_out) == of_crawl, "leases of a crawl"
-        secret = self.live._server.secret
+        secret = self.live.server.secret
         ends = {lease.token(secret): (lease.deadline_ms, lease.hard_ms) for lease in self.live._leases}
         wanted = self.model.leases.items()
         expected_ends = {token: (lease.deadline_ms, lease.hard_ms) for token, lease in wanted}
@@ -183,16 +223,22 @@ class Audit:
         due_ms, now_ms = self.live.next_due_ms(), self.shell.now_ms
         roused = self.live.leasable() or (due_ms is not None and due_ms <= now_ms)
         awaited = [lease.deadline_ms for lease in self.model.leases.values()]
+        awaited += attendance.silence_ms(self.model)
         for crawl in self.model.crawls.values():
-            if crawl.state is CrawlState.RUNNING:
+            if crawl.state is S.RUNNING:
                 awaited += [queue.asleep_ms for queue in crawl.queues.values() if queue.state is Q.SNOOZED]
                 awaited += [uri.due_ms for uri in crawl.future()]
                 if life.rounds_left(crawl) and not life.left(self.model, crawl):
                     awaited.append(life.next_round_ms(crawl))
                 if not roused:
                     assert not leasing.due(self.model, crawl), "nobody is told that there is something"
+            bound = settling.bound(self.model, crawl)
+            if bound is not None:
+                awaited.append(bound[0])
+            if crawl.running_since_ms is not None:
+                awaited.append(life.next_figures_ms(crawl))
             most_ms = crawl.settings.limits.max_elapsed_ms
-            if most_ms and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+            if most_ms and crawl.state in (S.RUNNING, S.EMPTY):
                 awaited.append(now_ms + most_ms - life.elapsed_ms(self.model, crawl))
         if awaited:
             assert due_ms is not None and due_ms <= max(min(awaited), now_ms), "slept through"

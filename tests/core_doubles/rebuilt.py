@@ -16,6 +16,8 @@ def as_rebuilt(shell: Shell) -> None:
     """Raise AssertionError at the first difference."""
     live, fresh = shell.frontier, shell.build()
     assert set(live._crawls) == set(fresh._crawls)
+    assert live.registry.torn == fresh.registry.torn
+    assert live.server == fresh.server, "as stored: the server"
     assert {job.crawl for job in live.registry.deletions} == {job.crawl for job in fresh.registry.deletions}
     for number, crawl in live._crawls.items():
         again = fresh._crawls[number]

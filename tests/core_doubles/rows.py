@@ -22,7 +22,12 @@ def rows_of(store: Store, crawl: Crawl, family: Family, kind: type[R]) -> dict[b
     return {key: decode(kind, value) for key, value in found}
 
 
+def all_rows_of(store: Store, number: int) -> list[tuple[Family, bytes, bytes]]:
+    """Every row of a crawl."""
+    prefix = keys.crawl_prefix(number)
+    return [(family, *row) for family in OF_CRAWLS for row in rows(store, family, prefix)]
+
+
 def nothing_is_left_of(store: Store, number: int) -> bool:
     """Whether no row of a crawl is stored."""
-    prefix = keys.crawl_prefix(number)
-    return not any(rows(store, family, prefix) for family in OF_CRAWLS)
+    return not all_rows_of(store, number)

@@ -12,6 +12,7 @@ import pytest
 from core_doubles.machine.choices import Fetch, crawl_settings, spellings
 from core_doubles.machine.crawls import Crawls
 from core_doubles.machine.faults import Faults
+from core_doubles.machine.lives import Lives
 from core_doubles.machine.nodes import Nodes
 from core_doubles.machine.operators import Operators
 from core_doubles.model.things import Crawl
@@ -31,7 +32,7 @@ S = CrawlState
 MOST_DRAIN_STEPS = 3_000
 
 
-class FrontierMachine(Crawls, Nodes, Operators, Faults):
+class FrontierMachine(Crawls, Lives, Nodes, Operators, Faults):
     """Two crawls, three nodes, five hosts."""
 
     @initialize(
@@ -60,7 +61,11 @@ class FrontierMachine(Crawls, Nodes, Operators, Faults):
             super().teardown()
 
     def drain(self) -> None:
-        """Fetch with success until nothing is left; what would go on for ever is stopped. Then verify."""
+        """Fetch with success until nothing is left; what would go on for ever is stopped.
+
+        Then verify, and tear down.
+        """
+        self.trouble(None)
         for crawl in list(self.model.crawls.values()):
             self.let_go(crawl)
         node, session = "drain", "1"
@@ -72,8 +77,9 @@ class FrontierMachine(Crawls, Nodes, Operators, Faults):
             elif all(crawl.state is S.FINISHED for crawl in self.model.crawls.values()):
                 break
             elif paused := [crawl for crawl in self.model.crawls.values() if crawl.state is S.PAUSED]:
-                assert all(crawl.settings.pause_with_uris_left for crawl in paused)
-                self.steer(paused[0], Input.STOP)
+                at_start = paused[0].settings.pause_at_start and not paused[0].reason
+                assert at_start or paused[0].settings.pause_with_uris_left
+                self.steer(paused[0], Input.RESUME if at_start else Input.STOP)
             elif not self.shell.frontier.has_work:  # a round may just have begun
                 assert self.shell.frontier.next_due_ms() is not None, "a crawl waits for nothing"
                 self.tick_when_due()
@@ -89,11 +95,19 @@ class FrontierMachine(Crawls, Nodes, Operators, Faults):
         assert not self.model.leases
         for crawl in self.model.crawls.values():
             self.check_end(crawl)
+        for crawl in list(self.model.crawls.values()):
+            self.tear_down(crawl, "ada")
+            self.log_all(crawl)
+        self.work_all()
+        assert not self.model.crawls, "a crawl is not torn down"
+        self.everything_agrees()
         for number in self.deleted:
             assert nothing_is_left_of(self.shell.store, number), f"rows of deleted crawl {number} are left"
 
     def let_go(self, crawl: Crawl) -> None:
         """Nobody holds a crawl back any more; or it is stopped."""
+        if crawl.state in (S.PAUSING, S.PAUSED):
+            self.steer(crawl, Input.RESUME)
         for job in list(crawl.receiving.values()):
             self.cancel(crawl, job)
         for queue in list(crawl.queues.values()):
@@ -103,8 +117,6 @@ class FrontierMachine(Crawls, Nodes, Operators, Faults):
             self.launch(crawl)
         elif crawl.state is S.NASCENT:
             self.steer(crawl, Input.STOP)
-        elif crawl.state in (S.PAUSING, S.PAUSED):
-            self.steer(crawl, Input.RESUME)
         if goes_on(crawl) and crawl.state is not S.FINISHED:
             self.steer(crawl, Input.STOP)
 

@@ -1,5 +1,6 @@
 """Running operations against frontier and model, with crashes; what must hold after each."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
@@ -9,22 +10,25 @@ from unittest.mock import patch
 import pytest
 from core_doubles.audit import Audit
 from core_doubles.codec import PlainCodec, candidate
-from core_doubles.model import intake, jobs, leasing, life, places, reporting, turns
+from core_doubles.model import attendance, intake, jobs, leasing, life, places, reporting, settling, turns
 from core_doubles.model.things import Crawl, Lease, Model, Offer, Uri
 from core_doubles.model.turns import After, Told
 from core_doubles.recount import pending_of
-from core_doubles.rows import rows_of
+from core_doubles.replay import Watcher
+from core_doubles.rows import all_rows_of, rows_of
 from core_doubles.shell import PERIOD_MS, Operation, Shell
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from frontier_server.core import errors, operation
+from frontier_server.core.crawl import Crawl as LiveCrawl
+from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import OutcomeRow, QueueRow
-from frontier_server.core.store import Family
+from frontier_server.core.store import Changes, Family
 
 A = TypeVar("A")
 Step = Callable[..., None]
@@ -40,6 +44,10 @@ SMALL_SHARES = (
     (operation, "MAX_SNOOZED_IN_MEMORY", 2),
     (work, "QUEUES_PER_SLICE", 2),
 )
+
+
+COMPLETE = (CrawlState.PAUSED, CrawlState.FINISHED)  # then figures' events add up
+ADDED_UP = [f"{name}_count" for name in (*life.TOLD, "discovered")]
 
 
 class Lost(Exception):
@@ -79,6 +87,8 @@ class Base(RuleBasedStateMachine):
         self.sound = True
         self.outcomes_read: dict[int, int] = {}
         self.events_read: dict[int, int] = {}
+        self.watchers: dict[int, Watcher] = {}
+        self.frozen: dict[int, list[tuple[Family, bytes, bytes]]] = {}  # rows of crawls that stand still
         self.deleted: set[int] = set()
 
     def teardown(self) -> None:
@@ -115,6 +125,19 @@ class Base(RuleBasedStateMachine):
             operation(self.shell.frontier, self.now_ms)
         assert caught.type is error, f"{caught.type.__name__}, not {error.__name__}"
 
+    def changes(self, crawl: Crawl, operation: Operation[Any]) -> bool:
+        """Whether a crawl may be changed; an operation that may not must be refused."""
+        if crawl.held:
+            self.refused(errors.CrawlHeld, operation)
+        return not crawl.held
+
+    def takes_in(self, crawl: Crawl, operation: Operation[Any]) -> bool:
+        """Whether a crawl takes in things; an operation that it does not take must be refused."""
+        if crawl.state is CrawlState.FINISHED:
+            self.refused(errors.CrawlFinished, operation)
+            return False
+        return self.changes(crawl, operation)
+
     # What follows from an operation.
 
     def check(self, on_time: bool = False) -> None:
@@ -125,11 +148,25 @@ class Base(RuleBasedStateMachine):
 
     def settle(self, on_time: bool = False) -> None:
         """Crawls reach what they reach, and tell of it."""
-        for crawl in self.model.crawls.values():
-            live = self.shell.frontier._crawls[crawl.number]
-            seen = life.Seen(live.exit_status, live.state_row.round)
-            life.settle(self.model, crawl, seen, on_time)
+        for crawl in list(self.model.crawls.values()):
+            live = self.live(crawl)
+            row, torn_down = live.state_row, crawl.number not in self.shell.frontier._crawls
+            seen = settling.Seen(
+                live.exit_status, row.round, live.counters.told_ms, len(live.queues), torn_down
+            )
+            settling.settle(self.model, crawl, seen, on_time)
+            if torn_down or not crawl.held:
+                self.frozen.pop(crawl.number, None)
+            if torn_down:
+                self.model.torn_down[crawl.name] = self.model.crawls.pop(crawl.name)
+                self.check_events([crawl])
+            if crawl.held or torn_down:
+                self.frozen.setdefault(crawl.number, all_rows_of(self.shell.store, crawl.number))
         self.check_events()
+
+    def live(self, crawl: Crawl) -> LiveCrawl:
+        """A crawl of the frontier, in memory or torn down."""
+        return self.shell.frontier.registry.named(crawl.name)
 
     def check_outcomes(
         self,
@@ -142,6 +179,7 @@ class Base(RuleBasedStateMachine):
         """
         for crawl in list(self.model.crawls.values()) if crawls is None else crawls:
             expected = crawl.take_outcomes()
+            crawl.stored += expected.total()
             read = self.outcomes_read.get(crawl.number, 0)
             for number, row in self.shell.frontier.outcomes_after(crawl.number, read, 10_000):
                 assert number == self.outcomes_read.get(crawl.number, 0) + 1
@@ -153,15 +191,14 @@ class Base(RuleBasedStateMachine):
                 else:
                     assert came is not None, f"{outcome} came from nowhere"
                     came(self.model, crawl, row)
+                    crawl.stored += 1
             assert not +expected, f"missing: {+expected}"
             assert not crawl.outcomes
 
     def check_queues(self, after: After) -> None:
         """The queues of all crawls are in states in which they may be."""
-        frontier = self.shell.frontier
         for crawl in self.model.crawls.values():
-            live = frontier._crawls[crawl.number]
-            told = {}
+            live, told = self.live(crawl), {}
             for queue, row in rows_of(self.shell.store, live, Family.QUEUES, QueueRow).items():
                 active = live.queues.get(queue)
                 state = active.state if active is not None else QueueState(row.state)
@@ -169,9 +206,9 @@ class Base(RuleBasedStateMachine):
                 told[queue] = Told(state, row.precedence, wake_ms, row.session_start)
             turns.told(self.model, crawl, told, after)
 
-    def check_events(self) -> None:
+    def check_events(self, crawls: Sequence[Crawl] | None = None) -> None:
         """The events stored since are numbered without gap, and are the changes of the model."""
-        for crawl in self.model.crawls.values():
+        for crawl in list(self.model.crawls.values()) if crawls is None else crawls:
             read = self.events_read.get(crawl.number, 0)
             rows = self.shell.frontier.events_after(crawl.name, read)
             assert [number for number, _ in rows] == list(range(read + 1, read + 1 + len(rows)))
@@ -179,6 +216,16 @@ class Base(RuleBasedStateMachine):
             expected = crawl.take_events()
             assert told == expected, f"events tell {told}, not {expected}"
             self.events_read[crawl.number] = read + len(rows)
+            watcher = self.watchers.setdefault(crawl.number, Watcher())
+            for _, row in rows:
+                assert row.time_ms == self.now_ms
+                watcher.hear(row)
+            frontier = self.shell.frontier
+            watcher.check(frontier.crawl(crawl.name), self.live(crawl).state_row.nodes)
+            if any(row.kind == "status_changed" for _, row in rows) and crawl.state in COMPLETE:
+                counts = frontier.statistics(crawl.name, self.now_ms).counts
+                sums = Counter({name: counts[name] for name in ADDED_UP})
+                assert watcher.figures == sums, f"figures' events add up to {watcher.figures}, not {sums}"
 
     # Operations that several rules need.
 
@@ -222,10 +269,16 @@ class Base(RuleBasedStateMachine):
             reporting.reported(self.model, report, file, result)
         self.check()
 
-    def offer(self, crawl: Crawl, offers: Sequence[Offer]) -> list[Verdict]:
+    def offer(self, crawl: Crawl, offers: Sequence[Offer]) -> None:
         """Schedule."""
         candidates = [made(offer) for offer in offers]
-        verdicts = self.run(lambda frontier, now: frontier.schedule(crawl.name, candidates, now))
+
+        def schedule(frontier: Frontier, now_ms: int) -> tuple[list[Verdict], Changes]:
+            return frontier.schedule(crawl.name, candidates, now_ms)
+
+        if not self.takes_in(crawl, schedule):
+            return
+        verdicts = self.run(schedule)
         assert len(verdicts) == len(offers)
         for offer, answer in zip(offers, verdicts, strict=True):
             expected = intake.verdict(self.model, crawl, offer)
@@ -234,7 +287,6 @@ class Base(RuleBasedStateMachine):
             assert answer is expected or by_text, f"{offer.spelled.text}: {answer}, not {expected}"
             intake.offered(self.model, crawl, offer, answer)
         self.check()
-        return verdicts
 
     def work(self) -> None:
         """One slice of whatever is to be done."""
@@ -253,9 +305,11 @@ class Base(RuleBasedStateMachine):
         """What has fallen due happens."""
         self.run(lambda frontier, now: frontier.tick(now))
         reporting.lapse_due(self.model)
+        attendance.fall_silent(self.model)
         for crawl in self.model.crawls.values():
             if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 intake.release_due(self.model, crawl)
+            settling.cancel_overdue(self.model, crawl)
         self.check(on_time=True)
         due_ms = self.shell.frontier.next_due_ms()
         assert due_ms is None or due_ms > self.now_ms, "the timer would fire for ever"
@@ -276,6 +330,8 @@ class Base(RuleBasedStateMachine):
         self.model.now_ms = self.now_ms
         Audit(self.shell, self.model).run()
         assert self.shell.frontier.log_positions().keys() == {c.number for c in self.model.crawls.values()}
+        for number, rows in self.frozen.items():
+            assert all_rows_of(self.shell.store, number) == rows, f"crawl {number} does not stand still"
         self.sound = True
 
     # Choosing.

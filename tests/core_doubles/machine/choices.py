@@ -50,8 +50,9 @@ PAGE_STATUSES = (
     -61,
     -7000,
     -9998,
+    -3000,
 )
-ROBOTS_STATUSES = (200, 200, 200, 200, 404, 301, 403, 500, 503, 429, -1, -2, -4, -7, -50, -7000)
+ROBOTS_STATUSES = (200, 200, 200, 200, 404, 301, 403, 500, 503, 429, -1, -2, -4, -7, -50, -7000, -3000)
 SENSELESS = (0, 42, 600, -12_345)
 URI_PATTERNS = (".*", "http://alpha.example.*", ".*x")
 QUEUE_PATTERNS = (".*", "example,alpha,.*", "bucket.*", ".*+0")
@@ -169,6 +170,12 @@ crawl_settings = st.builds(
     run_while_empty=mostly(False, True),
     pause_with_uris_left=mostly(False, True),
     weight=mostly(1, 3),
+    outcomes_kept=mostly(100_000, 2),
+    pause_at_start=mostly(False, True),
+    max_toes=mostly(0, 1, 2),
+    pause_timeout_ms=st.sampled_from([120_000, 5_000]),
+    stop_timeout_ms=st.sampled_from([120_000, 5_000]),
+    figures_interval_ms=mostly(20_000, 1_000, DAY_MS),
 )
 overrides = st.sampled_from(
     [
@@ -195,6 +202,7 @@ areas = st.sampled_from(AREAS)
 SPELLINGS = every_spelling()
 spellings = st.integers(0, len(SPELLINGS) - 1).map(lambda number: SPELLINGS[number])
 picks = st.integers(0, 30)
+controllers = st.sampled_from(["", "ada", "bob"])  # who asks
 paths = st.sampled_from(["L", "", "LL", "LE", "R", "RR", "LLL", "LRRRR", "RRRRR"])
 queue_changes = st.one_of(
     st.builds(QueueChange, paused=st.booleans()),

@@ -11,17 +11,17 @@ from core_doubles.machine.choices import (
     SENSELESS,
     Fetch,
     fetches,
+    mostly,
     picks,
     spellings,
 )
-from core_doubles.model import reporting
+from core_doubles.model import attendance, reporting
 from core_doubles.model.things import Crawl, Lease, Offer
 from core_doubles.web import ADDRESSES, OPEN, ROBOTS_FILES, RobotsFile, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.rules.disposition import Disposition
 
@@ -122,7 +122,7 @@ class Nodes(Base):
                 leases = self.ask(node, session, None, most)
         for lease in leases:
             crawl = self.model.crawls[lease.crawl]
-            if links and not lease.robots and crawl.state is not CrawlState.FINISHED:
+            if links and not lease.robots:
                 self.offer_links(crawl, lease, links)
         if leases:
             reports = [
@@ -220,9 +220,13 @@ class Nodes(Base):
         length_ms=st.sampled_from([20_000, 1_000, 0]),
         spared=picks,
         ended=picks,
+        leaving=mostly(False, True),
     )
-    def heartbeat(self, node: str, length_ms: int, spared: int, ended: int) -> None:
-        """After a while a node names its leases, perhaps all but one, and perhaps one that has ended."""
+    def heartbeat(self, node: str, length_ms: int, spared: int, ended: int, leaving: bool) -> None:
+        """After a while a node names its leases, perhaps all but one, and perhaps one that has ended.
+
+        Perhaps it says goodbye, though leases may be out.
+        """
         self.shell.now_ms += length_ms
         if self.model.leases:
             node = self.some_lease(spared).node
@@ -233,9 +237,14 @@ class Nodes(Base):
             held.append(self.some_ended(ended).token)
         session = self.session(node)
         steps = [("FETCHING", len(held))]
-        answer = self.run(lambda frontier, now: frontier.heartbeat(node, session, held, steps, now))
+        answer = self.run(lambda frontier, now: frontier.heartbeat(node, session, held, steps, now, leaving))
         reporting.heard(self.model, node, session)
-        assert (answer.ended, answer.release) == reporting.heartbeat(self.model, held)
+        told = (answer.ended, answer.release, answer.interrupt)
+        assert told == reporting.heartbeat(self.model, held)
+        sizes = self.model.pool_sizes
+        assert answer.pool_size == sizes.get(node, sizes.get("")), "toe threads that it should have"
+        if leaving:
+            attendance.left(self.model, node)
         seen = {view.node: view for view in self.shell.frontier.nodes()}[node]
         assert seen.leased == sum(lease.node == node for lease in self.model.leases.values())
         assert seen.toe_steps == tuple(steps) and seen.session == session

@@ -5,6 +5,7 @@ from core_doubles.machine.choices import (
     QUEUE_PATTERNS,
     URI_PATTERNS,
     areas,
+    controllers,
     overrides,
     picks,
     queue_changes,
@@ -17,10 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
+from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import MAX_RUNNING, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.model import JobView, QueueView
 from frontier_server.core.records import ImportRow
+from frontier_server.core.store import Changes
 
 S = CrawlState
 OPEN = frozenset(S) - {S.FINISHED}
@@ -47,27 +51,27 @@ class Operators(Base):
         """Whether a job has not ended."""
         return any(crawl.jobs or crawl.receiving for crawl in self.model.crawls.values())
 
-    def open_crawl(self, pick: int) -> Crawl | None:
-        """One of the crawls that have not finished."""
-        crawl = self.some_crawl(pick)
-        return None if crawl.state is S.FINISHED else crawl
-
     # Queues.
 
     @precondition(has_queue)
-    @step(pick=picks, queue=picks, change=queue_changes)
-    def change_queue(self, pick: int, queue: int, change: QueueChange) -> None:
+    @step(pick=picks, queue=picks, change=queue_changes, by=controllers)
+    def change_queue(self, pick: int, queue: int, change: QueueChange, by: str) -> None:
         """Pause, retire, wake a queue, or change its budgets or precedence; and take it back."""
         with_queues = [crawl for crawl in self.model.crawls.values() if crawl.queues]
         crawl = with_queues[pick % len(with_queues)]
         wanted = sorted(crawl.queues)[queue % len(crawl.queues)]
-        self.change(crawl, crawl.queues[wanted].key, change)
+        self.change(crawl, crawl.queues[wanted].key, change, by)
 
-    def change(self, crawl: Crawl, key: str, change: QueueChange) -> None:
+    def change(self, crawl: Crawl, key: str, change: QueueChange, by: str = "") -> None:
         """Change the queues that have a key."""
-        views = self.run(
-            lambda frontier, now: frontier.administration.change_queue(crawl.name, key, change, now)
-        )
+
+        def operation(frontier: Frontier, now_ms: int) -> tuple[list[QueueView], Changes]:
+            return frontier.administration.change_queue(crawl.name, key, change, now_ms, by)
+
+        if not self.changes(crawl, operation):
+            return
+        views = self.run(operation)
+        life.acted(crawl, by, "change-queue", key)
         changed = [queue for queue in crawl.queues.values() if queue.key == key]
         assert [view.key for view in views] == [key] * len(changed)
         for queue in changed:
@@ -77,70 +81,88 @@ class Operators(Base):
     # Overrides.
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, area=areas, override=overrides)
-    def put_override(self, pick: int, area: Area, override: bytes) -> None:
+    @step(pick=picks, area=areas, override=overrides, by=controllers)
+    def put_override(self, pick: int, area: Area, override: bytes, by: str) -> None:
         """Settings for a part of the web, from the next decision on."""
-        crawl = self.open_crawl(pick)
-        if crawl is None:
+        crawl = self.some_crawl(pick)
+
+        def put(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
+            return frontier.administration.put_override(crawl.name, area.text, override, now_ms, by)
+
+        if not self.takes_in(crawl, put):
             return
-        kept = self.run(
-            lambda frontier, now: frontier.administration.put_override(crawl.name, area.text, override, now)
-        )
+        kept = self.run(put)
         assert kept == area.surt
+        life.acted(crawl, by, "put-override", kept)
         steering.override_put(self.model, crawl, kept, override)
         self.check()
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, area=areas)
-    def delete_override(self, pick: int, area: Area) -> None:
+    @step(pick=picks, area=areas, by=controllers)
+    def delete_override(self, pick: int, area: Area, by: str) -> None:
         """And without them again."""
-        crawl = self.open_crawl(pick)
-        if crawl is None:
+        crawl = self.some_crawl(pick)
+
+        def delete(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+            return frontier.administration.delete_override(crawl.name, area.text, now_ms, by)
+
+        if not self.takes_in(crawl, delete):
             return
         if area.surt not in crawl.overrides:
-            self.refused(
-                errors.UnknownOverride,
-                lambda frontier, now: frontier.administration.delete_override(crawl.name, area.text, now),
-            )
+            self.refused(errors.UnknownOverride, delete)
             return
-        self.run(lambda frontier, now: frontier.administration.delete_override(crawl.name, area.text, now))
+        self.run(delete)
+        life.acted(crawl, by, "delete-override", area.surt)
         steering.override_deleted(self.model, crawl, area.surt)
         self.check()
 
     # The seen-set.
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, uris=st.lists(spellings, min_size=1, max_size=3), forgets=st.booleans())
-    def note_or_forget(self, pick: int, uris: list[Spelled], forgets: bool) -> None:
+    @step(
+        pick=picks,
+        uris=st.lists(spellings, min_size=1, max_size=3),
+        forgets=st.booleans(),
+        by=controllers,
+    )
+    def note_or_forget(self, pick: int, uris: list[Spelled], forgets: bool, by: str) -> None:
         """URIs are noted as seen, or forgotten."""
-        crawl = self.open_crawl(pick)
-        if crawl is None:
-            return
+        crawl = self.some_crawl(pick)
         texts = [uri.text for uri in uris]
+        what = f"{len(uris)} URIs" if len(uris) > 1 else texts[0]
+
+        def operation(frontier: Frontier, now_ms: int) -> tuple[int, Changes]:
+            administration = frontier.administration
+            asked = administration.forget_seen if forgets else administration.note_seen
+            return asked(crawl.name, texts, now_ms, by)
+
+        if not self.takes_in(crawl, operation):
+            return
+        count = self.run(operation)
         if forgets:
-            count = self.run(
-                lambda frontier, now: frontier.administration.forget_seen(crawl.name, texts, now)
-            )
+            life.acted(crawl, by, "forget-uris", what)
             expected = sum(steering.seen_forgotten(crawl, uri.site, uri.target) for uri in uris)
         else:
-            count = self.run(lambda frontier, now: frontier.administration.note_seen(crawl.name, texts, now))
+            life.acted(crawl, by, "note-uris", what)
             expected = sum(steering.seen_noted(self.model, crawl, uri.site, uri.target) for uri in uris)
         assert count == expected
         self.check()
 
     # Jobs.
 
-    def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str]) -> None:
+    def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str], by: str = "") -> None:
         """Start a job, if there is room for one."""
-        if not has_room(crawl):
-            self.refused(
-                errors.InvalidRequest,
-                lambda frontier, now: frontier.administration.start_job(crawl.name, kind, parameters, now),
-            )
+
+        def operation(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
+            return frontier.administration.start_job(crawl.name, kind, parameters, now_ms, by)
+
+        if not self.changes(crawl, operation):
             return
-        view = self.run(
-            lambda frontier, now: frontier.administration.start_job(crawl.name, kind, parameters, now)
-        )
+        if not has_room(crawl):
+            self.refused(errors.InvalidRequest, operation)
+            return
+        view = self.run(operation)
+        life.acted(crawl, by, "start-job", kind.value)
         assert view.number == life.start_job(self.model, crawl, kind, parameters).number
         self.check()
 
@@ -151,8 +173,9 @@ class Operators(Base):
         queues=st.sampled_from(QUEUE_PATTERNS),
         uris=st.sampled_from(URI_PATTERNS),
         dry_run=st.sampled_from([False, False, True]),
+        by=controllers,
     )
-    def start_job(self, pick: int, kind: Kind, queues: str, uris: str, dry_run: bool) -> None:
+    def start_job(self, pick: int, kind: Kind, queues: str, uris: str, dry_run: bool, by: str) -> None:
         """Deletion, retiring, waking by pattern; verification."""
         parameters = {}
         if kind is not Kind.VERIFY:
@@ -161,7 +184,7 @@ class Operators(Base):
             parameters["uri_pattern"] = uris
             if dry_run:
                 parameters["dry_run"] = "true"
-        self.start(self.some_crawl(pick), kind, parameters)
+        self.start(self.some_crawl(pick), kind, parameters, by)
 
     @precondition(Base.has_crawl)
     @step(
@@ -169,13 +192,24 @@ class Operators(Base):
         uris=st.lists(st.tuples(spellings, st.booleans()), max_size=5),
         force=st.booleans(),
         whole=st.sampled_from([True, True, False]),
+        by=controllers,
     )
-    def import_uris(self, pick: int, uris: list[tuple[Spelled, bool]], force: bool, whole: bool) -> None:
+    def import_uris(
+        self, pick: int, uris: list[tuple[Spelled, bool]], force: bool, whole: bool, by: str
+    ) -> None:
         """URIs are brought, some only to be noted; perhaps whoever brings them is gone before the end."""
-        crawl = self.open_crawl(pick)
-        if crawl is None or not has_room(crawl):
+        crawl = self.some_crawl(pick)
+
+        def begin(frontier: Frontier, now_ms: int) -> tuple[int, Changes]:
+            return frontier.administration.begin_import(crawl.name, force, now_ms, by)
+
+        if not self.takes_in(crawl, begin):
             return
-        number = self.run(lambda frontier, now: frontier.administration.begin_import(crawl.name, force, now))
+        if not has_room(crawl):
+            self.refused(errors.InvalidRequest, begin)
+            return
+        number = self.run(begin)
+        life.acted(crawl, by, "import")
         assert number == crawl.next_job
         job = Job(number, Kind.IMPORT, {"force": "true"} if force else {}, "RECEIVING", begun=self.model.step)
         crawl.next_job += 1
@@ -194,25 +228,29 @@ class Operators(Base):
             self.check()
 
     @precondition(has_jobs)
-    @step(pick=picks, place=picks)
-    def cancel_job(self, pick: int, place: int) -> None:
+    @step(pick=picks, place=picks, by=controllers)
+    def cancel_job(self, pick: int, place: int, by: str) -> None:
         """A job is to do no more, if it is one of those that may end like that."""
         busy = [crawl for crawl in self.model.crawls.values() if crawl.jobs or crawl.receiving]
         crawl = busy[pick % len(busy)]
         jobs = [*crawl.jobs, *crawl.receiving.values()]
         job = jobs[place % len(jobs)]
 
-        if job.kind in (Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES):
-            self.refused(
-                errors.InvalidRequest,
-                lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now),
-            )
-            return
-        self.cancel(crawl, job)
+        self.cancel(crawl, job, by)
 
-    def cancel(self, crawl: Crawl, job: Job) -> None:
-        """Let a job do no more."""
-        self.run(lambda frontier, now: frontier.administration.cancel_job(crawl.name, job.number, now))
+    def cancel(self, crawl: Crawl, job: Job, by: str = "") -> None:
+        """Let a job do no more, if it is one of those that may end like that."""
+
+        def cancel(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
+            return frontier.administration.cancel_job(crawl.name, job.number, now_ms, by)
+
+        if not self.changes(crawl, cancel):
+            return
+        if job.kind in (Kind.SEED, Kind.RESEED, Kind.APPRAISE_QUEUES):
+            self.refused(errors.InvalidRequest, cancel)
+            return
+        self.run(cancel)
+        life.acted(crawl, by, "cancel-job", f"{job.number} {job.kind.value}")
         job.state = "CANCELLING"
         if job.number in crawl.receiving:
             crawl.jobs.append(crawl.receiving.pop(job.number))

@@ -4,12 +4,13 @@ from core_doubles.model import intake, life, outcomes, places, steering
 from core_doubles.model.things import Crawl, Job, Model, Offer, Uri
 
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.machines.target import Target
 from frontier_server.core.model import JobView, Verdict
 from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
 
-S, X = CrawlState, ExitStatus
+S = CrawlState
 FEEDING = (Kind.SEED, Kind.RESEED, Kind.IMPORT)
 OF_QUEUES = (Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEUES, Kind.WAKE_QUEUES, Kind.APPRAISE_QUEUES)
 DELETED = -6000
@@ -18,9 +19,9 @@ ENDED = ("DONE", "CANCELLED")
 
 def worked(model: Model, crawl: Crawl, announced: int, views: dict[int, JobView]) -> None:
     """Somebody has worked at a crawl's first job, or at none of its jobs."""
-    for job in crawl.jobs[1:]:
+    for job in crawl.jobs[crawl.target is not Target.HOLD :]:
         assert _stands_still(job, views[job.number]), f"job {job.number} did not wait for its turn"
-    if not crawl.jobs:
+    if not crawl.jobs or crawl.target is Target.HOLD:
         assert announced == crawl.announced
         return
     job = crawl.jobs[0]
@@ -59,6 +60,7 @@ def _check_changes(job: Job, view: JobView) -> None:
 
 def _end(model: Model, crawl: Crawl, job: Job, view: JobView, ending: bool) -> None:
     cancelled = job.state in ("CANCELLING", "RECEIVING") or (ending and job.kind in FEEDING)
+    cancelled |= crawl.tearing_down
     assert (view.state == "CANCELLED") == cancelled, f"job {job.number} ended {view.state}"
     crawl.jobs.remove(job)
     if job.kind is not Kind.SEED:
@@ -71,7 +73,7 @@ def _end(model: Model, crawl: Crawl, job: Job, view: JobView, ending: bool) -> N
         assert crawl.announced == len(crawl.seeds), "it ended before the last seed"
         crawl.events.append(("seeds_concluded", str(job.done), str(job.changed)))
         if crawl.state is S.PREPARING:
-            life.to_state(model, crawl, S.RUNNING, X.RUNNING)
+            life.ask(crawl, Target.PAUSE if crawl.settings.pause_at_start else Target.RUN)
     if job.kind is Kind.IMPORT and not cancelled:
         assert not job.imports, "it ended before its last URI"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from core_doubles.model import hosts, intake, outcomes, places, prices
+from core_doubles.model import attendance, hosts, intake, outcomes, places, prices
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, QueueId, Uri
 from core_doubles.web import Site
 
@@ -54,6 +54,12 @@ def must_retire(crawl: Crawl, queue: Queue, head: Uri) -> bool:
 
 
 def limited(model: Model, crawl: Crawl) -> bool:
+    """Whether what is out fills a limit."""
+    most = crawl.settings.max_toes
+    return 0 < most <= model.leases_of(crawl) or documents_fill(model, crawl)
+
+
+def documents_fill(model: Model, crawl: Crawl) -> bool:
     """Whether successes and pages out fill the document limit."""
     most = crawl.settings.limits.max_documents
     return bool(most) and crawl.figures["succeeded"] + model.leases_of(crawl, robots_too=False) >= most
@@ -149,7 +155,8 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     assert places.queue_id(crawl, uri.site, uri.target) == (queue.id, grant.queue_key), "it belongs elsewhere"
     assert not model.leased(crawl, queue), f"two leases of queue {queue.key}"
     _check_turn(model, crawl, queue, uri, "leased")
-    assert not limited(model, crawl), "a lease beyond the document limit"
+    assert not documents_fill(model, crawl), "a lease beyond the document limit"
+    assert not limited(model, crawl), "a lease beyond the most toes"
     assert not must_retire(crawl, queue, uri), f"{queue.key} was leased from, beyond its budget or a quota"
     assert not over_quota(crawl, uri, settings), f"{grant.uri} was leased beyond a quota"
     prices.appraise(crawl, queue, settings)
@@ -166,6 +173,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     longest_ms = max(2 * settings.fetch.timeout_ms, model.period_ms)
     assert grant.crawl == crawl.name and grant.expire_ms == model.now_ms + model.period_ms
     assert grant.fetch_policy_id == fetch_policy(settings, "0").policy_id
+    attendance.joined(crawl, node, session)
     model.leases[grant.token] = Lease(
         grant.token,
         crawl.name,
@@ -275,7 +283,7 @@ def _reasons(model: Model, answer: NextAnswer, name: str | None) -> set[EmptyRea
     crawls = [model.crawls[name]] if name is not None else list(model.crawls.values())
     running = [crawl for crawl in crawls if crawl.state is S.RUNNING]
     if running:
-        all_limited = all(limited(model, crawl) for crawl in running)
+        all_limited = all(documents_fill(model, crawl) for crawl in running)
         return {EmptyReason.LIMIT_REACHED if all_limited else EmptyReason.NOTHING_DUE}
     told = {reasons[crawl.state] for crawl in crawls}
     if name is not None:

@@ -1,37 +1,78 @@
-"""A crawl's life: from state to state, with limits, rounds and the natural end (S0, S3, 2.19)."""
+"""A crawl's life as operators ask for it, and as events tell of it (S0)."""
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from core_doubles.model import leasing
+from core_doubles.model import attendance
 from core_doubles.model.things import Crawl, Job, Model
 from core_doubles.web import Spelled
 
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
 
 S, X = CrawlState, ExitStatus
 STANDS_STILL = (S.NASCENT, S.PAUSED, S.FINISHED)  # the clock does
+STEERABLE = (S.RUNNING, S.EMPTY, S.PAUSING, S.PAUSED)
+WISHES = {
+    Input.RESUME: (Target.RUN, "resume"),
+    Input.PAUSE: (Target.PAUSE, "pause"),
+    Input.HOLD: (Target.HOLD, "hold"),
+    Input.STOP: (Target.FINISH, "stop"),
+}
+TOLD = ("succeeded", "failed", "disregarded", "deferred", "lapsed", "bytes")
 
 
-class Seen(NamedTuple):
-    """What an observer sees of a crawl: time alone changes it only when somebody looks."""
-
-    exit_status: ExitStatus
-    round: int
+# What events tell.
 
 
-def to_state(model: Model, crawl: Crawl, state: CrawlState, exit_status: ExitStatus) -> None:
+def acted(crawl: Crawl, by: str, action: str, detail: str = "") -> None:
+    """Somebody asked something of a crawl; an event tells it if he has a name."""
+    if by:
+        crawl.events.append(("operator_acted", by, action, detail))
+
+
+def to_state(
+    model: Model, crawl: Crawl, state: CrawlState, exit_status: ExitStatus | None = None, reason: str = ""
+) -> None:
     """Change, which an event must tell."""
-    crawl.state, crawl.exit_status = state, exit_status
-    crawl.events.append(("status_changed", state.value, exit_status.value))
+    if state in (S.PAUSED, S.FINISHED):
+        tell_figures(model, crawl)
+    crawl.reason = reason or (crawl.reason if state is S.PAUSED else "")
+    crawl.state, crawl.exit_status = state, exit_status or crawl.exit_status
+    crawl.reach_ms = model.now_ms
+    told = state.value, crawl.exit_status.value, crawl.reason, str(int(crawl.tearing_down))
+    crawl.events.append(("status_changed", *told))
     if state in STANDS_STILL and crawl.running_since_ms is not None:
         crawl.elapsed_ms += model.now_ms - crawl.running_since_ms
         crawl.running_since_ms = None
     elif state not in STANDS_STILL and crawl.running_since_ms is None:
         crawl.running_since_ms = model.now_ms
+    if state is S.FINISHED:
+        crawl.nodes.clear()
+
+
+def figures_of(crawl: Crawl) -> dict[str, int]:
+    """What the figures' events tell of."""
+    return {**{name: crawl.figures[name] for name in TOLD}, "discovered": len(crawl.uris)}
+
+
+def tell_figures(model: Model, crawl: Crawl) -> None:
+    """What became of URIs since that was last told, if anything did."""
+    figures = figures_of(crawl)
+    news = {name: count - crawl.told[name] for name, count in figures.items()}
+    interval_ms = model.now_ms - max(crawl.told_ms, crawl.launch_ms, crawl.create_ms)
+    crawl.told_ms = model.now_ms
+    if any(news.values()):
+        crawl.told.update(news)
+        queued = len(crawl.queued()) - behind(crawl)[0]
+        crawl.events.append(("figures", *map(str, (interval_ms, *news.values(), queued))))
+
+
+def next_figures_ms(crawl: Crawl) -> int:
+    """When figures are told again."""
+    return max(crawl.told_ms, crawl.launch_ms) + crawl.settings.figures_interval_ms
 
 
 def elapsed_ms(model: Model, crawl: Crawl) -> int:
@@ -40,10 +81,14 @@ def elapsed_ms(model: Model, crawl: Crawl) -> int:
     return crawl.elapsed_ms + model.now_ms - since_ms
 
 
+# What is asked.
+
+
 def created(model: Model, name: str, number: int, settings: CrawlSettings) -> Crawl:
     """A crawl was created."""
     crawl = model.crawls[name] = Crawl(name, number, settings, scope=set(settings.scope.hosts))
-    to_state(model, crawl, S.NASCENT, X.CREATED)
+    crawl.create_ms = crawl.reach_ms = model.now_ms
+    crawl.events.append(("status_changed", S.NASCENT.value, X.CREATED.value))
     return crawl
 
 
@@ -55,38 +100,77 @@ def start_job(model: Model, crawl: Crawl, kind: Kind, parameters: dict[str, str]
     return job
 
 
-def launched(model: Model, crawl: Crawl) -> None:
+def launched(model: Model, crawl: Crawl, by: str) -> None:
     """A crawl was launched (S0.10)."""
+    acted(crawl, by, "launch")
     to_state(model, crawl, S.PREPARING, X.RUNNING)
     crawl.launch_ms = model.now_ms
     start_job(model, crawl, Kind.SEED)
 
 
-def seeds_added(model: Model, crawl: Crawl, seeds: Sequence[Spelled]) -> None:
+def seeds_added(model: Model, crawl: Crawl, seeds: Sequence[Spelled], by: str) -> None:
     """Seeds were stored."""
+    acted(crawl, by, "add-seeds")
     crawl.seeds.extend(seeds)
     if crawl.state is not S.NASCENT and crawl.job_of(Kind.SEED) is None:
         start_job(model, crawl, Kind.SEED)
 
 
-def resumed(model: Model, crawl: Crawl) -> None:
-    """A crawl was asked to run (S0.13: only from PAUSING and PAUSED does that mean anything)."""
-    if crawl.state in (S.PAUSING, S.PAUSED):
-        to_state(model, crawl, S.RUNNING, X.RUNNING)
+def is_legal(crawl: Crawl, wish: Input) -> bool:
+    """Whether a request is possible."""
+    return wish is Input.STOP or crawl.state in STEERABLE
 
 
-def paused(model: Model, crawl: Crawl) -> None:
-    """A crawl was asked to pause (S0.15, S0.16)."""
-    if crawl.state in (S.RUNNING, S.EMPTY):
+def ask(crawl: Crawl, target: Target) -> None:
+    """Let a crawl go somewhere else than before."""
+    crawl.target, crawl.cancelled = target, False
+    if crawl.held:
+        crawl.held = False
+        crawl.events.append(("released",))
+
+
+def asked(model: Model, crawl: Crawl, wish: Input, by: str) -> None:
+    """A crawl was asked to run, pause, hold or stop; what is so already, or under way, is nothing new."""
+    target, action = WISHES[wish]
+    if crawl.state is S.STOPPING and wish is Input.STOP:
+        if crawl.interrupt_ms is None:  # S0.17
+            acted(crawl, by, "interrupt")
+            crawl.interrupt_ms = model.now_ms
+        return
+    if crawl.target is target:
+        return
+    acted(crawl, by, action)
+    was_held = crawl.held
+    ask(crawl, target)
+    if wish is Input.STOP:  # S0.18, S0.19, S0.22
+        to_state(model, crawl, S.FINISHED if crawl.state is S.NASCENT else S.STOPPING, X.ABORTED)
+    elif wish is not Input.RESUME and crawl.state in (S.RUNNING, S.EMPTY):  # S0.15, S0.16
         to_state(model, crawl, S.PAUSING, X.WAITING_FOR_PAUSE)
+    if was_held:
+        attendance.look_round(model, crawl)
 
 
-def stopped(model: Model, crawl: Crawl) -> None:
-    """A crawl was asked to stop (S0.18, S0.19, S0.22)."""
-    if crawl.state is S.NASCENT:
-        to_state(model, crawl, S.FINISHED, X.ABORTED)
-    elif crawl.state not in (S.STOPPING, S.FINISHED):
-        to_state(model, crawl, S.STOPPING, X.ABORTED)
+def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:
+    """A crawl is to end, and to be let go of; whether this request began it (S0.25 to S0.30)."""
+    begun = not crawl.tearing_down
+    if begun:
+        acted(crawl, by, "teardown")
+        crawl.tearing_down = True
+    asked(model, crawl, Input.STOP, "")
+    return begun
+
+
+def paused_for(model: Model, crawl: Crawl, kind: str, detail: str) -> None:
+    """A problem pauses a crawl, if it runs."""
+    if crawl.state in (S.RUNNING, S.EMPTY):
+        crawl.events.append(("problem", kind, detail))
+        pause(model, crawl, detail)
+
+
+def pause(model: Model, crawl: Crawl, reason: str) -> None:
+    """A crawl pauses though nobody has asked for that."""
+    ask(crawl, Target.PAUSE)
+    to_state(model, crawl, S.PAUSING, X.WAITING_FOR_PAUSE, reason)
 
 
 # What is left.
@@ -118,93 +202,3 @@ def rounds_left(crawl: Crawl) -> bool:
 def next_round_ms(crawl: Crawl) -> int:
     """When the next round may begin."""
     return max(crawl.launch_ms, crawl.round_ms) + crawl.settings.reseed.min_interval_ms
-
-
-# What follows.
-
-
-def settle(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> None:
-    """Let a crawl reach what counts say; what time alone says is reached at the latest by the timer."""
-    steps: dict[CrawlState, Callable[[Model, Crawl, Seen, bool], bool]] = {
-        S.RUNNING: _run,
-        S.EMPTY: _wait,
-        S.PAUSING: _pause,
-        S.STOPPING: _stop,
-    }
-    while crawl.state in steps and steps[crawl.state](model, crawl, seen, on_time):
-        pass
-
-
-def _run(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
-    if _time_is_over(model, crawl, seen, on_time) or _limit_reached(model, crawl):
-        return True
-    if left(model, crawl):
-        return False
-    if rounds_left(crawl):
-        due = model.now_ms >= next_round_ms(crawl)
-        if due and (on_time or seen.round > crawl.round):
-            crawl.round += 1
-            crawl.round_ms = model.now_ms
-            crawl.events.append(("round_begun", str(crawl.round)))
-            start_job(model, crawl, Kind.RESEED)
-        return False
-    to_state(model, crawl, S.EMPTY, crawl.exit_status)  # D1: before STOPPING
-    return True
-
-
-def _wait(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
-    if _time_is_over(model, crawl, seen, on_time):
-        return True
-    if left(model, crawl):
-        to_state(model, crawl, S.RUNNING, X.RUNNING)
-        return True
-    if crawl.settings.run_while_empty:
-        return False
-    retired, barred = behind(crawl)
-    if retired + barred:
-        crawl.events.append(("uris_left", str(retired), str(barred)))
-        if crawl.settings.pause_with_uris_left:
-            to_state(model, crawl, S.PAUSING, X.WAITING_FOR_PAUSE)
-            return True
-    to_state(model, crawl, S.STOPPING, X.FINISHED)
-    return True
-
-
-def _pause(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
-    if not model.leases_of(crawl):
-        to_state(model, crawl, S.PAUSED, X.PAUSED)
-    return False
-
-
-def _stop(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
-    if not model.leases_of(crawl):
-        to_state(model, crawl, S.FINISHED, crawl.exit_status)
-    return False
-
-
-def _time_is_over(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
-    most_ms, actual_ms = crawl.settings.limits.max_elapsed_ms, elapsed_ms(model, crawl)
-    over = 0 < most_ms <= actual_ms
-    if not over or not (on_time or seen.exit_status is X.FINISHED_TIME_LIMIT):
-        return False
-    _end(model, crawl, "max_elapsed", most_ms, actual_ms, X.FINISHED_TIME_LIMIT)
-    return True
-
-
-def _limit_reached(model: Model, crawl: Crawl) -> bool:
-    """Bytes end a crawl at once, documents when those that fill the limit are in (2.19)."""
-    limits, figures = crawl.settings.limits, crawl.figures
-    if 0 < limits.max_bytes <= figures["bytes"]:
-        _end(model, crawl, "max_bytes", limits.max_bytes, figures["bytes"], X.FINISHED_DATA_LIMIT)
-        return True
-    if leasing.limited(model, crawl) and not model.leases_of(crawl, robots_too=False):
-        status = X.FINISHED_DOCUMENT_LIMIT
-        _end(model, crawl, "max_documents", limits.max_documents, figures["succeeded"], status)
-        return True
-    return False
-
-
-def _end(model: Model, crawl: Crawl, limit: str, value: int, actual: int, status: ExitStatus) -> None:
-    told = (limit, value, actual, model.leases_of(crawl))
-    crawl.events.append(("limit_reached", *map(str, told)))
-    to_state(model, crawl, S.STOPPING, status)

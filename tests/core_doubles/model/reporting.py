@@ -2,29 +2,29 @@
 
 from collections.abc import Iterable
 
-from core_doubles.model import hosts, outcomes, places, prices
+from core_doubles.model import attendance, hosts, life, outcomes, places, prices
 from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue
 from core_doubles.web import OPEN, RobotsFile
 
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Report, ReportResult
+from frontier_server.core.reports import Lapse
 from frontier_server.core.rules.disposition import Disposition
 
 MOST_LAPSES = 3
 RETRIED_AFTER_REST = (-1, -2, -3)
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
 LAPSED = -7000
+SERIOUS_ERROR = -3000
 
 
 def heard(model: Model, node: str, session: str) -> None:
     """A node showed itself; leases of its earlier session lapse at once."""
-    before = model.nodes.get(node)
-    if before is not None and before != session:
-        model.superseded.add((node, before))
-        for lease in [lease for lease in model.leases.values() if lease.node == node]:
+    for lease in [lease for lease in model.leases.values() if lease.node == node]:
+        if lease.session != session:
             lapsed(model, lease)
-    model.nodes[node] = session
+    attendance.heard(model, node, session)
 
 
 def makes_sense(report: Report, robots: bool) -> bool:
@@ -58,6 +58,9 @@ def reported(model: Model, report: Report, file: RobotsFile, result: ReportResul
     else:
         expected = _page_reported(model, crawl, lease, report)
     status = report.fetch_status
+    if status == SERIOUS_ERROR:  # S4.12
+        words = f"node {lease.node} could not go on at {lease.uri}"
+        life.paused_for(model, crawl, "serious-error", words)
     assert result.disposition is expected, f"{status} of {lease.uri} meant {result}, not {expected}"
     assert not result.problem
     model.dispositions[lease.token] = expected
@@ -153,18 +156,21 @@ def released(model: Model, token: bytes) -> None:
         _end(model, model.crawls[lease.crawl], lease)
 
 
-def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Leases were named; which of them have ended, and which should be released."""
-    ended, release = [], []
+def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[bytes], list[bytes]]:
+    """Leases were named; which of them have ended, should be released, and should be broken off."""
+    ended, release, interrupt = [], [], []
     for token in tokens:
         lease = model.leases.get(token)
         if lease is None:
             ended.append(token)
             continue
         lease.deadline_ms = min(model.now_ms + model.period_ms, lease.hard_ms)
-        if model.crawls[lease.crawl].state is not CrawlState.RUNNING:
+        crawl = model.crawls[lease.crawl]
+        if crawl.interrupt_ms is not None:
+            interrupt.append(token)
+        elif crawl.state is not CrawlState.RUNNING:
             release.append(token)
-    return ended, release
+    return ended, release, interrupt
 
 
 def lapse_due(model: Model) -> None:
@@ -173,7 +179,7 @@ def lapse_due(model: Model) -> None:
         lapsed(model, lease)
 
 
-def lapsed(model: Model, lease: Lease) -> None:
+def lapsed(model: Model, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
     """A lease ended without a report: an attempt, and a rest for the host."""
     crawl = model.crawls[lease.crawl]
     crawl.figures["lapsed"] += 1
@@ -186,8 +192,9 @@ def lapsed(model: Model, lease: Lease) -> None:
     if not lease.robots:
         queue.robots_token = b""
         uri.attempts += 1
-        uri.lapses += 1
-        if uri.lapses >= MOST_LAPSES or uri.attempts >= settings.retry.max_attempts:
+        uri.lapses += why is Lapse.SILENCE
+        spent = uri.lapses >= MOST_LAPSES or uri.attempts >= settings.retry.max_attempts
+        if spent or why is Lapse.STOP:
             outcomes.conclude(model, crawl, uri, LAPSED, Disposition.FAILED)
         else:
             queue.expenditure += uri.cost
@@ -211,14 +218,14 @@ def retire(queue: Queue) -> None:
 
 
 def restarted(model: Model) -> None:
-    """The server started anew: every lease gets a fresh period, and sessions are known from leases."""
+    """The server started anew: every lease gets a fresh period."""
     for lease in model.leases.values():
         crawl = model.crawls[lease.crawl]
         longest_ms = max(2 * crawl.settings.fetch.timeout_ms, model.period_ms)
         lease.deadline_ms = model.now_ms + model.period_ms
         lease.hard_ms = model.now_ms + longest_ms
-    model.nodes = {lease.node: lease.session for lease in model.leases.values()}
-    model.superseded = set()
+    attendance.restarted(model)
+    model.trouble = None
     for crawl in model.crawls.values():
         crawl.passed = 0.0
         crawl.jobs += crawl.receiving.values()  # nobody brings the rest: they will be cancelled

@@ -14,6 +14,7 @@ from core_doubles.web import RobotsFile, Site, Spelled
 
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
+from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings
@@ -171,6 +172,15 @@ class Lease:
 
 
 @dataclass
+class Node:
+    """A node that was heard of."""
+
+    session: str  # the present one
+    heard_ms: int | None  # None: not since the server started, and nobody waits for it
+    gone: str = ""  # why it is taken to be, if it is
+
+
+@dataclass
 class Figures:
     """What happened to the URIs of a host, or of a source."""
 
@@ -224,6 +234,13 @@ class Crawl:
     settings: CrawlSettings
     state: CrawlState = CrawlState.NASCENT
     exit_status: ExitStatus = ExitStatus.CREATED
+    reason: str = ""  # the problem that led to this state, if one did
+    target: Target | None = None  # what it was last asked for; None: nothing yet
+    held: bool = False
+    cancelled: bool = False  # what was in flight, since it was asked for this target
+    interrupt_ms: int | None = None  # when somebody asked a second time for the end
+    tearing_down: bool = False
+    nodes: dict[str, str] = field(default_factory=dict)  # that fetch for it → their sessions
     overrides: dict[str, bytes] = field(default_factory=dict)  # SURT prefix → settings
     overridden: int = 0  # last at this step; 0: never
     scope: set[str] = field(default_factory=set)  # authorities
@@ -236,7 +253,9 @@ class Crawl:
     receiving: dict[int, Job] = field(default_factory=dict)  # imports that wait for the rest
     next_job: int = 1
     admitted: int = 0
+    create_ms: int = 0
     launch_ms: int = 0
+    reach_ms: int = 0  # its state
     running_since_ms: int | None = None
     elapsed_ms: int = 0  # until then
     round: int = 0
@@ -247,7 +266,11 @@ class Crawl:
     verdicts: Counter[str] = field(default_factory=Counter)
     hosts: dict[str, Figures] = field(default_factory=dict)
     sources: dict[str, Figures] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)  # by the figures' events, together
+    told_ms: int = 0  # when they were last looked at
     outcomes: Counter[Outcome] = field(default_factory=Counter)  # to be found stored
+    stored: int = 0  # outcomes so far
+    logged: int = 0  # of them, that are in the crawl log
     events: list[StateEvent] = field(default_factory=list)  # to be found stored
 
     def queued(self) -> list[Uri]:
@@ -290,7 +313,10 @@ class Model:
     leases: dict[bytes, Lease] = field(default_factory=dict)
     ended: dict[bytes, Lease] = field(default_factory=dict)
     dispositions: dict[bytes, Disposition] = field(default_factory=dict)  # of reports that counted
-    nodes: dict[str, str] = field(default_factory=dict)  # the present session of each
+    torn_down: dict[str, Crawl] = field(default_factory=dict)  # that memory has let go of
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pool_sizes: dict[str, int] = field(default_factory=dict)  # node → toe threads; "": any other
+    trouble: tuple[str, str] | None = None  # what keeps every crawl from running
     superseded: set[tuple[str, str]] = field(default_factory=set)
 
     def leases_of(self, crawl: Crawl, robots_too: bool = True) -> int:

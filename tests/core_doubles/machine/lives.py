@@ -1,0 +1,226 @@
+"""What operators ask of whole crawls: launch, steer, hold, tear down, delete; and of all of them at once.
+
+Several of them ask, of the same crawl, one after the other, and again after a crash.
+"""
+
+from collections.abc import Callable
+
+from core_doubles.codec import candidate
+from core_doubles.machine.base import Base, Lost, step
+from core_doubles.machine.choices import NODES, controllers, mostly, picks
+from core_doubles.model import life
+from core_doubles.model.things import Crawl
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition
+
+from frontier_server.core import errors
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.model import CrawlView
+from frontier_server.core.store import Changes
+
+S = CrawlState
+INPUTS = (Input.RESUME, Input.PAUSE, Input.HOLD, Input.STOP)
+TROUBLES = (("disk-reserve", "the disk is nearly full"), None)
+
+
+class Lives(Base):
+    """Crawls from launch to deletion."""
+
+    def launch(self, crawl: Crawl, by: str = "") -> None:
+        """Launch a crawl."""
+        self.run(lambda frontier, now: frontier.control.launch(crawl.name, now, by))
+        life.launched(self.model, crawl, by)
+        self.check()
+
+    def steer(self, crawl: Crawl, wish: Input, by: str = "") -> None:
+        """Ask a crawl to run, pause, hold or stop, possible or not (S0.13, S0.15, S0.23; D3)."""
+
+        def request(frontier: Frontier, now_ms: int) -> tuple[CrawlView, Changes]:
+            return frontier.control.request_state(crawl.name, wish, now_ms, by)
+
+        if not life.is_legal(crawl, wish):
+            self.refused(errors.IllegalState, request)
+            return
+        view = self.run(request)
+        life.asked(self.model, crawl, wish, by)
+        self.check()
+        assert (view.state, view.held) == (crawl.state, crawl.held)
+
+    def tear_down(self, crawl: Crawl, by: str) -> None:
+        """Let a crawl end and leave memory; exactly one request has begun that."""
+        view, begun = self.run(lambda frontier, now: frontier.control.tear_down(crawl.name, now, by))
+        assert begun == life.teardown_asked(self.model, crawl, by)
+        self.check()
+        assert view.state is crawl.state and view.tearing_down
+        assert view.torn_down == (crawl.name in self.model.torn_down)
+
+    def log_all(self, crawl: Crawl) -> None:
+        """All outcomes of a crawl get into its log."""
+        if crawl.logged < crawl.stored:
+            self.log(crawl, crawl.stored)
+
+    def log(self, crawl: Crawl, upto: int) -> None:
+        """Outcomes up to one are in the crawl log for good, and forgotten here."""
+        self.run(lambda frontier, now: frontier.note_logged(crawl.number, upto, 100 * upto, now))
+        crawl.logged = upto
+        self.check()
+
+    # One by one.
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, by=controllers)
+    def launch_one(self, pick: int, by: str) -> None:
+        """A launch, possible or not."""
+        crawl = self.some_crawl(pick)
+        if crawl.state is S.NASCENT and crawl.seeds:
+            self.launch(crawl, by)
+        else:
+            error = errors.NoSeeds if crawl.state is S.NASCENT else errors.IllegalState
+            self.refused(error, lambda frontier, now: frontier.control.launch(crawl.name, now, by))
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, wish=st.sampled_from(INPUTS), by=controllers)
+    def steer_one(self, pick: int, wish: Input, by: str) -> None:
+        """A request, possible or not."""
+        self.steer(self.some_crawl(pick), wish, by)
+
+    @precondition(Base.has_crawl)
+    @step(
+        pick=picks,
+        wishes=st.lists(st.tuples(st.sampled_from(INPUTS), controllers), min_size=2, max_size=5),
+    )
+    def steer_often(self, pick: int, wishes: list[tuple[Input, str]]) -> None:
+        """Within one moment, with leases out or not, several at once (D2)."""
+        crawl = self.some_crawl(pick)
+        for wish, by in wishes:
+            if wish is not Input.STOP or crawl.state is S.STOPPING:
+                self.steer(crawl, wish, by)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, wish=st.sampled_from(INPUTS), tears_down=mostly(False, True), dies=st.booleans())
+    def second_takes_over(self, pick: int, wish: Input, tears_down: bool, dies: bool) -> None:
+        """Somebody asks, perhaps without ever hearing an answer; and somebody else asks the same again."""
+        crawl = self.some_crawl(pick)
+
+        def ask(by: str) -> None:
+            if crawl.name not in self.model.crawls:
+                assert tears_down and crawl.name in self.model.torn_down
+            elif tears_down:
+                self.tear_down(crawl, by)
+            else:
+                self.steer(crawl, wish, by)
+
+        self.doomed |= dies
+        try:
+            ask("ada")
+        except Lost:
+            self.check_events()
+        ask("bob")
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, logs=st.booleans(), by=controllers)
+    def hold(self, pick: int, logs: bool, by: str) -> None:
+        """A crawl is to stand still, and perhaps its log is written at once."""
+        crawl = self.some_crawl(pick)
+        self.steer(crawl, Input.HOLD, by)
+        if logs:
+            self.log_all(crawl)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, by=controllers.filter(bool), certainly=st.booleans())
+    def tear_one_down(self, pick: int, by: str, certainly: bool) -> None:
+        """A teardown, from any state; more often of a crawl that ends anyway."""
+        crawl = self.some_crawl(pick)
+        if certainly or crawl.state in (S.STOPPING, S.FINISHED):
+            self.tear_down(crawl, by)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks, back=st.integers(0, 3))
+    def note_logged(self, pick: int, back: int) -> None:
+        """Outcomes are in the crawl log for good, and forgotten here."""
+        crawl = self.some_crawl(pick)
+        upto = max(crawl.stored - back, crawl.logged)
+        self.log(crawl, upto)
+        if crawl.name in self.model.crawls and not crawl.held:
+            assert self.shell.frontier.log_positions()[crawl.number] == (crawl.name, upto, 100 * upto)
+
+    @precondition(Base.has_crawl)
+    @step(pick=picks)
+    def delete_crawl(self, pick: int) -> None:
+        """A deletion, possible or not."""
+        crawl = self.some_crawl(pick)
+        if crawl.state in (S.NASCENT, S.FINISHED):
+            self.delete(crawl)
+        else:
+            self.refused(
+                errors.CrawlActive, lambda frontier, now: frontier.control.delete_crawl(crawl.name, now)
+            )
+
+    def delete(self, crawl: Crawl) -> None:
+        """Delete a crawl, torn down or not."""
+
+        def delete(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+            return frontier.control.delete_crawl(crawl.name, now_ms)
+
+        self.run(delete)
+        self.model.crawls.pop(crawl.name, None)
+        self.model.torn_down.pop(crawl.name, None)
+        self.frozen.pop(crawl.number, None)
+        self.deleted.add(crawl.number)
+        self.refused(errors.UnknownCrawl, delete)
+        self.check()
+
+    # What was torn down.
+
+    @precondition(lambda self: self.model.torn_down)
+    @step(pick=picks, wish=st.sampled_from(INPUTS), deletes=mostly(False, True))
+    def disturb_the_dead(self, pick: int, wish: Input, deletes: bool) -> None:
+        """A crawl that was torn down can be read and deleted; nothing else changes it."""
+        torn = list(self.model.torn_down.values())
+        crawl = torn[pick % len(torn)]
+        name, by = crawl.name, "ada"
+        refusals: tuple[Callable[[Frontier, int], tuple[object, Changes]], ...] = (
+            lambda frontier, now: frontier.control.add_seeds(name, ["http://alpha.example/"], now, by),
+            lambda frontier, now: frontier.schedule(name, [candidate("http://alpha.example/")], now),
+            lambda frontier, now: frontier.administration.start_job(name, Kind.VERIFY, {}, now, by),
+            lambda frontier, now: frontier.control.update_crawl(name, lambda spec: (spec, ()), now, by),
+        )
+        for refusal in refusals:
+            self.refused(errors.CrawlTornDown, refusal)
+        if wish is Input.STOP:
+            view = self.run(lambda frontier, now: frontier.control.request_state(name, wish, now, by))
+            assert view.torn_down and view.exit_status is crawl.exit_status
+        else:
+            self.refused(
+                errors.IllegalState, lambda frontier, now: frontier.control.request_state(name, wish, now, by)
+            )
+        (view, begun) = self.run(lambda frontier, now: frontier.control.tear_down(name, now, by))
+        assert view.torn_down and not begun
+        self.check()
+        if deletes:
+            self.delete(crawl)
+
+    # Of all crawls and nodes.
+
+    @step(trouble=st.sampled_from(TROUBLES))
+    def note_trouble(self, trouble: tuple[str, str] | None) -> None:
+        """Something keeps every crawl from running, or does not any more."""
+        self.trouble(trouble)
+
+    def trouble(self, trouble: tuple[str, str] | None) -> None:
+        """Note what keeps crawls from running."""
+        self.run(lambda frontier, now: frontier.note_trouble(trouble, now))
+        self.model.trouble = trouble
+        self.check()
+
+    @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]))
+    def set_pool_size(self, node: str, size: int | None) -> None:
+        """How many toe threads a node should have, or any."""
+        self.run(lambda frontier, now: frontier.control.set_pool_size(node, size, now))
+        if size is None:
+            self.model.pool_sizes.pop(node, None)
+        else:
+            self.model.pool_sizes[node] = size
+        self.check()
