@@ -9,10 +9,13 @@ import click
 from toehold_client import show, spec_file
 from toehold_client.errors import InvalidArgument
 
+from .options import json_option
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), default="crawl.toml")
-def init(file: Path) -> None:
+@json_option
+def init(file: Path, as_json: bool) -> None:
     """Write a crawl spec into FILE (crawl.toml).
 
     It has every setting with its meaning and its default. A file that exists is left alone.
@@ -24,4 +27,7 @@ def init(file: Path) -> None:
         raise InvalidArgument(f"{file} exists already, and is left as it is") from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be written: {error.strerror}") from None
-    show.line(f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}")
+    if as_json:
+        show.record({"file": str(file)})
+    else:
+        show.line(f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}")

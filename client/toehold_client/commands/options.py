@@ -44,7 +44,8 @@ class Listing(click.Group):
     """Commands about one kind of thing, of which `list` may be left out: `toehold queues --state ready`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+        completing = ctx.resilient_parsing and not args  # a shell that asks which commands there are
+        if not completing and (not args or (args[0][:1] == "-" and args[0] not in ctx.help_option_names)):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 

@@ -1,0 +1,467 @@
+"""`toehold` takes crawls of a real frontier through their lives: what is printed and done, how it ends."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import click
+import pytest
+from frontier_harness.calls import FINISH, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
+from frontier_harness.command_line import At, Toehold, facts
+from frontier_harness.process import ServerProcess
+
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold_client.cli import toehold
+
+FINISHED, PAUSED = crawl_pb2.CRAWL_STATE_FINISHED, crawl_pb2.CRAWL_STATE_PAUSED
+
+
+@pytest.fixture
+def at(toehold_at: Toehold, stubs: Stubs) -> At:
+    """A crawl that runs, with the seed of one host."""
+    crawl = fresh_name()
+    stubs.launch(crawl, seed_of(crawl), of=spec(run_while_empty=True))
+    return At(toehold_at, crawl)
+
+
+@pytest.fixture
+def out(at: At, stubs: Stubs) -> frontier_pb2.Lease:
+    """Its seed, which is out at a node."""
+    (lease,) = stubs.pages(at.crawl)
+    return lease
+
+
+def spec_at(folder: Path, crawl: str, more: str = "") -> str:
+    file = folder / f"{crawl}.toml"
+    file.write_text(
+        f'name = "{crawl}"\nseeds = ["{seed_of(crawl)}"]\nallowed_addresses = ["loopback"]\n{more}\n'
+    )
+    return str(file)
+
+
+def acts(at: At) -> list[str]:
+    """What operators have asked of the crawl."""
+    return [event["operator_acted"]["action"] for event in at.json("events") if "operator_acted" in event]
+
+
+# Hold.
+
+
+def test_a_crawl_that_is_held_says_so_and_refuses_to_be_changed_until_it_is_released(at: At) -> None:
+    """S0.32."""
+    assert at.output("hold", "--wait", "20") == f"{at.crawl}: PAUSED, held\n"
+    assert facts(at.output("status"))["state"] == "PAUSED, held"
+    for change in (
+        ["set", "weight=2"],
+        ["seeds", "add", seed_of(at.crawl, "b.")],
+        ["seen", "note", "http://x.example"],
+    ):
+        code, errors = at.refused(*change)
+        assert code == 5 and "held" in errors
+    assert at.output("pause") == f"{at.crawl}: PAUSED\n"
+    at.output("set", "weight=2")
+    (told,) = at.json("hold", "--wait", "20")
+    assert (told["status"]["state"], told["status"]["held"]) == ("PAUSED", True)
+    at.output("resume", "--wait", "20")
+    assert facts(at.output("status"))["state"] == "RUNNING"
+
+
+def test_a_hold_waits_for_what_is_out(at: At, stubs: Stubs, out: frontier_pb2.Lease) -> None:
+    code, errors = at.refused("hold", "--wait", "0.2")
+    assert code == 6
+    assert (
+        errors
+        == f"Error: {at.crawl} is not held after 0.2 s of waiting; its state is PAUSING (WAITING_FOR_PAUSE)\n"
+    )
+    ending = threading.Timer(0.2, lambda: stubs.finish(report(out)))
+    ending.start()
+    assert at.output("hold", "--wait", "20") == f"{at.crawl}: PAUSED, held\n"
+    ending.join()
+
+
+def test_a_crawl_that_ends_will_not_be_held(at: At, stubs: Stubs, out: frontier_pb2.Lease) -> None:
+    def end() -> None:
+        stubs.request(at.crawl, FINISH)
+        stubs.finish(report(out))
+
+    ending = threading.Timer(0.3, end)
+    ending.start()
+    code, errors = at.refused("hold", "--wait", "20")
+    assert (code, errors) == (5, f"Error: {at.crawl} has ended, so it will not be held\n")
+    ending.join()
+
+
+# Stop, and again.
+
+
+def test_a_stop_asked_again_interrupts_what_is_out(at: At, stubs: Stubs, out: frontier_pb2.Lease) -> None:
+    """S0.17."""
+    assert at.output("stop") == f"{at.crawl}: STOPPING (ABORTED)\n"
+    assert not stubs.heartbeat([out.token]).interrupt_tokens
+    assert at.output("stop") == f"{at.crawl}: STOPPING (ABORTED)\n"
+    assert list(stubs.heartbeat([out.token]).interrupt_tokens) == [out.token]
+    stubs.finish(report(out, -7000))
+    assert at.output("stop", "--wait", "20") == f"{at.crawl}: FINISHED (ABORTED)\n"
+    assert acts(at)[-2:] == ["stop", "interrupt"]
+
+
+# Teardown.
+
+
+def test_a_teardown_is_complete_and_what_is_stored_can_be_read(at: At, stubs: Stubs) -> None:
+    """S0.25 and S0.27."""
+    assert at.output("teardown") == f"{at.crawl}: torn down\n"
+    assert at.json("teardown", "--wait", "0") == [{"crawl": at.crawl, "complete": True}]
+    assert at.output("events").splitlines()[-1].endswith("  torn down")
+    assert facts(at.output("status"))["state"] == "FINISHED (ABORTED), torn down"
+    for change in (["set", "weight=2"], ["pause"], ["launch"]):
+        assert at.refused(*change)[0] == 5
+    assert at.output("delete", "--yes") == f"{at.crawl}: deleted\n"
+
+
+def test_a_teardown_that_is_not_complete_yet_is_told_apart_from_one_that_is(
+    at: At, stubs: Stubs, out: frontier_pb2.Lease
+) -> None:
+    """S0.26: the frontier completes it."""
+    code, errors = at.refused("teardown", "--wait", "0.2")
+    assert code == 6
+    assert (
+        errors == f"Error: {at.crawl} was not torn down within 0.2 s; the frontier completes it by itself\n"
+    )
+    assert at.output("teardown") == f"{at.crawl}: being torn down, by the frontier itself\n"
+    assert facts(at.output("status"))["state"] == "STOPPING (ABORTED), being torn down"
+    stubs.finish(report(out, -7000))
+    assert at.json("teardown", "--wait", "20") == [{"crawl": at.crawl, "complete": True}]
+
+
+# Settings.
+
+
+def test_settings_are_changed_and_given_back_while_the_crawl_runs(at: At, stubs: Stubs) -> None:
+    asked = ["limits.max_documents=1000", "politeness.min_delay=5", "politeness.max_delay_seconds = 60"]
+    assert at.output("set", *asked).splitlines() == [
+        f"{at.crawl}: politeness.min_delay_seconds was 0.0, is 5.0",
+        f"{at.crawl}: politeness.max_delay_seconds was 0.0, is 60.0",
+        f"{at.crawl}: limits.max_documents was 0, is 1000",
+    ]
+    kept = stubs.describe(at.crawl).spec
+    assert (kept.limits.max_documents, kept.politeness.min_delay.ToSeconds()) == (1000, 5)
+    change = {"name": "limits.max_documents", "was": 1000, "is": 0}
+    assert at.json("set", "limits.max_documents=") == [{"crawl": at.crawl, "changes": [change]}]
+    assert at.output("set", "limits.max_documents=0") == f"{at.crawl}: is so already\n"
+    assert acts(at).count("update") == 2  # what changes nothing is no act
+
+
+def test_a_text_needs_no_quotes_and_a_list_is_one(at: At, stubs: Stubs) -> None:
+    asked = ["robots.unreachable=allow", "contact=me@example.org", "scope.reject_patterns=['.*[?]a=b', 'x']"]
+    at.output("set", *asked)
+    kept = stubs.describe(at.crawl).spec
+    assert kept.robots.unreachable == crawl_pb2.ROBOTS_UNREACHABLE_ALLOW
+    assert kept.contact == "me@example.org"
+    assert list(kept.scope.reject_patterns) == [".*[?]a=b", "x"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("weight", "'weight' is not NAME=VALUE"),
+        ("wieght=3", "wieght: no such setting; did you mean weight?"),
+        ("politeness.min_delay_secs=3", "did you mean politeness.min_delay_seconds?"),
+        ("xyzzyxyzzy=1", "no such setting; `toehold init` writes all of them"),
+        ("name=other", "name: no such setting"),
+        ("seeds=x", "seeds: no such setting"),
+        ("limits.max_documents=many", "limits.max_documents: expected `int`, got `str`"),
+        ("limits.max_documents=-1", "limits.max_documents: expected `int` >= 0"),
+        ("weight=3\nmax_toes=4", "weight: expected `int`, got `str`"),
+        ("scope.accept_patterns=['(']", "scope.accept_patterns[0]"),
+        ("queues.partition=registered-domain", "queues.partition"),
+        ("identity.rules=['lower-case']", "identity"),
+    ],
+)
+def test_what_cannot_be_set_is_told_and_changes_nothing(at: At, stubs: Stubs, asked: str, told: str) -> None:
+    before = stubs.describe(at.crawl).spec
+    code, errors = at.refused("set", "max_toes=7", asked)
+    assert (code, told in errors) == (2, True), errors
+    assert stubs.describe(at.crawl).spec == before
+    assert at.refused("set", "weight=2", "weight=3")[1] == "Error: weight is given twice\n"
+
+
+def test_a_spec_file_updates_what_differs_and_tells_it(
+    toehold_at: Toehold, stubs: Stubs, tmp_path: Path
+) -> None:
+    crawl = fresh_name()
+    at = At(toehold_at, crawl)
+    toehold_at("launch", spec_at(tmp_path, crawl, "weight = 2\n[politeness]\nmin_delay_seconds = 1.0"))
+    file = spec_at(tmp_path, crawl, "max_toes = 5\n[politeness]\nmin_delay_seconds = 60.0")
+    assert toehold_at("update", file) == (
+        0,
+        f"{crawl}: politeness.min_delay_seconds was 1.0, is 60.0\n"
+        f"{crawl}: politeness.max_delay_seconds was 30.0, is 60.0\n"
+        f"{crawl}: weight was 2, is 1\n"
+        f"{crawl}: max_toes was 0, is 5\n",
+        "",
+    )
+    assert toehold_at("update", file) == (0, f"{crawl}: is so already\n", "")
+    assert acts(at).count("update") == 1
+    file = spec_at(tmp_path, crawl, "[queues]\npartition = 'registered-domain'")
+    code, output, errors = toehold_at("update", file)
+    assert (code, output) == (2, "") and "queues.partition" in errors
+
+
+def test_a_crawl_that_has_finished_keeps_its_settings(at: At, stubs: Stubs) -> None:
+    stubs.request(at.crawl, FINISH)
+    code, errors = at.refused("set", "weight=2")
+    assert code == 5 and "has finished" in errors
+
+
+# Launching, copies, seeds.
+
+
+def test_a_crawl_launched_paused_waits_until_it_is_resumed(
+    toehold_at: Toehold, stubs: Stubs, tmp_path: Path
+) -> None:
+    """S0.11."""
+    crawl = fresh_name()
+    at = At(toehold_at, crawl)
+    file = spec_at(tmp_path, crawl)
+    code, output, _ = toehold_at("launch", file, "--paused")
+    assert (code, output.startswith(f"{crawl}: ")) == (0, True)
+    stubs.until(crawl, PAUSED)
+    assert at.output("resume", "--wait", "20") == f"{crawl}: RUNNING\n"
+    other = At(toehold_at, fresh_name())
+    toehold_at("create", spec_at(tmp_path, other.crawl))
+    other.output("launch", "--paused")
+    stubs.until(other.crawl, PAUSED)
+
+
+def test_a_copy_has_the_present_settings_and_is_launched_by_its_name(
+    at: At, toehold_at: Toehold, stubs: Stubs
+) -> None:
+    at.output("set", "weight=3", "max_toes=4")
+    bare, full = At(toehold_at, fresh_name()), At(toehold_at, fresh_name())
+    assert at.output("copy", bare.crawl) == f"{bare.crawl}: NASCENT (CREATED), 0 seeds\n"
+    (told,) = at.json("copy", full.crawl, "--seeds")
+    assert (told["seed_count"], told["spec"]["weight"], told["spec"]["max_toes"]) == (1, 3, 4)
+    code, errors = bare.refused("launch")
+    assert code == 5 and "seed" in errors
+    bare.output("seeds", "add", seed_of(bare.crawl))
+    for copied in (bare, full):
+        copied.output("launch")
+        stubs.until(copied.crawl, crawl_pb2.CRAWL_STATE_RUNNING)
+    assert stubs.describe(full.crawl).spec == stubs.describe(at.crawl).spec
+    code, errors = at.refused("copy", full.crawl)
+    assert code == 5 and f"there is a crawl {full.crawl!r} already" in errors
+    assert at.refused("copy", "No Name")[0] == 2
+
+
+def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Path) -> None:
+    file = tmp_path / "seeds"
+    file.write_text(f"# more\n{seed_of(at.crawl, 'b.')}\nc.{at.crawl}.example\nmailto:x\n")
+    code, output, errors = at.run("seeds", "add", f"d.{at.crawl}.example/x", "--file", str(file))
+    assert (code, output) == (0, f"{at.crawl}: 3 seeds added\n")
+    assert errors == "Left out, UNSUPPORTED_SCHEME: seed 4, mailto:x\n"
+    hosts = {lease.uri for _ in range(4) for lease in stubs.pages(at.crawl, most=1)}
+    assert hosts == {
+        seed_of(at.crawl),
+        seed_of(at.crawl, "b."),
+        f"https://c.{at.crawl}.example/",
+        f"https://d.{at.crawl}.example/x",
+    }
+    (told,) = at.json("seeds", "add", seed_of(at.crawl))
+    assert (told["crawl"], told["rejected_count"]) == (at.crawl, 0)
+    code, output, errors = at.run("seeds", "add", "mailto:x")
+    assert (code, output) == (2, "") and "none of them can be a seed" in errors
+    stubs.request(at.crawl, FINISH)
+    stubs.request(at.crawl, FINISH)
+    assert at.refused("seeds", "add")[0] == 2
+
+
+# Nodes.
+
+
+def test_nodes_are_listed_with_their_toes_and_resized(toehold_at: Toehold, stubs: Stubs) -> None:
+    name = fresh_name()
+
+    def beat() -> frontier_pb2.HeartbeatResponse:
+        steps = [
+            frontier_pb2.ToeStepCount(step="FETCHING", count=3),
+            frontier_pb2.ToeStepCount(step="WRITING", count=1),
+        ]
+        request = frontier_pb2.HeartbeatRequest(node=name, session="s", toe_steps=steps)
+        return stubs.frontier.Heartbeat(request, timeout=TIMEOUT_S)
+
+    def row() -> list[str]:
+        lines = toehold_at("nodes")[1].splitlines()
+        return next([line.split("  ")[-1].strip(), *line.split()] for line in lines if line.startswith(name))
+
+    beat()
+    cells = row()
+    assert cells[0] == "FETCHING: 3, WRITING: 1" and cells[5:8] == ["0", "4", "-"]
+    assert toehold_at("nodes", "resize", "9", "--node", name) == (0, f"{name}: 9 toe threads\n", "")
+    assert beat().pool_size == 9
+    assert row()[5:8] == ["0", "4", "9"]
+    assert toehold_at("nodes", "resize", "7") == (0, "all nodes: 7 toe threads\n", "")
+    assert beat().pool_size == 9
+    code, output, _ = toehold_at("nodes", "resize", "default", "--node", name, "--json")
+    assert (code, json.loads(output)) == (0, {"node": name, "size": None})
+    assert beat().pool_size == 7
+    assert toehold_at("nodes", "resize", "default") == (
+        0,
+        "all nodes: the default number of toe threads\n",
+        "",
+    )
+    assert not beat().HasField("pool_size")
+    told = [json.loads(line) for line in toehold_at("nodes", "list", "--json")[1].splitlines()]
+    (node,) = [each for each in told if each["node"] == name]
+    assert (node["pool_size"], node["toe_steps"][0]) == (None, {"step": "FETCHING", "count": 3})
+    for wrong in ("10001", "many", "1.5"):
+        assert toehold_at("nodes", "resize", wrong)[0] == 2
+
+
+# From launch to end.
+
+
+def run_it(server: ServerProcess, *arguments: str) -> subprocess.Popen[str]:
+    """`toehold run`, as a process of its own."""
+    command = [sys.executable, "-m", "toehold_client", "run", *arguments, "--frontier", server.address]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
+    server: ServerProcess, stubs: Stubs, tmp_path: Path
+) -> None:
+    crawl = fresh_name()
+    with run_it(server, spec_at(tmp_path, crawl, "[limits]\nmax_documents = 1")) as process:
+        assert process.stdout is not None
+        while "fetches for the crawl" not in (line := process.stdout.readline()):
+            assert line
+            if line.endswith("  RUNNING\n"):
+                (lease,) = stubs.pages(crawl)
+        stubs.finish(report(lease, body_bytes=2000))
+        output, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (7, "")
+    lines = output.splitlines()
+    assert lines[-1].startswith(
+        f"{crawl}: FINISHED (FINISHED_DOCUMENT_LIMIT); 1 succeeded, 2.0 kB, 0 failed, "
+    )
+    assert any("limit reached: max_documents = 1" in line for line in lines)
+    again = run_it(server, str(tmp_path / f"{crawl}.toml"))
+    assert again.communicate(timeout=30) == (f"{lines[-1]}\n", "")
+    assert again.returncode == 7
+
+
+def test_several_runs_follow_a_crawl_until_somebody_stops_it(
+    server: ServerProcess, at: At, stubs: Stubs
+) -> None:
+    with (
+        run_it(server, "--crawl", at.crawl) as run,
+        run_it(server, "--crawl", at.crawl, "--json") as for_programs,
+    ):
+        assert run.stdout is not None and for_programs.stdout is not None
+        assert run.stdout.readline().endswith("  RUNNING\n")
+        follows = threading.Event()
+        asking = threading.Thread(target=ask_until, args=(follows, at, stubs))
+        asking.start()
+        first = json.loads(for_programs.stdout.readline())
+        follows.set()
+        asking.join()
+        at.output("pause", "--wait", "20")
+        at.output("resume", "--wait", "20")
+        at.output("stop")
+        lines = run.communicate(timeout=30)[0].splitlines()
+        output, errors = for_programs.communicate(timeout=30)
+    assert (run.returncode, for_programs.returncode, errors) == (8, 8, "")
+    *events, last = [first, *map(json.loads, output.splitlines())]
+    assert [event["sequence"] for event in events] == list(
+        range(first["sequence"], first["sequence"] + len(events))
+    )
+    states = [event["status_changed"]["state"] for event in events if "status_changed" in event]
+    assert states[-1] == "FINISHED" and "PAUSED" in states
+    assert (last["crawl"], last["status"]["exit_status"]) == (at.crawl, "ABORTED")
+    resume = f"It is paused. To let it go on: toehold resume --crawl {at.crawl} --frontier {server.address}"
+    assert resume in lines
+    assert lines[-1].startswith(f"{at.crawl}: FINISHED (ABORTED); 0 succeeded")
+
+
+def ask_until(enough: threading.Event, at: At, stubs: Stubs) -> None:
+    """Lets things happen to a crawl until somebody has seen one."""
+    for number in itertools.count():
+        stubs.seed(at.crawl, seed_of(at.crawl, f"n{number}."))
+        if enough.wait(0.1):
+            return
+
+
+# Shell completion.
+
+
+def completed(server: str, *words: str) -> list[str]:
+    """What bash offers for the last of these words."""
+    environment = {
+        **os.environ,
+        "_TOEHOLD_COMPLETE": "bash_complete",
+        "COMP_WORDS": " ".join(("toehold", *words)),
+        "COMP_CWORD": str(len(words)),
+        "TOEHOLD_FRONTIER": server,
+    }
+    program = "from toehold_client.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+
+
+def test_a_shell_completes_commands_options_and_the_names_of_crawls(server: ServerProcess, at: At) -> None:
+    assert completed(server.address, "tear") == ["teardown"]
+    assert completed(server.address, "queues", "unret") == ["unretire"]
+    assert "--wait" in completed(server.address, "pause", "--w")
+    assert at.crawl in completed(server.address, "pause", "--crawl", at.crawl[:-1])
+    assert completed("127.0.0.1:1", "pause", "--frontier", server.address, "--crawl", at.crawl)[0] == at.crawl
+
+
+def test_a_shell_hears_nothing_of_a_frontier_that_is_not_there() -> None:
+    assert completed("127.0.0.1:1", "pause", "--crawl", "c") == []
+    assert completed("nonsense", "pause", "--crawl", "c") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_a_script(toehold_at: Toehold, shell: str) -> None:
+    code, output, errors = toehold_at("completion", shell)
+    assert (code, errors) == (0, "")
+    assert f"_TOEHOLD_COMPLETE={shell}_complete" in output
+    assert toehold_at("completion", "tcsh")[0] == 2
+
+
+# All of them.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["hold", "teardown", "set weight=1", "copy other", "seeds add http://a.example/", "run", "launch"],
+)
+def test_an_unknown_crawl_is_exit_code_4(toehold_at: Toehold, arguments: str) -> None:
+    code, output, errors = toehold_at(*arguments.split(), "--crawl", "no-such-crawl")
+    assert (code, output, errors) == (4, "", "Error: there is no crawl 'no-such-crawl'\n")
+
+
+def test_every_command_speaks_json_and_is_in_the_manual() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for name, command in toehold.commands.items():
+        assert f"`toehold {name}" in manual or f" `{name}`" in manual, name
+        leaves = command.commands.values() if isinstance(command, click.Group) else [command]
+        for leaf in leaves:
+            assert name == "completion" or any(option.name == "as_json" for option in leaf.params), name
