@@ -268,10 +268,11 @@ class Crawl:
         due = []
         if row.running_since_ms:
             due.append(self.next_figures_ms)
+        if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
             if limit_ms:
                 due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
-        if self.awaits_round:
-            due.append(self.next_round_ms)
+            if self.awaits_round:
+                due.append(self.next_round_ms)
         return min(due, default=None)
 
     @property

@@ -162,7 +162,8 @@ def _step(op: Operation, crawl: Crawl) -> bool:
     state, row = crawl.state, crawl.state_row
     if state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
         return True
-    if state is CrawlState.EMPTY and not crawl.left and not crawl.settings.run_while_empty:
+    left = crawl.left or crawl.rounds_left
+    if state is CrawlState.EMPTY and not left and not crawl.settings.run_while_empty:
         _end_naturally(op, crawl)
         return True
     if state is CrawlState.RUNNING and crawl.awaits_round and op.now_ms >= crawl.next_round_ms:
@@ -171,7 +172,6 @@ def _step(op: Operation, crawl: Crawl) -> bool:
     if not row.request:
         return False  # never launched
     answered = row.answered == row.request
-    left = crawl.left or (state is CrawlState.RUNNING and crawl.rounds_left)
     now = reached(crawl.target, crawl.in_flight, left, answered)
     if now is None or (answered and now.value == row.reached):
         return False
