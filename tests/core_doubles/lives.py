@@ -12,7 +12,7 @@ S = CrawlState
 
 NAME = "crawl"
 SEEDS = tuple(f"http://{host}.example/" for host in ("alpha", "beta", "gamma", "delta"))
-QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
+QUICK = PolitenessSettings(delay_factor=0.0, min_delay_ms=0, max_delay_ms=0)
 
 
 def quick(**settings: Any) -> CrawlSettings:
