@@ -30,7 +30,7 @@ class Checkpoints:
     """The checkpoints of a data directory. Used by any threads."""
 
     def __init__(self, data: Path, store: RocksStore) -> None:
-        self._directory = data / "checkpoints"
+        self._directory = data.resolve() / "checkpoints"
         self._store = store
         self._lock = threading.Lock()
         self._readers: dict[str, RocksStore] = {}

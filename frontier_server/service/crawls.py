@@ -192,7 +192,9 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.SetPoolSizeResponse:
         size = request.size if request.HasField("size") else None
         await self._runner.run(
-            lambda frontier, now_ms: frontier.control.set_pool_size(request.node, size, now_ms)
+            lambda frontier, now_ms: frontier.control.set_pool_size(
+                request.node, size, now_ms, operator_of(context)
+            )
         )
         return admin_pb2.SetPoolSizeResponse()
 

@@ -202,7 +202,9 @@ class Control:
 
     # Toe pools.
 
-    def set_pool_size(self, node: str, size: int | None, now_ms: int) -> tuple[None, Changes]:
+    def set_pool_size(
+        self, node: str, size: int | None, now_ms: int, by: str = ""
+    ) -> tuple[None, Changes]:
         """Set how many toe threads a node should have, or any that has no size of its own (ANY_NODE)."""
         if size is not None and not 0 <= size <= MAX_TOES:
             raise errors.InvalidRequest(f"size is {size}; 0 to {MAX_TOES} is possible", field="size")
@@ -221,6 +223,10 @@ class Control:
         else:
             sizes[node] = size
         opening.put_server_row(op.tx, self._frontier.server)
+        told = f"{node or 'all nodes'}: {'default' if size is None else size}"
+        for crawl in self._frontier.registry.crawls.values():
+            if crawl.state_row.running_since_ms:  # those that a pool works for
+                op.acted(crawl, by, "resize-pool", told)
         return None, self._frontier.end(op)
 
     def pool_size_of(self, node: str) -> int | None:

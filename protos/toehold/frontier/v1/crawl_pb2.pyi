@@ -2062,7 +2062,7 @@ class OperatorActed(_message.Message):
     """What: `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt` (a stop of a
     crawl that stops), `teardown`, `update`, `add-seeds`, `change-queue`,
     `put-override`, `delete-override`, `note-uris`, `forget-uris`, `import`,
-    `cancel-job`, or `start-job`.
+    `cancel-job`, `start-job`, or `resize-pool`.
     """
     detail: _builtins.str
     """Of what, in words: a queue's key, a job's kind, the paths of settings."""
