@@ -294,6 +294,32 @@ class Stubs:
         answers = self.frontier.StateEvents(request, timeout=TIMEOUT_S)
         return [answer.event for answer in answers if answer.HasField("event")]
 
+    def events_so_far(self, crawl: str) -> list[crawl_pb2.Event]:
+        """The events of a crawl that goes on."""
+        now = self.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=crawl), timeout=TIMEOUT_S)
+        last = next(now).cursor
+        now.cancel()
+        request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor="start")
+        stream = self.frontier.StateEvents(request, timeout=TIMEOUT_S)
+        found: list[crawl_pb2.Event] = []
+        for answer in stream:
+            found += [answer.event] if answer.HasField("event") else []
+            if answer.cursor == last:
+                stream.cancel()
+                break
+        return found
+
+
+def named(event: crawl_pb2.Event) -> str:
+    """An event in a word or two: the state that was reached, what somebody asked, or else its kind."""
+    match event.WhichOneof("kind"):
+        case "status_changed":
+            return crawl_pb2.CrawlState.Name(event.status_changed.state).removeprefix("CRAWL_STATE_")
+        case "operator_acted":
+            return f"by {event.operator_acted.action}"
+        case kind:
+            return str(kind)
+
 
 def disposition_name(number: crawl_pb2.Disposition.ValueType) -> str:
     return crawl_pb2.Disposition.Name(number).removeprefix("DISPOSITION_")

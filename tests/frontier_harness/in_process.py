@@ -62,6 +62,7 @@ async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runne
 class Served:
     """Both services over an asynchronous channel, and what is behind them."""
 
+    address: str
     runner: Runner
     logs: CrawlLogs
     channel: grpc.aio.Channel
@@ -80,11 +81,12 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         options = [("grpc.use_local_subchannel_pool", 1)]
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel:
+        address = f"127.0.0.1:{port}"
+        async with grpc.aio.insecure_channel(address, options) as channel:
             frontier = frontier_pb2_grpc.FrontierServiceStub(channel)
             admin = admin_pb2_grpc.FrontierAdminServiceStub(channel)
             try:
-                yield Served(runner, logs, channel, frontier, admin)
+                yield Served(address, runner, logs, channel, frontier, admin)
             finally:
                 runner.begin_close()
                 await server.stop(0)

@@ -91,9 +91,16 @@ async def settled(served: Served) -> None:
             await probe(b"")
 
 
+class LinkedStore(HeldStore):
+    """One of which a checkpoint can be made: a directory stands for it."""
+
+    def checkpoint(self, path: Path) -> None:
+        path.mkdir(parents=True)
+
+
 @asynccontextmanager
 async def desk(data: Path) -> AsyncIterator[Desk]:
-    store = HeldStore()
+    store = LinkedStore()
     async with serving(store, config(data)) as served:
         await prepare(served)
         leases: list[frontier_pb2.Lease] = []
@@ -234,6 +241,36 @@ async def _launch_crawl(at: Desk) -> None:
     assert answer.status.state == crawl_pb2.CRAWL_STATE_PREPARING
 
 
+async def _update_crawl(at: Desk) -> None:
+    change = admin_pb2.UpdateCrawlRequest(crawl="t", spec=crawl_pb2.CrawlSpec(weight=7))
+    assert (await at.served.admin.UpdateCrawl(change)).crawl.spec.weight == 7
+
+
+async def _tear_down_crawl(at: Desk) -> None:
+    answer = await at.served.admin.TearDownCrawl(admin_pb2.TearDownCrawlRequest(crawl="t"))
+    assert answer.begun and answer.status.state == crawl_pb2.CRAWL_STATE_STOPPING
+
+
+async def _tear_down_crawl_at_once(at: Desk) -> None:
+    answer = await at.served.admin.TearDownCrawl(admin_pb2.TearDownCrawlRequest(crawl="new"))
+    assert answer.begun and answer.status.torn_down
+
+
+async def _set_pool_size(at: Desk) -> None:
+    await at.served.admin.SetPoolSize(admin_pb2.SetPoolSizeRequest(node="node", size=3))
+
+
+async def _create_checkpoint(at: Desk) -> None:
+    answer = await at.served.admin.CreateCheckpoint(admin_pb2.CreateCheckpointRequest())
+    assert answer.checkpoint.checkpoint.startswith("cp00001-")
+
+
+async def _delete_checkpoint(at: Desk) -> None:
+    name = "cp00001-20260101000000"
+    (at.served.logs.path("t").parents[2] / "checkpoints" / name).mkdir(parents=True)
+    await at.served.admin.DeleteCheckpoint(admin_pb2.DeleteCheckpointRequest(checkpoint=name))
+
+
 async def _get_crawl(at: Desk) -> None:
     answer = await at.served.admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl="t"))
     assert answer.crawl.seed_count == 3
@@ -278,6 +315,7 @@ def _asking(method: str, request: Message, refused: grpc.StatusCode | None = Non
 A = admin_pb2
 _CHANGE = A.QueueChange(paused=True)
 _ENTRY = A.ImportEntry(candidate=frontier_pb2.Candidate(uri="http://a.example/imported"))
+_UNFIT = crawl_pb2.CrawlSpec(weight=-1)
 _OVERRIDE = crawl_pb2.Override(surt_prefix="a.example")
 _OVERRIDE.settings.retry.max_attempts = 3
 # What operators ask, and how it is refused if it is.
@@ -285,7 +323,9 @@ ASKED: tuple[tuple[str, Message, grpc.StatusCode | None], ...] = (
     ("GetQueue", A.GetQueueRequest(crawl="t", queue_key="example,b,"), None),
     ("GetQueue", A.GetQueueRequest(crawl="t", queue_key="none"), grpc.StatusCode.NOT_FOUND),
     ("UpdateQueue", A.UpdateQueueRequest(crawl="t", queue_key="example,b,", change=_CHANGE), None),
+    ("UpdateCrawl", A.UpdateCrawlRequest(crawl="t", spec=_UNFIT), grpc.StatusCode.INVALID_ARGUMENT),
     ("ListLargestQueues", A.ListLargestQueuesRequest(crawl="t"), None),
+    ("ListSlowestQueues", A.ListSlowestQueuesRequest(crawl="t"), None),
     ("ListUris", A.ListUrisRequest(crawl="t"), None),
     ("GetUri", A.GetUriRequest(crawl="t", uri="http://a.example/"), None),
     ("NoteUris", A.NoteUrisRequest(crawl="t", uris=["http://a.example/noted"]), None),
@@ -327,6 +367,11 @@ ANSWERS: dict[str, list[Answered]] = {
     "CreateCrawl": [_create_crawl],
     "AddSeeds": [_add_seeds],
     "LaunchCrawl": [_launch_crawl],
+    "UpdateCrawl": [_update_crawl],
+    "TearDownCrawl": [_tear_down_crawl, _tear_down_crawl_at_once],
+    "SetPoolSize": [_set_pool_size],
+    "CreateCheckpoint": [_create_checkpoint],
+    "DeleteCheckpoint": [_delete_checkpoint],
     "GetCrawl": [_get_crawl],
     "ListCrawls": [_list_crawls],
     "DeleteCrawl": [_delete_crawl],
@@ -338,6 +383,10 @@ for _method, _request, _refused in ASKED:
     ANSWERS.setdefault(_method, []).append(_asking(_method, _request, _refused))
 
 
+# Its answer is what the disk has: it reads nothing of the store.
+OF_THE_DISK = {"ListCheckpoints"}
+
+
 def test_no_rpc_is_forgotten_here() -> None:
     methods = {
         method.name
@@ -345,7 +394,7 @@ def test_no_rpc_is_forgotten_here() -> None:
         for service in file.services_by_name.values()
         for method in service.methods
     }
-    assert set(ANSWERS) == methods
+    assert set(ANSWERS) | OF_THE_DISK == methods
 
 
 @pytest.mark.parametrize("answered", [call for calls in ANSWERS.values() for call in calls])
@@ -393,6 +442,10 @@ def _stopped(at: Desk) -> Awaitable[Any]:
     return at.served.frontier.RequestState(request)
 
 
+def _torn_down(at: Desk) -> Awaitable[Any]:
+    return at.served.admin.TearDownCrawl(admin_pb2.TearDownCrawlRequest(crawl="new"))
+
+
 def _deleted(at: Desk) -> Awaitable[Any]:
     return at.served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="new"))
 
@@ -404,6 +457,8 @@ def _deleted(at: Desk) -> Awaitable[Any]:
         (_created, _unlaunchable, "NO_SEEDS"),
         (_stopped, _schedule_other, "CRAWL_FINISHED"),
         (_stopped, _resume, "ILLEGAL_STATE"),
+        (_torn_down, _schedule_other, "CRAWL_TORN_DOWN"),
+        (_torn_down, _resume, "ILLEGAL_STATE"),
         (_deleted, _describe, "UNKNOWN_CRAWL"),
         (_deleted, _follow, "UNKNOWN_CRAWL"),
     ],
@@ -454,6 +509,8 @@ async def test_an_event_reaches_its_readers_only_when_it_is_durable(tmp_path: Pa
         assert not event.done() and not write.done()
         at.store.release()
         answer = await asyncio.wait_for(event, 20)
+        assert answer.event.operator_acted.action == "pause"
+        answer = await asyncio.wait_for(awaited(stream.read()), 20)
         assert answer.event.status_changed.state == crawl_pb2.CRAWL_STATE_PAUSING
         await write
 

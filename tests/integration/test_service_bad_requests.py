@@ -65,6 +65,9 @@ def every_rpc(stubs: Stubs, name: str) -> dict[str, Callable[[], object]]:
 
 # Beside the crawl's name, what a request needs to make sense.
 ASKED: dict[str, dict[str, Any]] = {
+    "UpdateCrawl": {"spec": {"weight": 2}},
+    "TearDownCrawl": {},
+    "ListSlowestQueues": {},
     "ListQueues": {},
     "GetQueue": {"queue_key": "example,a,"},
     "UpdateQueue": {"queue_key": "example,a,", "change": {"wake": True}},

@@ -1,7 +1,9 @@
 """Crawls that cannot be, over real gRPC: all that is wrong is told at once, each by its path."""
 
+import functools
 import math
 import re
+from typing import Any
 
 import grpc
 import pytest
@@ -53,8 +55,8 @@ def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
     bad.robots.unreachable = 99  # type: ignore[assignment]  # any number may come
     bad.robots.max_attempts = bad.retry.max_attempts = 0
     bad.politeness.delay_factor, bad.retry.growth = math.nan, math.inf
-    for part, field in durations():
-        getattr(getattr(bad, part), field).CopyFrom(Duration(seconds=-1))
+    for path in durations():
+        put(bad, path, Duration(seconds=-1))
     bad.fetch.max_bytes = -1
     bad.fetch.product_token = "two words"
     bad.limits.max_documents = bad.limits.max_bytes = -1
@@ -81,8 +83,8 @@ def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
     bad.reseed.max_rounds = -2
     bad.groups.add(name="no good", hosts=["g.example", "g.example:80:80"], max_parallel=0)
     bad.address_group.max_parallel = -1
-    bad.weight, bad.outcomes_kept = 0, -1
-    wrong = {f"{part}.{field}" for part, field in durations()} | {
+    bad.weight, bad.outcomes_kept, bad.max_toes = 0, -1, -1
+    wrong = {*durations()} | {
         "contact",
         "allowed_addresses[0]",
         "allowed_addresses[1]",
@@ -135,19 +137,29 @@ def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
         "address_group.max_parallel",
         "weight",
         "outcomes_kept",
+        "max_toes",
     }
     return bad, wrong
 
 
-def durations() -> list[tuple[str, str]]:
-    """All lengths of time in a spec."""
-    return [
-        (part.name, field.name)
-        for part in crawl_pb2.CrawlSpec.DESCRIPTOR.fields
-        if part.message_type is not None and not part.is_repeated
-        for field in part.message_type.fields
-        if field.message_type is not None and field.message_type.full_name == Duration.DESCRIPTOR.full_name
+def durations() -> list[str]:
+    """The paths of all lengths of time in a spec."""
+
+    def is_one(field: Any) -> bool:
+        kind = field.message_type
+        return kind is not None and kind.full_name == Duration.DESCRIPTOR.full_name
+
+    fields: Any = crawl_pb2.CrawlSpec.DESCRIPTOR.fields
+    parts = [field for field in fields if field.message_type is not None and not field.is_repeated]
+    return [part.name for part in parts if is_one(part)] + [
+        f"{part.name}.{field.name}" for part in parts for field in part.message_type.fields if is_one(field)
     ]
+
+
+def put(spec: crawl_pb2.CrawlSpec, path: str, length: Duration) -> None:
+    """Set a length of time of a spec."""
+    *parts, field = path.split(".")
+    getattr(functools.reduce(getattr, parts, spec), field).CopyFrom(length)
 
 
 @pytest.mark.parametrize("part", [field.name for field in bad_spec()[0].DESCRIPTOR.fields])
@@ -159,7 +171,8 @@ def test_all_that_is_wrong_with_a_part_of_a_spec_is_told_at_once_by_its_path(stu
             whole.ClearField(field.name)  # type: ignore[arg-type]  # a field of CrawlSpec
     wrong = {path for path in all_wrong if re.match(rf"{part}\b", path)}
     if not wrong:
-        assert part in ("run_while_empty", "pause_with_uris_left"), "nothing can be wrong with these"
+        switches = ("run_while_empty", "pause_with_uris_left", "pause_at_start")
+        assert part in switches, "nothing can be wrong with these"
         return
     if part == "allowed_addresses":
         bad.ClearField(part)  # type: ignore[arg-type]  # the same
@@ -176,16 +189,34 @@ def test_what_is_wrong_in_all_parts_of_a_spec_is_told_as_far_as_it_fits(stubs: S
     assert set(problem.metadata) <= wrong
 
 
-@pytest.mark.parametrize(("part", "field"), durations())
-def test_a_length_of_time_that_no_crawl_can_use_is_refused_by_its_path(
-    stubs: Stubs, part: str, field: str
-) -> None:
+@pytest.mark.parametrize("path", durations())
+def test_a_length_of_time_that_no_crawl_can_use_is_refused_by_its_path(stubs: Stubs, path: str) -> None:
     for length in (*ODD_SECONDS, 10**9):
         bad = spec()
-        getattr(getattr(bad, part), field).CopyFrom(Duration(seconds=length))
+        put(bad, path, Duration(seconds=length))
         problem = refusal(lambda bad=bad: stubs.create(fresh_name(), bad))  # type: ignore[misc]  # bound by its default
         assert (problem.code, problem.reason) == (INVALID, "INVALID_SPEC"), problem
-        assert f"{part}.{field}" in problem.metadata
+        assert path in problem.metadata
+
+
+@pytest.mark.parametrize("path", ["pause_timeout", "stop_timeout", "figures_interval"])
+def test_a_wait_of_a_crawls_life_is_between_a_second_and_a_day(stubs: Stubs, path: str) -> None:
+    for length in (Duration(), Duration(nanos=999_000_000), Duration(seconds=86_400, nanos=1_000_000)):
+        bad = spec()
+        put(bad, path, length)
+        problem = refused(lambda bad=bad: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", path)  # type: ignore[misc]  # bound by its default
+        assert set(problem.metadata) == {path}
+    for length in (Duration(seconds=1), Duration(seconds=86_400)):
+        good = spec()
+        put(good, path, length)
+        assert getattr(stubs.create(fresh_name(), good).spec, path) == length
+
+
+@pytest.mark.parametrize("most", [-(2**31), -1, 1_000_001, 2**31 - 1])
+def test_a_number_of_toes_that_no_crawl_has_is_refused(stubs: Stubs, most: int) -> None:
+    bad = spec(max_toes=most)
+    problem = refused(lambda: stubs.create(fresh_name(), bad), INVALID, "INVALID_SPEC", "max_toes", str(most))
+    assert set(problem.metadata) == {"max_toes"}
 
 
 @pytest.mark.parametrize("length", [*ODD_SECONDS, 10**9])

@@ -13,6 +13,7 @@ from frontier_harness.calls import (
     Refusal,
     Stubs,
     fresh_name,
+    named,
     refusal,
     report,
     seed_of,
@@ -31,17 +32,6 @@ def answers(stubs: Stubs, crawl: str, cursor: str = "") -> list[frontier_pb2.Sta
     """All that a reader is told of a crawl that ends."""
     request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor)
     return list(stubs.frontier.StateEvents(request, timeout=TIMEOUT_S))
-
-
-def named(event: crawl_pb2.Event) -> str:
-    """An event in a word or two: the state that was reached, or what somebody asked."""
-    match event.WhichOneof("kind"):
-        case "status_changed":
-            return crawl_pb2.CrawlState.Name(event.status_changed.state).removeprefix("CRAWL_STATE_")
-        case "operator_acted":
-            return f"by {event.operator_acted.action}"
-        case kind:
-            return str(kind)
 
 
 def finished_crawl(stubs: Stubs) -> str:
