@@ -1,8 +1,6 @@
 """HOLD: a crawl stands still, so that nothing of it is written until it is asked for another state."""
 
-import inspect
 from collections.abc import Callable
-from typing import get_args
 
 import pytest
 from core_doubles.codec import candidate, override_of
@@ -18,25 +16,20 @@ from core_doubles.lives import (
     quick,
     report,
 )
+from core_doubles.mutators import BY, MUTATORS, OTHERS, all_there_are
 from core_doubles.shell import SECRET, Shell
 from core_doubles.stillness import still, stored_of
 
 from frontier_server.core.errors import CrawlActive, CrawlHeld, IllegalState
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
-from frontier_server.core.operators.administration import Administration
-from frontier_server.core.operators.control import Control
 from frontier_server.core.records import ImportRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
-from frontier_server.core.store import Changes
 
 S = CrawlState
 OTHER = "other"
-OPERATOR = "somebody@somewhere"
 
 
 def told(shell: Shell) -> list[str]:
@@ -91,15 +84,17 @@ def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
     """Else to note that they are would be a write."""
     shell, (grant,) = fetching(most=1)
     fetch(shell, grant)
-    assert not shell.frontier.awaits_log
+    awaited = [shell.frontier.awaits_log]
     assert shell.request(NAME, Input.HOLD) is S.PAUSING
-    assert shell.frontier.awaits_log
+    awaited.append(shell.frontier.awaits_log)
     last = shell.frontier.last_outcome(1)
     shell.note_logged(1, last - 1, 100)
+    awaited.append(shell.frontier.awaits_log)
     assert shell.state(NAME) is S.PAUSING
     shell.note_logged(1, last, 200)
+    awaited.append(shell.frontier.awaits_log)
     assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, True)
-    assert not shell.frontier.awaits_log
+    assert awaited == [False, True, True, False], "the log is asked to hurry"
 
 
 def test_it_waits_for_an_import_that_comes_in_and_keeps_it_for_later() -> None:
@@ -216,7 +211,7 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
         shell.launch(OTHER, SEEDS[0]),
     ),
     "a second hold": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, OPERATOR)
+        lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, BY)
     ),
     "a restart": lambda shell, grant: shell.restart(),
     "reading": lambda shell, grant: (
@@ -265,53 +260,9 @@ def test_a_report_of_a_lease_that_ended_before_is_answered_as_it_was() -> None:
 
 # What is refused.
 
-MUTATORS: dict[str, Callable[[Frontier, int], tuple[object, Changes]]] = {
-    "Frontier.schedule": lambda f, now: f.schedule(NAME, [candidate(SEEDS[0])], now),
-    "Control.add_seeds": lambda f, now: f.control.add_seeds(NAME, SEEDS, now, OPERATOR),
-    "Control.update_crawl": lambda f, now: f.control.update_crawl(
-        NAME, lambda spec: (spec, ()), now, OPERATOR
-    ),
-    "Administration.change_queue": lambda f, now: f.administration.change_queue(
-        NAME, "example,alpha,", QueueChange(paused=True), now, OPERATOR
-    ),
-    "Administration.note_seen": lambda f, now: f.administration.note_seen(NAME, SEEDS, now, OPERATOR),
-    "Administration.forget_seen": lambda f, now: f.administration.forget_seen(NAME, SEEDS, now, OPERATOR),
-    "Administration.start_job": lambda f, now: f.administration.start_job(
-        NAME, Kind.WAKE_QUEUES, {}, now, OPERATOR
-    ),
-    "Administration.cancel_job": lambda f, now: f.administration.cancel_job(NAME, 2, now, OPERATOR),
-    "Administration.begin_import": lambda f, now: f.administration.begin_import(NAME, False, now, OPERATOR),
-    "Administration.add_imports": lambda f, now: f.administration.add_imports(NAME, 2, [], now),
-    "Administration.end_import": lambda f, now: f.administration.end_import(NAME, 2, now),
-    "Administration.put_override": lambda f, now: f.administration.put_override(
-        NAME, SEEDS[0], override_of(), now, OPERATOR
-    ),
-    "Administration.delete_override": lambda f, now: f.administration.delete_override(
-        NAME, SEEDS[0], now, OPERATOR
-    ),
-}
-# What names a crawl and may change something, and is answered otherwise while the crawl is held.
-ANSWERED = {
-    "Frontier.next": "no leases",
-    "Control.create_crawl": "there is one of this name",
-    "Control.launch": "illegal in PAUSED",
-    "Control.request_state": "releases it",
-    "Control.tear_down": "releases it",
-    "Control.delete_crawl": "active",
-}
-
 
 def test_every_operation_that_may_change_a_crawl_is_looked_at_here() -> None:
-    found = {
-        f"{owner.__name__}.{name}"
-        for owner in (Frontier, Control, Administration)
-        for name, method in inspect.getmembers(owner, inspect.isfunction)
-        if not name.startswith("_")
-        and "name" in inspect.signature(method).parameters
-        and get_args(inspect.signature(method).return_annotation)[1:] == (Changes,)
-    }
-    found.discard("Control.note_checkpoint")  # names a checkpoint
-    assert found == MUTATORS.keys() | ANSWERED.keys()
+    assert all_there_are() == MUTATORS.keys() | OTHERS
 
 
 @pytest.mark.parametrize("mutator", MUTATORS)
@@ -372,7 +323,7 @@ def test_a_stop_releases_it_and_ends_it() -> None:
 
 def test_a_teardown_releases_it_ends_it_and_lets_it_go() -> None:
     shell = held()
-    (view, begun) = shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, OPERATOR))
+    (view, begun) = shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, BY))
     assert (view.state, begun) == (S.FINISHED, True)
     shell.work()
     kinds = told(shell)
