@@ -74,8 +74,8 @@ def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
     "wait_s",
     type=click.FloatRange(min=0, max=31_536_000),
     metavar="SECONDS",
-    help=f"Wait until it is complete, at most this long.  [default: {TEARDOWN_S:g}, and what is left is no "
-    "failure]",
+    help=f"Wait until it is complete, at most this long.  [default: {TEARDOWN_S:g}, and it may be "
+    "incomplete then]",
 )
 @json_option
 @with_crawl

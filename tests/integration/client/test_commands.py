@@ -374,6 +374,7 @@ STATISTICS = GetStatisticsResponse(
         queue_state_counts={"READY": 3, "BUSY": 0},
         elapsed_duration=Duration(seconds=75),
         waiting_for="every host rests",
+        limited_by="one host",
     ),
 )
 
@@ -391,7 +392,7 @@ def test_status_for_people(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     assert told["fetch status"] == "-2 connect failed: 345, 200: 12 000"
     assert told["queues"] == "READY: 3"
     assert told["elapsed"] == "1 min 15 s"
-    assert told["waiting for"] == "every host rests"
+    assert (told["waiting for"], told["limited by"]) == ("every host rests", "one host")
     assert "finished" not in told
 
 
