@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from frontier_harness.calls import FINISH, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
+from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
 from frontier_harness.command_line import At, Toehold, facts
 from frontier_harness.process import ServerProcess
 
@@ -369,7 +369,7 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
         assert run.stdout is not None and for_programs.stdout is not None
         assert run.stdout.readline().endswith("  RUNNING\n")
         follows = threading.Event()
-        asking = threading.Thread(target=ask_until, args=(follows, at, stubs))
+        asking = threading.Thread(target=ask_until, args=(follows, at.crawl, stubs))
         asking.start()
         first = json.loads(for_programs.stdout.readline())
         follows.set()
@@ -392,10 +392,40 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
     assert lines[-1].startswith(f"{at.crawl}: FINISHED (ABORTED); 0 succeeded")
 
 
-def ask_until(enough: threading.Event, at: At, stubs: Stubs) -> None:
+def test_a_run_outlives_kills_of_the_frontier_and_tells_everything_once(tmp_path: Path) -> None:
+    crawl, data = fresh_name(), tmp_path / "frontier"
+    with ServerProcess(data) as server:
+        address = server.address
+        server.stubs.launch(crawl, seed_of(crawl), of=spec(run_while_empty=True))
+        process = run_it(server, "--crawl", crawl, "--json")
+        follows = threading.Event()
+        asking = threading.Thread(target=ask_until, args=(follows, crawl, server.stubs))
+        asking.start()
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        follows.set()
+        asking.join()
+        server.kill()
+    for target in (PAUSE, FINISH):
+        with ServerProcess(data, listen=address) as server:
+            server.stubs.request(crawl, target)
+            if target == FINISH:
+                output, errors = process.communicate(timeout=60)
+            server.kill()
+    assert (process.returncode, errors) == (8, "")
+    *events, last = [first, *map(json.loads, output.splitlines())]
+    assert [event["sequence"] for event in events] == list(
+        range(first["sequence"], first["sequence"] + len(events))
+    )
+    asked = [event["operator_acted"]["action"] for event in events if "operator_acted" in event]
+    assert asked[-2:] == ["pause", "stop"]
+    assert last["status"]["exit_status"] == "ABORTED"
+
+
+def ask_until(enough: threading.Event, crawl: str, stubs: Stubs) -> None:
     """Lets things happen to a crawl until somebody has seen one."""
     for number in itertools.count():
-        stubs.seed(at.crawl, seed_of(at.crawl, f"n{number}."))
+        stubs.seed(crawl, seed_of(crawl, f"n{number}."))
         if enough.wait(0.1):
             return
 
