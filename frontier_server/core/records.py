@@ -61,6 +61,7 @@ class StateRow(Record):
     cancelled: int = 0  # number of the request that what was in flight has been cancelled for
     tearing_down: bool = False
     torn_down: bool = False
+    deleted_to: bytes = b""  # how far its deletion has come
     nodes: dict[str, str] = {}  # that fetch for it → their sessions
 
 

@@ -30,12 +30,16 @@ class Registry:
         """Find the crawls of the store, and open those that live."""
         for rows in opening.crawl_rows(self._store, server.next_crawl):
             if rows.state.deleted:
-                self.deletions.append(CrawlDeletion(rows.number))
+                self.deletions.append(CrawlDeletion(rows.number, rows.state))
             elif rows.state.torn_down:
                 self.torn[rows.spec.name] = rows.number
             else:
                 open_crawl = opening.open_crawl
                 self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
+        # Leases out tell whose a node's name is; a crawl that is held may not know who has come since.
+        for crawl in sorted(self.crawls.values(), key=lambda crawl: crawl.held):
+            for node, session in crawl.state_row.nodes.items():
+                leases.remember(node, session, now_ms)
 
     def add(self, crawl: Crawl) -> None:
         """A crawl that lives."""
@@ -49,7 +53,7 @@ class Registry:
     def delete(self, crawl: Crawl) -> None:
         """Forget a crawl that is marked as deleted; its rows go little by little."""
         self._forget(crawl)
-        self.deletions.append(CrawlDeletion(crawl.number))
+        self.deletions.append(CrawlDeletion(crawl.number, crawl.state_row))
 
     def _forget(self, crawl: Crawl) -> None:
         self.crawls.pop(crawl.number, None)

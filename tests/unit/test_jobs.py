@@ -1,5 +1,9 @@
 """Work in slices: seeds announced exactly once whatever is killed between; deletion; letting go of queues."""
 
+from collections import defaultdict
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import pytest
 from core_doubles.rows import nothing_is_left_of
 from core_doubles.shell import Shell
@@ -12,6 +16,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Report
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.store import Family
 
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",))
 SEEDS = [f"http://host{number % 7}.example/{number}" for number in range(3 * SEEDS_PER_SLICE + 50)]
@@ -157,6 +162,29 @@ def test_a_deletion_goes_on_after_a_crash_wherever_it_was(crash_after: int) -> N
     shell.work()
     assert nothing_is_left_of(shell.store, number)
     assert shell.build().crawl("other").state is CrawlState.NASCENT
+
+
+def test_a_deletion_goes_on_after_a_restart_from_its_place() -> None:
+    """Rows that are deleted are slow to walk, until the store has compacted them."""
+    shell = launched([f"http://alpha.example/{number}" for number in range(3 * ROWS_PER_SLICE)])
+    shell.work()
+    shell.request("crawl", Input.STOP)
+    shell.work()
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("crawl", now))
+    starts: dict[Family, list[bytes]] = defaultdict(list)
+    scan = shell.store.scan
+
+    def watched(family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        starts[family].append(start)
+        return scan(family, start, prefix)
+
+    with patch.object(shell.store, "scan", watched):
+        while shell.frontier.has_work:
+            shell.do(lambda frontier, now: frontier.work(now))
+            shell.restart()
+    pending = starts[Family.PENDING]
+    assert len(pending) == 4
+    assert pending == sorted(set(pending))
 
 
 def test_the_name_of_a_deleted_crawl_is_free_at_once_and_its_number_never() -> None:

@@ -1,6 +1,7 @@
 """Deletion: of URIs by pattern, and of all that is stored of a crawl."""
 
 from collections.abc import Iterable
+from itertools import islice
 
 from .. import future, keys
 from ..conclusion import Final, conclude, record
@@ -12,7 +13,7 @@ from ..leases import Lease
 from ..model import CandidateCodec
 from ..operation import Operation
 from ..queue import WorkQueue
-from ..records import JobRow, decode_pending
+from ..records import JobRow, StateRow, decode_pending, encode
 from ..rules.disposition import DELETED_BY_USER, Disposition
 from ..store import Family
 from ..uri.canonical import canonical
@@ -144,22 +145,28 @@ _OF_A_CRAWL = (
 
 
 class CrawlDeletion:
-    """The deletion of a crawl that nobody can see any more. Its place is where rows are left."""
+    """The deletion of a crawl that nobody can see any more.
 
-    def __init__(self, crawl: int) -> None:
+    How far it has come is stored: deleted rows before that need not be walked again.
+    """
+
+    def __init__(self, crawl: int, state: StateRow) -> None:
         self.crawl = crawl
-        self._prefix = keys.crawl_prefix(crawl)
-        self._cursor = self._prefix  # deleted rows before it need not be walked again
-        self._families = list(_OF_A_CRAWL)
+        self._state = state
 
     def slice(self, op: Operation) -> bool:
         """Delete some rows; whether any may be left."""
-        family = self._families[0]
-        for rows, (key, _) in enumerate(op.tx.scan(family, self._cursor, self._prefix), 1):
+        prefix, reached = keys.crawl_prefix(self.crawl), self._state.deleted_to
+        place, after = (reached[0], reached[1:]) if reached else (0, b"")
+        family = _OF_A_CRAWL[place]
+        rows = list(islice(op.tx.scan(family, prefix + after, prefix), ROWS_PER_SLICE))
+        for key, _ in rows:
             op.tx.delete(family, key)
-            self._cursor = key
-            if rows == ROWS_PER_SLICE:
-                return True
-        self._families.pop(0)
-        self._cursor = self._prefix
-        return bool(self._families)
+        if family is _OF_A_CRAWL[-1]:
+            return False  # its own few rows, and with them what was stored of this
+        if len(rows) < ROWS_PER_SLICE:
+            self._state.deleted_to = bytes((place + 1,))
+        else:
+            self._state.deleted_to = bytes((place,)) + rows[-1][0][len(prefix) :]
+        op.tx.put(Family.CRAWLS, keys.crawl_key(self.crawl, keys.CrawlRow.STATE), encode(self._state))
+        return True
