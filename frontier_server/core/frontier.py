@@ -263,7 +263,7 @@ class Frontier:
         """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
         op = self.begin(now_ms)
         crawl = self._crawls.get(number)
-        if crawl is not None:
+        if crawl is not None and not crawl.held:  # then its log was complete before
             counters = op.counters(crawl)
             counters.logged_outcome, counters.log_bytes = outcome, log_bytes
             kept_from = min(outcome + 1, counters.next_outcome - crawl.settings.outcomes_kept)

@@ -126,8 +126,6 @@ def open_crawl(
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
         note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)
-    for node, session in crawl.state_row.nodes.items():
-        leases.remember(node, session, now_ms)
     _line_up(tx, crawl, hosts, now_ms)
     return crawl
 

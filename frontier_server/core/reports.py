@@ -156,8 +156,7 @@ class Reports:
         else:
             conclude(op, crawl, queue, row.suffix, pending, final, settings)
         self._settle(op, crawl, ended, settings)
-        if status == SERIOUS_ERROR:  # S4.12
-            pause_for(op, crawl, "serious-error", f"node {row.node} could not go on at {uri.uri[:200]}")
+        _pause_after(op, crawl, status, row.node, uri.uri)
         return ReportResult(decision.disposition)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
@@ -186,8 +185,8 @@ class Reports:
             conclude(op, crawl, ended.queue, row.suffix, pending, final, settings)
         told = RobotsReport(status, report.robots_body)
         crawl_delay_ms = self._learn(op, lease, uri.host, settings, told, disposition)
+        address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
         if status != DEFERRED:
-            address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
             source = candidate.source or (uri.uri if candidate.seed else "")
             of_robots = Candidate(
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=source
@@ -195,6 +194,7 @@ class Reports:
             log(op, crawl, Final(status, disposition, address, of_robots, report, row.node))
         self._rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settle(op, crawl, ended, settings)
+        _pause_after(op, crawl, status, row.node, address.uri)
         return ReportResult(disposition)
 
     def _learn(
@@ -391,6 +391,12 @@ class _Ended(NamedTuple):
     queue: WorkQueue
     host: Host
     shared: list[Host]  # groups of hosts
+
+
+def _pause_after(op: Operation, crawl: Crawl, status: int, node: str, uri: str) -> None:
+    """Pause a crawl if its node could not go on, whatever that was fetching (S4.12)."""
+    if status == SERIOUS_ERROR:
+        pause_for(op, crawl, "serious-error", f"node {node} could not go on at {uri[:200]}")
 
 
 def problem_of(report: Report, robots: bool) -> str:

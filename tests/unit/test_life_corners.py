@@ -85,3 +85,78 @@ def test_rounds_that_are_granted_to_an_empty_crawl_begin() -> None:
     assert [row.kind for row in shell.events("crawl")].count("round_begun") == 1
     (page,) = shell.grants()
     assert page.uri == f"{HOST}/"
+
+
+def test_a_serious_error_at_a_robots_txt_pauses_the_crawl() -> None:
+    """S4.12: whatever the node was fetching when it could not go on."""
+    shell = crawl()
+    (robots,) = shell.grants()
+    shell.finish(Report(robots.token, fetch_status=-3000))
+    assert robots.robots and shell.state("crawl") is S.PAUSED
+    (problem,) = [row for row in shell.events("crawl") if row.kind == "problem"]
+    assert problem.fields["kind"] == "serious-error"
+    assert f"{HOST}/robots.txt" in shell.frontier.crawl("crawl").reason
+
+
+# Held.
+
+
+def held(settings: CrawlSettings = PLAIN) -> Shell:
+    """A crawl that is held, after its robots.txt was fetched."""
+    shell = crawl(settings)
+    (robots,) = shell.grants()
+    shell.finish(Report(robots.token, fetch_status=200))
+    shell.request("crawl", Input.HOLD)
+    log_all(shell)
+    assert shell.frontier.crawl("crawl").held
+    return shell
+
+
+def log_all(shell: Shell) -> None:
+    """All outcomes get into the crawl log."""
+    number = shell.frontier.crawl("crawl").number
+    last = shell.frontier.last_outcome(number)
+    shell.do(lambda frontier, now: frontier.note_logged(number, last, 100 * last, now))
+
+
+def test_a_node_that_went_while_a_crawl_was_held_has_left_when_that_is_torn_down() -> None:
+    """As when it is resumed, paused or stopped: whatever releases it."""
+    shell = held()
+    shell.now_ms += 2 * shell.period_ms
+    shell.tick()
+    assert "node_left" not in [row.kind for row in shell.events("crawl")]
+    shell.do(lambda frontier, now: frontier.control.tear_down("crawl", now))
+    assert "node_left" in [row.kind for row in shell.events("crawl")]
+
+
+def test_the_log_of_a_held_crawl_is_written_already() -> None:
+    """Who says so again changes nothing."""
+    shell = held()
+    number = shell.frontier.crawl("crawl").number
+    _, changes = shell.frontier.note_logged(number, 1, 100, shell.now_ms)
+    assert not changes
+
+
+def test_a_held_crawl_does_not_bring_back_a_session_that_was_replaced() -> None:
+    """After a restart, leases that are out tell who has the node's name."""
+    shell = held()
+    shell.create("other", PLAIN)
+    shell.do(lambda frontier, now: frontier.control.add_seeds("other", ["http://beta.example/"], now))
+    shell.do(lambda frontier, now: frontier.control.launch("other", now))
+    shell.work()
+    (lease,) = shell.next("other", session="2").grants
+    shell.restart()
+    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "2", [lease.token], [], now))
+    assert (answer.ended, shell.count("other", "lapsed_count")) == ([], 0)
+
+
+# The end.
+
+
+def test_an_import_that_is_not_brought_to_its_end_holds_up_no_teardown() -> None:
+    """Whoever brings it may be silent for ever."""
+    shell = crawl()
+    shell.do(lambda frontier, now: frontier.administration.begin_import("crawl", False, now))
+    shell.do(lambda frontier, now: frontier.control.tear_down("crawl", now))
+    shell.work()
+    assert shell.frontier.crawl("crawl").torn_down

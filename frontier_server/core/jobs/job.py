@@ -144,6 +144,12 @@ def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
     return row
 
 
+def abandon(crawl: Crawl) -> None:
+    """Let what still receives end with its crawl, whether its caller goes on or not."""
+    crawl.jobs.extend(sorted(crawl.receiving))
+    crawl.receiving.clear()
+
+
 def find(row: JobRow, finding: str) -> None:
     """Note something that a job found; only the first ones are kept, the figures count all."""
     if len(row.findings) < MAX_FINDINGS:

@@ -23,7 +23,7 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_o
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
     kind = Kind(row.kind)
-    abandoned = row.state == JobState.RECEIVING.value  # in line since a restart: nobody brings the rest
+    abandoned = row.state == JobState.RECEIVING.value  # in line all the same: nobody brings the rest
     ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
     if abandoned or ends:
         row.state = JobState.CANCELLING.value

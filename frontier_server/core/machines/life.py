@@ -63,6 +63,8 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
     if step.state is not None:
         if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):
             tell_figures(op, crawl)
+        if step.state is CrawlState.FINISHED:
+            job.abandon(crawl)
         row.state = step.state.value
         keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # what led to PAUSING, or STOPPING
         row.reason = reason or (row.reason if keeps else "")

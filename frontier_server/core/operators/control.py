@@ -178,9 +178,11 @@ class Control:
         """Let a crawl end and leave memory; where it is now, and whether this began it."""
         crawl = self._frontier.registry.named(name)
         op = self._frontier.begin(now_ms)
-        begun = False
+        begun, held = False, crawl.held
         if not crawl.state_row.torn_down:
             begun = life.tear_down(op, crawl, by)
+        if held:
+            look_round(op, crawl, self._leases)
         changes = self._frontier.end(op)
         return (views.crawl_view(crawl), begun), changes
 

@@ -39,7 +39,7 @@ def to_state(
     """Change, which an event must tell."""
     if state in (S.PAUSED, S.FINISHED):
         tell_figures(model, crawl)
-    crawl.reason = reason or (crawl.reason if state is S.PAUSED else "")
+    crawl.reason = reason or (crawl.reason if state in (S.PAUSED, S.FINISHED) else "")
     crawl.state, crawl.exit_status = state, exit_status or crawl.exit_status
     crawl.reach_ms = model.now_ms
     told = state.value, crawl.exit_status.value, crawl.reason, str(int(crawl.tearing_down))
@@ -51,6 +51,8 @@ def to_state(
         crawl.running_since_ms = model.now_ms
     if state is S.FINISHED:
         crawl.nodes.clear()
+        crawl.jobs += crawl.receiving.values()  # nobody can bring the rest: they will be cancelled
+        crawl.receiving.clear()
 
 
 def figures_of(crawl: Crawl) -> dict[str, int]:

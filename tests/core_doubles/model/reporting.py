@@ -59,7 +59,8 @@ def reported(model: Model, report: Report, file: RobotsFile, result: ReportResul
         expected = _page_reported(model, crawl, lease, report)
     status = report.fetch_status
     if status == SERIOUS_ERROR:  # S4.12
-        words = f"node {lease.node} could not go on at {lease.uri}"
+        fetched = lease.site.uri("/robots.txt") if lease.robots else lease.uri
+        words = f"node {lease.node} could not go on at {fetched}"
         life.paused_for(model, crawl, "serious-error", words)
     assert result.disposition is expected, f"{status} of {lease.uri} meant {result}, not {expected}"
     assert not result.problem
