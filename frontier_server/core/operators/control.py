@@ -204,9 +204,7 @@ class Control:
 
     # Toe pools.
 
-    def set_pool_size(
-        self, node: str, size: int | None, now_ms: int, by: str = ""
-    ) -> tuple[None, Changes]:
+    def set_pool_size(self, node: str, size: int | None, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Set how many toe threads a node should have, or any that has no size of its own (ANY_NODE)."""
         if size is not None and not 0 <= size <= MAX_TOES:
             raise errors.InvalidRequest(f"size is {size}; 0 to {MAX_TOES} is possible", field="size")
