@@ -1,11 +1,13 @@
 """A power loss at any moment takes nothing back that anybody was told: a property over what callers do.
 
-Callers offer, lease, report, look, pause and stop while flushes hang and end; then the power is cut, and what
-the disk has must bear out every answer and every event that has left.
+Callers offer, lease, report, look, pause, hold, stop and tear down while flushes hang and end; then the power
+is cut, and what the disk has must bear out every answer and every event that has left, and every line of the
+job log.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import tempfile
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,21 +16,24 @@ from frontier_harness.calls import spec
 from frontier_harness.held_store import HeldStore, copied
 from frontier_harness.in_process import config, opened, running
 from frontier_harness.waiting import soon, turns
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from frontier_server import wire
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import CrawlState, Input
-from frontier_server.core.model import Candidate, Report, Verdict
+from frontier_server.core.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.core.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.job_log import launch_id_of, line
 from frontier_server.runner import Runner
-from toehold.frontier.v1 import frontier_pb2
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 Step = tuple[str, int]
-KINDS = ["schedule", "next", "finish", "again", "heartbeat", "look", "pause", "resume", "stop", "flush"]
+KINDS = ["schedule", "next", "finish", "again", "heartbeat", "look", "log", "work", "flush"]
+KINDS += ["finish_all", "pause", "hold", "resume", "update", "stop", "tear_down"]
 KINDS += ["schedule", "next", "finish", "flush", "flush"]  # more often than the others
+OPERATOR = "somebody@somewhere"
 STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 11)), max_size=40)
 
 
@@ -58,9 +63,11 @@ class Player:
         """A crawl with three hosts, whose robots.txt allow everything."""
         runner, plain = self.runner, spec()
         made = wire.settings_of(plain)
-        await runner.run(lambda f, now: f.create_crawl("t", made, plain.SerializeToString(), now))
-        await runner.run(lambda f, now: f.add_seeds("t", [f"http://{h}.example/" for h in "abc"], now))
-        await runner.run(lambda f, now: f.launch("t", now))
+        await runner.run(lambda f, now: f.control.create_crawl("t", made, plain.SerializeToString(), now))
+        await runner.run(
+            lambda f, now: f.control.add_seeds("t", [f"http://{h}.example/" for h in "abc"], now)
+        )
+        await runner.run(lambda f, now: f.control.launch("t", now, OPERATOR))
         robots: list[Report] = []
         while len(robots) < 3:
             answer = await runner.next("n", "s", 10, "t", 20)
@@ -78,6 +85,9 @@ class Player:
                 self.store.release(1)
                 await soon(lambda: self.store.flushes_ended > ended, "a flush does not end")
             await turns()
+            return
+        if kind == "work":
+            await soon(lambda: not self.runner.frontier.has_work, "jobs do not end")
             return
         call: Callable[[int], Coroutine[Any, Any, None]] = getattr(self, kind)
         self.calls.append(asyncio.create_task(call(number)))
@@ -97,15 +107,24 @@ class Player:
     async def finish(self, number: int) -> None:
         if not self.told.leases:
             return
-        token = list(self.told.leases)[number % len(self.told.leases)]
+        await self.finish_one(list(self.told.leases)[number % len(self.told.leases)])
+
+    async def finish_all(self, _: int) -> None:
+        for token in list(self.told.leases):
+            if token not in self.told.ended:
+                await self.finish_one(token)
+
+    async def finish_one(self, token: bytes) -> None:
         (result,) = await self.runner.finished([Report(token, fetch_status=200)], "n", "s")
-        assert result.disposition is Disposition.SUCCEEDED
+        if not self.runner.frontier.crawl("t").torn_down:
+            assert result.disposition is Disposition.SUCCEEDED
         self.told.ended[token] = result.disposition
 
     async def again(self, number: int) -> None:
         for token, disposition in list(self.told.ended.items())[: number + 1]:
             (result,) = await self.runner.finished([Report(token, fetch_status=404)], "n", "s")
-            assert (result.disposition, result.repeated) == (disposition, True)
+            if not self.runner.frontier.crawl("t").torn_down:
+                assert (result.disposition, result.repeated) == (disposition, True)
 
     async def heartbeat(self, _: int) -> None:
         tokens = list(self.told.leases)
@@ -131,12 +150,34 @@ class Player:
     async def resume(self, _: int) -> None:
         await self.ask(Input.RESUME)
 
+    async def hold(self, _: int) -> None:
+        await self.ask(Input.HOLD)
+
     async def stop(self, number: int) -> None:
         if number == 0:  # rarely: it ends everything
             await self.ask(Input.STOP)
 
+    async def tear_down(self, number: int) -> None:
+        if number < 3:
+            view, _ = await self.runner.run(lambda f, now: f.control.tear_down("t", now, OPERATOR))
+            self.heard(view)
+
+    async def update(self, number: int) -> None:
+        change = crawl_pb2.CrawlSpec(weight=number + 1)
+
+        def amended(spec: bytes) -> tuple[bytes, Sequence[str]]:
+            return wire.amended(spec, change, [])
+
+        self.heard(await self.runner.run(lambda f, now: f.control.update_crawl("t", amended, now, OPERATOR)))
+
+    async def log(self, _: int) -> None:
+        """All outcomes are in the crawl log: a hold waits for that."""
+        await self.runner.run(lambda f, now: f.note_logged(1, f.last_outcome(1), 0, now))
+
     async def ask(self, target: Input) -> None:
-        view = await self.runner.run(lambda f, now: f.request_state("t", target, now))
+        self.heard(await self.runner.run(lambda f, now: f.control.request_state("t", target, now, OPERATOR)))
+
+    def heard(self, view: CrawlView) -> None:
         self.told.states[view.last_event] = view.state
 
     async def follow(self) -> None:
@@ -145,20 +186,35 @@ class Player:
                 self.told.events.append(found)
 
 
+def steps_of(*kinds: str) -> list[Step]:
+    """Steps, each of which is durable before the next."""
+    return [step for kind in kinds for step in ((kind, 0), ("flush", 0), ("flush", 0))]
+
+
+FETCHED = ("next", "next", "finish_all", "log")
+ENDED = ("stop", "work", "tear_down")
+
+
 @given(STEPS)
+@example(steps_of(*FETCHED, "hold", "schedule", "update", "look"))
+@example(steps_of(*FETCHED, "hold", "schedule", "resume", "schedule"))
+@example(steps_of(*FETCHED, *ENDED, "again", "look"))
+@example([*steps_of(*FETCHED), ("hold", 0), ("look", 0), ("schedule", 1)])
+@example([*steps_of(*FETCHED, "stop", "work"), ("tear_down", 0), ("again", 3), ("look", 0)])
 @settings(max_examples=300)
 def test_a_power_loss_takes_nothing_back_that_anybody_was_told(
     steps: list[Step],
 ) -> None:
-    async def scenario() -> None:
+    async def scenario(data: Path) -> None:
         store = HeldStore()
-        async with running(store, config(Path("/"))) as runner:
+        async with running(store, config(data)) as runner:
             player = Player(runner, store)
             try:
                 await player.start()
                 for kind, number in steps:
                     await player.play(kind, number)
-                judge(player.told, copied(store.disk))
+                logged = runner.job_logs.path("t").read_bytes()
+                judge(player.told, logged, copied(store.disk))
             finally:
                 store.release()
             runner.begin_close()
@@ -166,16 +222,22 @@ def test_a_power_loss_takes_nothing_back_that_anybody_was_told(
                 if isinstance(problem, AssertionError):
                     raise problem
 
-    asyncio.run(scenario())
+    with tempfile.TemporaryDirectory() as data:
+        asyncio.run(scenario(Path(data)))
 
 
-def judge(told: Told, disk: Any) -> None:
-    """What the disk has bears out everything that anybody was told."""
-    frontier, clock = opened(disk, config(Path("/")))
+def judge(told: Told, logged: bytes, disk: Any) -> None:
+    """What the disk has bears out everything that anybody was told; the job log had it before."""
+    frontier, clock = opened(disk, config(Path()))
     now_ms = clock.now_ms()
     queues, _ = frontier.administration.queues("t", None, 100, b"")
     events = frontier.events_after("t", 0)
     assert events[: len(told.events)] == told.events
+    launch_id = launch_id_of(frontier.crawl("t").launch_ms)
+    lines = [line(number, row, launch_id) for number, row in events]
+    heard = max([*told.states, *(number for number, _ in told.events)], default=0)
+    assert b"".join(lines).startswith(logged)
+    assert logged.startswith(b"".join(lines[:heard]))
     for last_event, state in told.states.items():
         assert last_event <= len(events)
         changes = [row for _, row in events[:last_event] if row.kind == "status_changed"]
@@ -185,10 +247,17 @@ def judge(told: Told, disk: Any) -> None:
     for token in told.leases:
         (result,), written = frontier.finished([Report(token, fetch_status=404)], "n", "s", now_ms)
         disk.write(written)
+        if frontier.crawl("t").torn_down:
+            assert result.disposition is Disposition.STALE, result
+            continue
         assert result.disposition is Disposition.SUCCEEDED, result
         if token in told.ended:
             assert result.repeated
-    if frontier.crawl("t").state is not CrawlState.FINISHED:
+    crawl = frontier.crawl("t")
+    if crawl.held:
+        _, written = frontier.control.request_state("t", Input.PAUSE, now_ms)
+        disk.write(written)
+    if crawl.state is not CrawlState.FINISHED:
         offered = [Candidate(uri, b"") for uri in sorted(told.taken)]
         if offered:
             verdicts, _ = frontier.schedule("t", offered, now_ms)
