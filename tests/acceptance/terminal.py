@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import termios
 import threading
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from typing import Self
 from acceptance.programs import Program, Programs, script
 
 CTRL_C = b"\x03"
+CTRL_Z = b"\x1a"
 
 
 class Terminal:
@@ -43,6 +45,10 @@ class Terminal:
     def toehold(self, *arguments: str) -> Program:
         """The command line tool, started here: this is its controlling terminal."""
         return self._programs.start("at-terminal", script("toehold"), *arguments, terminal=self._slave)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Gives it another size, and tells the program in its foreground, as terminals do."""
+        termios.tcsetwinsize(self._master, (lines, columns))
 
     def type(self, keys: bytes) -> None:
         """What somebody types."""

@@ -9,14 +9,18 @@ from rich.console import Console
 
 from toehold_client import show
 from toehold_client.controller import CrawlController
+from toehold_client.embedded.interruptions import Interruptions
 from toehold_client.exits import ExitCode
+from toehold_client.watching.bell import Bell
 from toehold_client.watching.displays import Display, FullScreen, Lines, Objects, show_once
-from toehold_client.watching.look import to_record
+from toehold_client.watching.look import Look, to_record
+from toehold_client.watching.looks import Looks
 from toehold_client.watching.observer import Observer
 
 from .options import json_option, with_crawl
 
 SCREEN_INTERVAL_S, LINES_INTERVAL_S = 1.0, 5.0
+_LONG_S = 3_600.0
 
 
 @click.command()
@@ -41,19 +45,19 @@ def watch(crawl: CrawlController, interval_s: float | None, once: bool, as_json:
     """
     console = Console(markup=False, emoji=False, highlight=False)
     on_screen = sys.stdout.isatty() and not console.is_dumb_terminal
+    if once:
+        _look_once(Observer(crawl), console if on_screen else None, as_json)
+        return
     interval_s = interval_s or (SCREEN_INTERVAL_S if on_screen and not as_json else LINES_INTERVAL_S)
-    observer = Observer(crawl)
-    try:
-        if once:
-            _look_once(observer, console if on_screen else None, as_json)
-        elif as_json:
-            _watch(observer, Objects(), interval_s)
+    with Interruptions() as interruptions, Bell() as bell, Looks(crawl, interval_s, bell) as looks:
+        display: Display = Lines(interval_s)
+        if as_json:
+            display = Objects()
         elif on_screen:
-            _watch(observer, FullScreen(console, observer.wake), interval_s)
-        else:
-            _watch(observer, Lines(interval_s), interval_s)
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from None
+            display = FullScreen(console, bell.ring)
+        _watch(looks, display, bell, interruptions)
+    if interruptions.count:
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
 
 
 def _look_once(observer: Observer, console: Console | None, as_json: bool) -> None:
@@ -65,12 +69,26 @@ def _look_once(observer: Observer, console: Console | None, as_json: bool) -> No
         show_once(look, console)
 
 
-def _watch(observer: Observer, display: Display, interval_s: float) -> None:
-    with observer:
-        look = observer.look()  # that there is such a crawl is known before a screen is taken
-        with display:
-            display.show(look)
-            while not look.ended:
-                observer.wait(interval_s)
-                look = observer.look()
+def _watch(looks: Looks, display: Display, bell: Bell, interruptions: Interruptions) -> None:
+    """Shows each look until the crawl has ended, or somebody has seen enough."""
+    look = _next(looks, bell, interruptions)
+    if look is None:
+        return  # that there is such a crawl is known before a screen is taken
+    with display:
+        while not interruptions.count:
+            if look is None:
+                display.refresh()
+            else:
                 display.show(look)
+                if look.ended:
+                    return
+            look = _next(looks, bell, interruptions)
+
+
+def _next(looks: Looks, bell: Bell, interruptions: Interruptions) -> Look | None:
+    """Waits until the bell rings, or a signal comes; the look that it rang for."""
+    while not interruptions.count:
+        if interruptions.wait(_LONG_S, bell.fileno()):
+            bell.silence()
+            return looks.take()
+    return None

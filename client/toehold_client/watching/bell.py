@@ -1,13 +1,14 @@
-"""A bell that one thread waits for, and that other threads and signal handlers ring."""
+"""A bell that threads and signal handlers ring, and that one thread waits for."""
 
 from __future__ import annotations
 
 import os
-import select
+from types import TracebackType
+from typing import Self
 
 
 class Bell:
-    """Rung once or often since the last wait, it is heard once."""
+    """Rung once or often, it is heard once. A context; nobody may ring it after that."""
 
     def __init__(self) -> None:
         # A pipe, because an Event set by a handler can meet its own lock held by the code it interrupted.
@@ -15,21 +16,29 @@ class Bell:
         os.set_blocking(self._read_end, False)
         os.set_blocking(self._write_end, False)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+    def fileno(self) -> int:
+        """A file descriptor that can be read when it has been rung."""
+        return self._read_end
+
     def ring(self) -> None:
-        """Ends the present wait, or else the next one."""
+        """Rings it."""
         try:
             os.write(self._write_end, b"\0")
         except BlockingIOError:
             return  # full: it has been rung
 
-    def wait(self, seconds: float) -> bool:
-        """Waits so long at most; whether it was rung."""
-        rung, _, _ = select.select([self._read_end], [], [], seconds)
-        if rung:
+    def silence(self) -> None:
+        """Lets it be quiet until it is rung again."""
+        try:
             os.read(self._read_end, 65_536)
-        return bool(rung)
-
-    def close(self) -> None:
-        """Lets go of it; nobody may ring or wait any more."""
-        os.close(self._read_end)
-        os.close(self._write_end)
+        except BlockingIOError:
+            return  # it was

@@ -16,7 +16,7 @@ from toehold_client.event_words import event_words
 
 from .layout import WHOLE, line, picture
 from .look import Look, to_record
-from .screen import TakenScreen
+from .screen import TakenScreen, fit
 
 
 class Display(Protocol):
@@ -30,6 +30,9 @@ class Display(Protocol):
 
     def show(self, look: Look) -> None:
         """Show a look, the latest so far."""
+
+    def refresh(self) -> None:
+        """Show it again where it does not stay as it was shown."""
 
 
 class FullScreen:
@@ -56,7 +59,12 @@ class FullScreen:
     def show(self, look: Look) -> None:
         """See Display."""
         self._last = look
-        self._screen.draw(picture(look, *self._console.size))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """See Display."""
+        if self._last is not None:
+            self._screen.draw(picture(self._last, *fit(self._console)))
 
 
 class Lines:
@@ -86,6 +94,9 @@ class Lines:
             self._shown, self._shown_s = shown, now_s
             show.line(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line(look)}")
 
+    def refresh(self) -> None:
+        """See Display."""
+
     def _tell_problems(self, look: Look) -> None:
         """Tells those that have come since the first look."""
         if self._since_ns is None:
@@ -111,6 +122,9 @@ class Objects:
         """See Display."""
         show.record(to_record(look))
 
+    def refresh(self) -> None:
+        """See Display."""
+
 
 def show_once(look: Look, console: Console | None) -> None:
     """Shows a look for good: as large as the terminal, with room for its prompt, or (None) whole."""
@@ -118,5 +132,5 @@ def show_once(look: Look, console: Console | None) -> None:
         for text in picture(look, WHOLE, WHOLE):
             show.line(text.plain.rstrip())
     else:
-        width, height = console.size
+        width, height = fit(console)
         console.print(Text("\n").join(picture(look, width, height - 1)), soft_wrap=True)

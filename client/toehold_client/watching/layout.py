@@ -254,7 +254,7 @@ def _line(label: str, *parts: Part) -> Text:
 
 
 def _label(label: str) -> Text:
-    return Text(label.ljust(_LABEL_CELLS), style="bold")
+    return _text((label.ljust(_LABEL_CELLS), "bold"))
 
 
 def _text(*parts: Part) -> Text:

@@ -11,8 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event, Statistics
@@ -23,7 +21,6 @@ from toehold_client.errors import CursorTooOld, DeadlineExceeded, FrontierUnavai
 from toehold_client.listening import Listener
 from toehold_client.plain import seconds_of
 
-from .bell import Bell
 from .look import Look, is_problem, seconds_until
 
 MOST_PROBLEMS = 50
@@ -32,34 +29,34 @@ _TELLING = frozenset(("status_changed", "held", "released", "torn_down"))
 
 
 class Observer:
-    """The watch over one crawl. Within its context events are heard, and `wait` ends when one matters."""
+    """The watch over one crawl, in one thread. `on_news`, if given, is called in another one when an event
+    has come after which one would look again.
+    """
 
-    def __init__(self, crawl: CrawlController, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        crawl: CrawlController,
+        on_news: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._controller = crawl
+        self._on_news = on_news
         self._clock = clock
         self._described: Crawl | None = None
         self._seen: Look | None = None
         self._away_since_s: float | None = None
-        self._bell: Bell | None = None
         self._listener: Listener | None = None
-        # What events bring, in the listener's thread:
+        # What events bring:
         self._lock = threading.Lock()
         self._updated = False  # its spec
         self._status = CrawlStatus()  # the latest that was told
         self._problems: deque[Event] = deque(maxlen=MOST_PROBLEMS)
 
-    def __enter__(self) -> Self:
-        self._bell = Bell()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Hears of no more events."""
         if self._listener is not None:
             with contextlib.suppress(ToeholdError):  # what it missed nobody wants to know any more
                 self._listener.close()
-        assert self._bell is not None
-        self._bell.close()
 
     def look(self) -> Look:
         """The crawl now, or, while the frontier does not answer, as it was seen last.
@@ -68,7 +65,7 @@ class Observer:
         """
         try:
             self._seen = self._ask()
-            if self._bell is not None:
+            if self._on_news is not None:
                 self._listen()
         except _AWAY as error:
             if self._seen is None:
@@ -76,16 +73,6 @@ class Observer:
             return self._seen_last(self._seen, str(error))
         self._away_since_s = None
         return self._seen
-
-    def wait(self, seconds: float) -> None:
-        """Waits so long, or until something has happened after which one would look again."""
-        assert self._bell is not None
-        self._bell.wait(seconds)
-
-    def wake(self) -> None:
-        """Ends a wait. May be called by a signal handler."""
-        assert self._bell is not None
-        self._bell.ring()
 
     def catch_up(self) -> None:
         """Hears of all events that are kept, up to now."""
@@ -170,5 +157,5 @@ class Observer:
                 self._updated = True
             if problem:
                 self._problems.append(event)
-        if (problem or kind in _TELLING) and self._bell is not None:
-            self._bell.ring()
+        if (problem or kind in _TELLING) and self._on_news is not None:
+            self._on_news()

@@ -7,42 +7,50 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.control import Control
 from rich.screen import Screen
 from rich.text import Text
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP)
+
+def fit(console: Console) -> tuple[int, int]:
+    """Lets a console be as large as its terminal is now; columns and lines.
+
+    The environment may have them too (COLUMNS, LINES), as they were when somebody set them.
+    """
+    try:
+        columns, lines = os.get_terminal_size(console.file.fileno())
+    except OSError:
+        columns = lines = 0  # it is no terminal
+    if columns and lines:
+        console.size = ConsoleDimensions(columns, lines)
+    return console.size
 
 
 class TakenScreen:
-    """The whole screen of a terminal, given back at the end, however that comes, and while it is stopped.
+    """The whole screen of a terminal, given back at the end, and while the program is stopped (Ctrl-Z).
 
     A context, for the main thread, as signals are heard there. `changed` is called by a signal handler when
-    the screen has another size, or is to be drawn again.
+    it is to be drawn anew: it has another size, or the program is to stop.
     """
 
     def __init__(self, console: Console, changed: Callable[[], None]) -> None:
         self._console = console
         self._changed = changed
         self._before: dict[signal.Signals, Any] = {}
+        self._to_stop = False
 
     def __enter__(self) -> Self:
-        self._hear(signal.SIGWINCH, self._resized)
-        self._hear(signal.SIGTSTP, self._stop)
-        for number in _ENDS:
-            # Under nohup a hang-up is not meant for us.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._hear(number, self._end)
+        for number in (signal.SIGWINCH, signal.SIGTSTP):
+            self._before[number] = signal.signal(number, self._note)
         self._take()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._hear(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not leave it half given back
         with contextlib.suppress(OSError):  # the terminal is gone
             self._give_back()
         for number, handler in self._before.items():
@@ -50,11 +58,13 @@ class TakenScreen:
 
     def draw(self, lines: Sequence[Text]) -> None:
         """Shows lines, which should fit, in place of those before."""
+        if self._to_stop:
+            self._to_stop = False
+            self._give_back()
+            os.kill(os.getpid(), signal.SIGSTOP)
+            self._take()  # somebody has let it go on
         self._console.control(Control.home())
         self._console.print(Screen(Text("\n").join(lines)), end="")
-
-    def _hear(self, number: signal.Signals, handler: Any) -> None:
-        self._before[number] = signal.signal(number, handler)
 
     def _take(self) -> None:
         self._console.set_alt_screen(True)
@@ -64,14 +74,6 @@ class TakenScreen:
         self._console.show_cursor(True)
         self._console.set_alt_screen(False)
 
-    def _resized(self, number: int, frame: FrameType | None) -> None:
-        self._changed()
-
-    def _end(self, number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self._give_back()
-        os.kill(os.getpid(), signal.SIGSTOP)
-        self._take()  # somebody has let it go on
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._to_stop = self._to_stop or number == signal.SIGTSTP
         self._changed()

@@ -1,0 +1,256 @@
+"""`toehold watch` on a frontier that does as it is told: what it prints into a pipe, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.admin_pb2 import (
+    Crawl,
+    ExplainResponse,
+    GetCrawlResponse,
+    GetFrontierResponse,
+    GetStatisticsResponse,
+    ListJobsResponse,
+    ListLargestQueuesResponse,
+    ListSlowestQueuesResponse,
+    Reason,
+)
+from toehold.frontier.v1.crawl_pb2 import (
+    CrawlSpec,
+    CrawlState,
+    CrawlStatus,
+    Event,
+    ExitStatus,
+    LimitSpec,
+    OperatorActed,
+    Problem,
+    Statistics,
+    TornDown,
+)
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_client.cli import run
+
+Watch = Callable[..., tuple[int, list[str], str]]
+
+NOW_S = 1_800_000_000
+WHY = "politeness: 3 queues rest, none is being fetched from; the next wakes in 2 s"
+
+
+def status(state: str, exit_status: str = "", after_s: int = 0, **more: Any) -> CrawlStatus:
+    return CrawlStatus(
+        state=CrawlState.Value(f"CRAWL_STATE_{state}"),
+        exit_status=ExitStatus.Value(f"EXIT_STATUS_{exit_status or state}"),
+        reach_time=Timestamp(seconds=NOW_S + after_s),
+        **more,
+    )
+
+
+RUNNING, FINISHED = status("RUNNING"), status("FINISHED", after_s=5)
+
+
+def figures(told: CrawlStatus, **more: Any) -> GetStatisticsResponse:
+    why = WHY if told.state == CrawlState.CRAWL_STATE_RUNNING else ""
+    statistics = Statistics(snapshot_time=Timestamp(seconds=NOW_S), limited_by=why, succeeded_count=7, **more)
+    return GetStatisticsResponse(status=told, statistics=statistics)
+
+
+def see(frontier: FakeFrontier, *statuses: CrawlStatus | Refusal) -> None:
+    """Lets the frontier answer so many looks, if it answers them."""
+    for told in statuses:
+        if isinstance(told, Refusal):
+            frontier.will("GetStatistics", told)
+            continue
+        frontier.will("GetStatistics", figures(told))
+        frontier.will("GetFrontier", GetFrontierResponse(lease_duration=Duration(seconds=30)))
+        if told.state != CrawlState.CRAWL_STATE_RUNNING:
+            frontier.will("Explain", ExplainResponse(reasons=[Reason(words="because of this")]))
+        frontier.will("ListJobs", ListJobsResponse())
+        frontier.will("ListSlowestQueues", ListSlowestQueuesResponse())
+        frontier.will("ListLargestQueues", ListLargestQueuesResponse())
+
+
+def events(*told: Event, then: Answer = SILENCE) -> list[Answer]:
+    """A stream of events that goes on for ever, or ends with a refusal."""
+    present = StateEventsResponse(present=RUNNING, cursor="0")
+    numbered = enumerate(told, 1)
+    return [present, *(StateEventsResponse(event=each, cursor=str(n)) for n, each in numbered), then]
+
+
+@pytest.fixture
+def watch(
+    frontier: FakeFrontier, address: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Watch:
+    """Runs `toehold watch` on the fake frontier: exit code, lines, errors."""
+    monkeypatch.setenv("TOEHOLD_FRONTIER", address)
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+
+    def run_it(*arguments: str) -> tuple[int, list[str], str]:
+        code = run(("watch", "--crawl", "c", *arguments))
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out.splitlines(), captured.err
+
+    return run_it
+
+
+def test_it_tells_a_line_each_interval_and_ends_with_the_crawl(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING, RUNNING, FINISHED)
+    frontier.will("StateEvents", events())
+    code, lines, errors = watch("--interval", "0.1")
+    assert (code, errors) == (0, "")
+    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "RUNNING", "FINISHED"]
+    assert lines[0].endswith(f"  {WHY}") and lines[-1].endswith("  because of this")
+
+
+def test_an_event_that_matters_ends_the_wait(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING, FINISHED)
+    ended = Event(sequence=1, status_changed=FINISHED, event_time=Timestamp(seconds=NOW_S + 5))
+    frontier.will("StateEvents", events(ended))
+    code, lines, _ = watch("--interval", "86400")
+    assert code == 0
+    assert [line.split("  ")[1] for line in lines] == ["RUNNING", "FINISHED"]
+
+
+def test_a_problem_is_told_at_once(frontier: FakeFrontier, watch: Watch) -> None:
+    paused = status("PAUSED")
+    see(frontier, RUNNING, paused, FINISHED)
+    problem = Event(
+        sequence=1,
+        problem=Problem(kind="disk-reserve", detail="500 MB are free"),
+        event_time=Timestamp(seconds=NOW_S + 1),
+    )
+    frontier.will("StateEvents", events(problem))
+    code, lines, _ = watch("--interval", "1")
+    assert code == 0
+    assert lines[1] == "2027-01-15 08:00:01 UTC  problem: disk-reserve, 500 MB are free"
+    assert "  PAUSED  " in lines[2]
+
+
+def test_a_crawl_that_is_being_torn_down_is_watched_to_its_last_event(
+    frontier: FakeFrontier, watch: Watch
+) -> None:
+    tearing_down = status("FINISHED", after_s=5, tearing_down=True)
+    torn_down = status("FINISHED", after_s=5, tearing_down=True, torn_down=True)
+    see(frontier, RUNNING, tearing_down, torn_down)
+    frontier.will("StateEvents", events())
+    code, lines, _ = watch("--interval", "0.1")
+    assert code == 0
+    assert [line.split("  ")[1] for line in lines] == [
+        "RUNNING",
+        "FINISHED, being torn down",
+        "FINISHED, torn down",
+    ]
+
+
+def test_a_frontier_that_is_away_is_told_and_waited_out(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING, UNAVAILABLE, UNAVAILABLE, RUNNING, FINISHED)
+    frontier.will("StateEvents", events())
+    code, lines, _ = watch("--interval", "0.1")
+    assert code == 0
+    away = ["no answer for" in line for line in lines]
+    assert away == [False, True, True, False, False]
+    assert lines[1].endswith("s: the frontier is shutting down")
+
+
+def test_a_frontier_that_leaves_with_the_crawls_end_has_told_it(frontier: FakeFrontier, watch: Watch) -> None:
+    """As that of `toehold crawl` does; and so it is with a teardown."""
+    see(frontier, RUNNING, *[UNAVAILABLE] * 100)
+    ended = status("FINISHED", "ABORTED", after_s=5, tearing_down=True)
+    frontier.will(
+        "StateEvents",
+        events(
+            Event(sequence=1, status_changed=ended), Event(sequence=2, torn_down=TornDown()), then=UNAVAILABLE
+        ),
+        *[UNAVAILABLE] * 100,
+    )
+    code, lines, _ = watch("--interval", "0.1")
+    assert code == 0
+    assert "  FINISHED (ABORTED), torn down  7 pages  " in lines[-1]
+
+
+def test_events_are_heard_again_where_they_broke_off(frontier: FakeFrontier, watch: Watch) -> None:
+    too_old = Refusal(grpc.StatusCode.OUT_OF_RANGE, "they are not kept any more", "CURSOR_TOO_OLD")
+    see(frontier, *[RUNNING] * 4, FINISHED)
+    frontier.will("StateEvents", events(Event(sequence=1, status_changed=RUNNING), then=too_old), events())
+    assert watch("--interval", "0.3")[0] == 0
+    assert [request.cursor for request in frontier.asked["StateEvents"]] == ["start", "start"]
+
+
+def test_settings_that_somebody_changed_are_seen(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, *[RUNNING] * 3, FINISHED)
+    changed = CrawlSpec(limits=LimitSpec(max_documents=77))
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", spec=changed)))
+    update = Event(sequence=1, operator_acted=OperatorActed(operator="a", action="update"))
+    frontier.will("StateEvents", events(update))
+    assert watch("--interval", "0.3")[0] == 0
+    assert len(frontier.asked["GetCrawl"]) == 2
+
+
+def test_json_is_an_object_each_interval(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING, UNAVAILABLE, FINISHED)
+    frontier.will("StateEvents", events())
+    code, lines, _ = watch("--interval", "0.1", "--json")
+    assert code == 0
+    told = [json.loads(line) for line in lines]
+    assert [each["status"]["state"] for each in told] == ["RUNNING", "RUNNING", "FINISHED"]
+    assert [each["away"] is not None for each in told] == [False, True, False]
+    assert told[0]["why"] == WHY
+
+
+def test_once_tells_all_that_there_is_with_the_problems_so_far(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING)
+    problem = Event(
+        sequence=1,
+        problem=Problem(kind="disk-reserve", detail="\x1b[2Jfull"),
+        event_time=Timestamp(seconds=NOW_S - 90),
+    )
+    only_present: list[Answer] = [StateEventsResponse(present=RUNNING, cursor="1"), SILENCE]
+    frontier.will("StateEvents", only_present, events(problem))
+    code, lines, errors = watch("--once")
+    assert (code, errors) == (0, "")
+    assert lines[0].startswith("crawl    RUNNING  c, for ")
+    assert lines[1] == f"why      {WHY}"
+    assert "problems 1 min 30 s ago  problem: disk-reserve, \\x1b[2Jfull" in lines
+
+
+def test_once_as_json_is_one_object(frontier: FakeFrontier, watch: Watch) -> None:
+    see(frontier, RUNNING)
+    frontier.will("StateEvents", [StateEventsResponse(present=RUNNING, cursor="0"), SILENCE], events())
+    code, lines, _ = watch("--once", "--json")
+    assert code == 0
+    (told,) = map(json.loads, lines)
+    assert told["crawl"] == "c" and told["problems"] == []
+
+
+@pytest.mark.parametrize("arguments", [(), ("--once",), ("--json",)], ids=str)
+def test_a_crawl_that_is_not_there_is_an_error(
+    frontier: FakeFrontier, address: str, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
+    for rpc in ("GetCrawl", "StateEvents"):
+        frontier.will(rpc, unknown)
+    assert run(("watch", "--frontier", address, "--crawl", "c", *arguments)) == 4
+    assert capsys.readouterr() == ("", "Error: there is no crawl 'c'\n")
+
+
+def test_a_frontier_that_was_never_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(("watch", "--frontier", "127.0.0.1:1", "--crawl", "c")) == 3
+    out, errors = capsys.readouterr()
+    assert out == "" and "no frontier answers at 127.0.0.1:1" in errors
+
+
+def test_a_crawl_that_is_deleted_meanwhile_ends_the_watch(frontier: FakeFrontier, watch: Watch) -> None:
+    unknown = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
+    see(frontier, RUNNING, unknown)
+    frontier.will("StateEvents", events())
+    code, lines, errors = watch("--interval", "0.1")
+    assert code == 4 and len(lines) == 1
+    assert errors == "Error: there is no crawl 'c'\n"
