@@ -1,6 +1,5 @@
 """Requests that make no sense, over real gRPC: a clear refusal, and a server that goes on serving."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +10,13 @@ from frontier_harness.calls import (
     PAUSE,
     TIMEOUT_S,
     Stubs,
-    finished_request,
     next_request,
     refusal,
     refused,
     report,
-    schedule_request,
     seed_of,
-    spec,
 )
+from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
 from frontier_harness.odd_values import ODD_SECONDS
 from frontier_harness.shared import SharedServer
 from google.protobuf.descriptor import FieldDescriptor
@@ -31,92 +28,24 @@ MIB = 1024 * 1024
 NOT_FOUND = grpc.StatusCode.NOT_FOUND
 
 
-def every_rpc(stubs: Stubs, name: str) -> dict[str, Callable[[], object]]:
-    """A call of every RPC that names a crawl, or a node where there is none."""
-    frontier, admin, timeout = stubs.frontier, stubs.admin, TIMEOUT_S
-    state_request = frontier_pb2.RequestStateRequest(crawl=name, target_state=crawl_pb2.TARGET_STATE_PAUSE)
-    seeds = admin_pb2.AddSeedsRequest(crawl=name, uris=["http://a.example/"])
-    beat = frontier_pb2.HeartbeatRequest(node=name, session="s")
-    return {
-        "Schedule": lambda: frontier.Schedule(schedule_request(name, "http://a.example/"), timeout=timeout),
-        "Next": lambda: frontier.Next(next_request(name), timeout=timeout),
-        "Finished": lambda: frontier.Finished(finished_request(report(b"x"), node=name), timeout=timeout),
-        "Heartbeat": lambda: frontier.Heartbeat(beat, timeout=timeout),
-        "RequestState": lambda: frontier.RequestState(state_request, timeout=timeout),
-        "StateEvents": lambda: list(
-            frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl=name), timeout=timeout)
-        ),
-        "CreateCrawl": lambda: admin.CreateCrawl(
-            admin_pb2.CreateCrawlRequest(crawl=name, spec=spec()), timeout=timeout
-        ),
-        "AddSeeds": lambda: admin.AddSeeds(iter((seeds,)), timeout=timeout),
-        "LaunchCrawl": lambda: admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name), timeout=timeout),
-        "GetCrawl": lambda: admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl=name), timeout=timeout),
-        "ListCrawls": lambda: admin.ListCrawls(admin_pb2.ListCrawlsRequest(page_token=name), timeout=timeout),
-        "DeleteCrawl": lambda: admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl=name), timeout=timeout),
-        "GetStatistics": lambda: admin.GetStatistics(
-            admin_pb2.GetStatisticsRequest(crawl=name), timeout=timeout
-        ),
-        "ImportUris": lambda: admin.ImportUris(
-            iter((admin_pb2.ImportUrisRequest(crawl=name),)), timeout=timeout
-        ),
-    } | {rpc: functools.partial(stubs.ask, rpc, name, **more) for rpc, more in ASKED.items()}
-
-
-# Beside the crawl's name, what a request needs to make sense.
-ASKED: dict[str, dict[str, Any]] = {
-    "UpdateCrawl": {"spec": {"weight": 2}},
-    "TearDownCrawl": {},
-    "ListSlowestQueues": {},
-    "ListQueues": {},
-    "GetQueue": {"queue_key": "example,a,"},
-    "UpdateQueue": {"queue_key": "example,a,", "change": {"wake": True}},
-    "ListLargestQueues": {},
-    "ListUris": {},
-    "GetUri": {"uri": "http://a.example/"},
-    "NoteUris": {"uris": ["http://a.example/"]},
-    "ForgetUris": {"uris": ["http://a.example/"]},
-    "ExportUris": {},
-    "StartJob": {"verify": {}},
-    "ListJobs": {},
-    "GetJob": {"job": 1},
-    "CancelJob": {"job": 1},
-    "PutOverride": {"override": {"surt_prefix": "a.example", "settings": {"retry": {"max_attempts": 3}}}},
-    "DeleteOverride": {"surt_prefix": "http://(example,a,"},
-    "ListOverrides": {},
-    "ListHosts": {},
-    "ListSources": {},
-    "ListSeeds": {},
-    "Explain": {},
-    "StreamOutcomes": {},
-}
-
-
-RPCS: dict[str, Any] = {
-    method.name: method
-    for file in (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
-    for service in file.services_by_name.values()
-    for method in service.methods
-}
-OF_A_CRAWL = sorted(
-    name
-    for name, method in RPCS.items()
-    if "crawl" in method.input_type.fields_by_name and name != "CreateCrawl"
-)
+def test_no_rpc_is_forgotten() -> None:
+    of_a_crawl = {name for name, method in RPCS.items() if "crawl" in method.input_type.fields_by_name}
+    assert set(OF_A_CRAWL) == of_a_crawl - {"CreateCrawl"}
+    assert set(OF_A_CRAWL) | set(OF_NO_CRAWL) == set(RPCS)
 
 
 # What is not there.
 
 
-@pytest.mark.parametrize("rpc", OF_A_CRAWL)
+@pytest.mark.parametrize("rpc", sorted(OF_A_CRAWL))
 def test_a_crawl_that_is_not_there_is_named_by_every_rpc(stubs: Stubs, rpc: str) -> None:
-    problem = refused(every_rpc(stubs, "no-such-crawl")[rpc], NOT_FOUND, "UNKNOWN_CRAWL", "'no-such-crawl'")
+    problem = refused(lambda: ask(stubs, rpc, "no-such-crawl"), NOT_FOUND, "UNKNOWN_CRAWL", "'no-such-crawl'")
     assert problem.metadata["crawl"] == "no-such-crawl"
 
 
-@pytest.mark.parametrize("rpc", OF_A_CRAWL)
+@pytest.mark.parametrize("rpc", sorted(OF_A_CRAWL))
 def test_a_crawl_name_of_any_characters_is_an_unknown_crawl_to_every_rpc(stubs: Stubs, rpc: str) -> None:
-    refused(every_rpc(stubs, "\N{PILE OF POO}\n" * 2000)[rpc], NOT_FOUND, "UNKNOWN_CRAWL")
+    refused(lambda: ask(stubs, rpc, "\N{PILE OF POO}\n" * 2000), NOT_FOUND, "UNKNOWN_CRAWL")
 
 
 def test_seeds_none_of_which_is_a_uri_do_not_hide_that_their_crawl_is_not_there(stubs: Stubs) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import Refusal, finished_request, next_request, report, schedule_request, spec
+from frontier_harness.calls import Refusal, next_request, schedule_request, spec
+from frontier_harness.every_rpc import RPCS, request
 from frontier_harness.held_store import HeldStore, full_disk
 from frontier_harness.in_process import Served, config, opened, running, serving
 from frontier_harness.waiting import Callers, callers, soon, turns
@@ -19,7 +20,7 @@ from frontier_server import wire
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.runner import MAX_SCHEDULES, Closing, Refused, Runner
-from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.frontier.v1 import frontier_pb2
 
 ANSWER_S = 20.0
 NEW = "http://a.example/new"
@@ -194,26 +195,30 @@ async def test_every_rpc_is_refused_with_unavailable_once_the_store_has_failed(
     tmp_path: Path, trouble: Trouble
 ) -> None:
     async with served(tmp_path) as (server, at):
-        frontier, admin = server.frontier, server.admin
+        frontier = server.frontier
         stream = frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
         await stream.read()
         event = at.calls.start(stream.read())
         poll = at.calls.start(frontier.Next(next_request("t", wait_s=60)))
         trouble(at.store)
-        problems = [await refused(frontier.Schedule(schedule_request("t", f"{NEW}1")))]
-        for call in (
-            poll,
-            event,
-            frontier.Schedule(schedule_request("t", f"{NEW}2")),
-            frontier.Finished(finished_request(report(b"x"))),
-            frontier.Heartbeat(frontier_pb2.HeartbeatRequest(node="n", session="s")),
-            admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl="t")),
-            admin.GetFrontier(admin_pb2.GetFrontierRequest()),
-            admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="u", spec=spec())),
-        ):
-            problems.append(await refused(call))
-        told = {(problem.code, problem.reason) for problem in problems}
-        assert told == {(grpc.StatusCode.UNAVAILABLE, "STORE_FAILED")}
+        problems = {"first": await refused(frontier.Schedule(schedule_request("t", f"{NEW}1")))}
+        problems |= {"poll": await refused(poll), "event": await refused(event)}
+        for rpc in RPCS.keys() - OF_THE_DISK:
+            problems[rpc] = await refused(asked(server, rpc))
+        told = {rpc: (problem.code, problem.reason) for rpc, problem in problems.items()}
+        assert told == dict.fromkeys(told, (grpc.StatusCode.UNAVAILABLE, "STORE_FAILED"))
+
+
+OF_THE_DISK = {"ListCheckpoints", "DeleteCheckpoint"}
+"""They are answered by what the disk has: here, that there is no checkpoint."""
+
+
+async def asked(server: Served, rpc: str) -> object:
+    """What an RPC answers for crawl `t`; all messages of a stream."""
+    method, made = RPCS[rpc], request(rpc, "t")
+    service = server.frontier if method.containing_service.name == "FrontierService" else server.admin
+    call = getattr(service, rpc)(iter((made,)) if method.client_streaming else made)
+    return [answer async for answer in call] if method.server_streaming else await call
 
 
 # A write that stalls.
