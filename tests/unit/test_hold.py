@@ -153,15 +153,6 @@ def test_a_hold_asked_for_during_a_pause_takes_its_place() -> None:
     assert told(shell)[-2:] == ["PAUSED", "held"]
 
 
-def test_a_running_crawl_beside_one_that_is_held_goes_on() -> None:
-    shell = held()
-    shell.create(OTHER, quick())
-    shell.launch(OTHER, *SEEDS)
-    with still(shell, NAME):
-        fetch_all(shell)
-    assert shell.state(OTHER) is S.FINISHED
-
-
 # What happens meanwhile.
 
 
@@ -186,6 +177,14 @@ def days_later(shell: Shell, grant: Grant) -> None:
     shell.tick()
 
 
+def another_life(shell: Shell, grant: Grant) -> None:
+    """A crawl of the same hosts is fetched from its launch to its end."""
+    shell.create(OTHER, quick())
+    shell.launch(OTHER, *SEEDS)
+    fetch_all(shell)
+    assert shell.state(OTHER) is S.FINISHED
+
+
 MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
     "days later": days_later,
     "heartbeat": heartbeat(),
@@ -206,10 +205,7 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
     "the size of pools": lambda shell, grant: shell.do(
         lambda frontier, now: frontier.control.set_pool_size("node", 3, now)
     ),
-    "another crawl's life": lambda shell, grant: (
-        shell.create(OTHER, quick()),
-        shell.launch(OTHER, SEEDS[0]),
-    ),
+    "another crawl's life": another_life,
     "a second hold": lambda shell, grant: shell.do(
         lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, BY)
     ),

@@ -100,14 +100,13 @@ def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
     A crawl that stops already is asked a second time (S0.28).
     """
     row = crawl.state_row
-    begun = not row.tearing_down
-    if begun:
-        op.acted(crawl, by, "teardown")
-        row.tearing_down = True
-        op.counters(crawl)
-        op.put_state(crawl)
+    if row.tearing_down:
+        request(op, crawl, Input.STOP, "teardown", by)
+        return False
+    op.acted(crawl, by, "teardown")
+    row.tearing_down = True
     hear(op, crawl, Input.STOP)
-    return begun
+    return True
 
 
 def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:

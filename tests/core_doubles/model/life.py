@@ -158,7 +158,7 @@ def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:
     if begun:
         acted(crawl, by, "teardown")
         crawl.tearing_down = True
-    asked(model, crawl, Input.STOP, "")
+    asked(model, crawl, Input.STOP, "" if begun else by)
     return begun
 
 

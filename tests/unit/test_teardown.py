@@ -1,0 +1,590 @@
+"""Teardown: a crawl ends, leaves memory, and says so last; once, however many ask and whatever is killed."""
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from core_doubles.codec import candidate, override_of
+from core_doubles.lives import (
+    NAME,
+    SEEDS,
+    advance,
+    created,
+    fetch,
+    fetch_all,
+    fetching,
+    in_state,
+    launched,
+    report,
+)
+from core_doubles.mutators import MUTATORS, OTHERS, all_there_are
+from core_doubles.rows import nothing_is_left_of
+from core_doubles.shell import Shell
+from core_doubles.stillness import still, stored_of
+
+from frontier_server.core.errors import (
+    CrawlExists,
+    CrawlFinished,
+    CrawlTornDown,
+    IllegalState,
+    InvalidRequest,
+    UnknownCrawl,
+)
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.keys import FiguresOf
+from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
+from frontier_server.core.model import CrawlView, EmptyReason
+from frontier_server.core.records import ImportRow
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.store import Changes
+
+S = CrawlState
+
+
+def tear_down(shell: Shell, by: str = "") -> tuple[CrawlView, bool]:
+    """Ask for it; where the crawl is then, and whether this began it."""
+    return shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, by))
+
+
+def told(shell: Shell) -> list[str]:
+    """All events: states by name, others by kind."""
+    return [str(row.fields.get("state", row.kind)) for row in shell.events(NAME)]
+
+
+def is_gone(shell: Shell) -> bool:
+    """Whether the crawl has left memory, and said so last."""
+    if not shell.frontier.crawl(NAME).torn_down:
+        return False
+    assert told(shell).count("torn_down") == 1 and told(shell)[-1] == "torn_down"
+    assert NAME not in shell.frontier.registry.names and not shell.frontier.has_work
+    return True
+
+
+def let_end(shell: Shell) -> None:
+    """Let everything happen that nobody has to ask for."""
+    for _ in range(100):
+        shell.work()
+        shell.log()
+        if is_gone(shell):
+            return
+        if shell.frontier.next_due_ms() is not None:
+            advance(shell)
+    raise AssertionError(f"{shell.frontier.crawl(NAME)} after {told(shell)}")
+
+
+def lived() -> Shell:
+    """A crawl with all that may be stored of one."""
+    shell, grants = fetching(most=2)
+    shell.finish(report(grants[0]), report(grants[1], -4))
+    override = override_of(queues={"error_penalty": 7})
+    shell.do(lambda frontier, now: frontier.administration.put_override(NAME, SEEDS[0], override, now))
+    shell.schedule(NAME, candidate(f"{SEEDS[0]}later", not_before_ms=shell.now_ms + 1_000_000))
+    shell.work()
+    return shell
+
+
+def gone() -> Shell:
+    """One that was torn down."""
+    shell = lived()
+    tear_down(shell)
+    let_end(shell)
+    return shell
+
+
+# From each state.
+
+
+@pytest.mark.parametrize("state", CrawlState)
+def test_it_ends_a_crawl_in_whatever_state_and_lets_it_go(state: CrawlState) -> None:
+    """S0.25, S0.29: stop if need be, wait, unload."""
+    shell = in_state(state, stop_timeout_ms=5_000)
+    before = told(shell)
+    view, begun = tear_down(shell, "me")
+    assert begun and view.tearing_down and shell.frontier.crawl(NAME).tearing_down
+    let_end(shell)
+    view = shell.frontier.crawl(NAME)
+    assert (view.state, view.tearing_down, view.torn_down) == (S.FINISHED, True, True)
+    assert view.exit_status is ExitStatus.ABORTED
+    after = [kind for kind in told(shell)[len(before) :] if kind not in ("figures", "flights_cancelled")]
+    ends = (
+        []
+        if state is S.FINISHED
+        else ["FINISHED"]
+        if state in (S.NASCENT, S.STOPPING)
+        else ["STOPPING", "FINISHED"]
+    )
+    jobs = ["job_ended"] if "job_ended" in after else []
+    assert after == ["operator_acted", *ends, *jobs, "torn_down"]
+
+
+def test_it_is_told_who_asked() -> None:
+    shell = launched()
+    tear_down(shell, "me@here")
+    (act,) = [row.fields for row in shell.events(NAME) if row.kind == "operator_acted"]
+    assert act == {"operator": "me@here", "action": "teardown", "detail": ""}
+
+
+def test_each_change_of_state_then_tells_that_the_end_is_not_the_last_event() -> None:
+    """A reader knows by that whether to go on behind FINISHED."""
+    shell = launched()
+    tear_down(shell)
+    let_end(shell)
+    flags = {
+        row.fields["state"]: row.fields["tearing_down"]
+        for row in shell.events(NAME)
+        if row.kind == "status_changed" and "tearing_down" in row.fields
+    }
+    assert (flags["RUNNING"], flags["STOPPING"], flags["FINISHED"]) == (0, 1, 1)
+
+
+def test_a_natural_end_keeps_its_exit_status() -> None:
+    """S0.24"""
+    shell = launched()
+    fetch_all(shell)
+    tear_down(shell)
+    let_end(shell)
+    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.FINISHED
+
+
+# How it is put off.
+
+
+def test_it_is_complete_at_once_if_nothing_is_in_the_way() -> None:
+    """S0.26: complete within the wait."""
+    shell = created(*SEEDS)
+    view, begun = tear_down(shell)
+    assert (begun, view.state, view.torn_down) == (True, S.FINISHED, True)
+    assert is_gone(shell)
+
+
+def test_what_is_in_flight_puts_it_off_and_nobody_has_to_ask_again() -> None:
+    """S0.26: what does not complete at once completes by itself. S0.27: until then the crawl is there."""
+    shell, (grant,) = fetching(most=1)
+    view, _ = tear_down(shell)
+    assert (view.state, view.torn_down) == (S.STOPPING, False)
+    assert NAME in shell.frontier.registry.names
+    fetch(shell, grant)
+    assert shell.state(NAME) is S.FINISHED and not is_gone(shell)
+    shell.work()
+    assert not is_gone(shell), "its outcomes are not in its log yet"
+    shell.log()
+    assert is_gone(shell)
+
+
+def test_it_comes_in_the_bound_of_the_end_though_every_node_is_gone() -> None:
+    shell, _ = fetching(most=1, stop_timeout_ms=5_000)
+    tear_down(shell)
+    start_ms = shell.now_ms
+    let_end(shell)
+    assert shell.now_ms == start_ms + 5_000
+    _, last = shell.frontier.administration.outcomes(NAME, 0, 100)[-1]
+    assert last.fetch_status == -7000
+
+
+def test_the_crawl_log_is_waited_for_and_told_to_hurry() -> None:
+    shell, (grant,) = fetching(most=1)
+    fetch(shell, grant)
+    shell.request(NAME, Input.STOP)
+    shell.work()
+    asked = [shell.frontier.awaits_log]
+    tear_down(shell)
+    shell.work()
+    asked.append(shell.frontier.awaits_log)
+    assert not is_gone(shell)
+    number, last = shell.frontier.crawl(NAME).number, shell.frontier.last_outcome(1)
+    shell.note_logged(number, last - 1, 100)
+    assert not is_gone(shell)
+    shell.note_logged(number, last, 200)
+    assert is_gone(shell)
+    asked.append(shell.frontier.awaits_log)
+    assert asked == [False, True, False]
+
+
+def test_its_queues_leave_memory_a_share_at_a_time() -> None:
+    """No operation holds up others for long."""
+    shell = created()
+    shell.launch(NAME, *(f"http://host{number}.example/" for number in range(450)))
+    robots = []
+    while grants := shell.grants():
+        robots += grants
+    fetch(shell, *robots)
+    shell.log()
+    tear_down(shell)
+    crawl = shell.frontier.registry.named(NAME)
+    left = []
+    while not is_gone(shell):
+        left.append(len(crawl.queues))
+        shell.do(lambda frontier, now: frontier.work(now))
+    assert left == [450, 250, 50]
+
+
+@pytest.mark.parametrize("kind", [Kind.VERIFY, Kind.WAKE_QUEUES, Kind.DELETE_URIS])
+def test_its_jobs_end_first(kind: Kind) -> None:
+    """They are cancelled; what they have done stays done."""
+    shell = launched()
+    patterns = {"queue_pattern": ".*", "uri_pattern": ".*"} if kind is Kind.DELETE_URIS else {}
+    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, kind, patterns, now))
+    tear_down(shell)
+    assert not is_gone(shell)
+    shell.work()
+    assert is_gone(shell)
+    (job,) = [job for job in shell.frontier.administration.jobs(NAME) if job.kind == kind.value]
+    assert job.state == "CANCELLED"
+    assert [row.fields["outcome"] for row in shell.events(NAME) if row.kind == "job_ended"] == ["CANCELLED"]
+    assert shell.count(NAME, "queued_count") == 4
+
+
+def test_seeds_that_are_being_announced_are_announced_no_further() -> None:
+    shell = created()
+    seeds = [f"{SEEDS[0]}{number}" for number in range(250)]
+    shell.do(lambda frontier, now: frontier.control.add_seeds(NAME, seeds, now))
+    shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+    shell.do(lambda frontier, now: frontier.work(now))
+    tear_down(shell)
+    shell.work()
+    assert is_gone(shell)
+    assert shell.frontier.crawl(NAME).announced_seeds == 100
+
+
+def test_an_import_that_comes_in_is_cut_off_though_its_sender_is_silent() -> None:
+    """Else somebody who sends nothing and does not go away would put it off for ever."""
+    shell = launched()
+    number = shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    rows = [ImportRow(candidate(f"{SEEDS[0]}{place}").record) for place in range(250)]
+    shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
+    tear_down(shell)
+    with pytest.raises(CrawlFinished):
+        shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
+    let_end(shell)
+    assert shell.frontier.administration.job(NAME, number).state == "CANCELLED"
+    assert shell.count(NAME, "queued_count") == 4
+    with pytest.raises(CrawlTornDown):
+        shell.do(lambda frontier, now: frontier.administration.cancel_job(NAME, number, now))
+
+
+# Once.
+
+
+def test_whoever_asks_first_begins_it_and_only_he() -> None:
+    """S0.30: it is done once. S0.31: a single compare-and-set decides."""
+    shell, (grant,) = fetching(most=1)
+    asked = [tear_down(shell, f"operator {number}")[1] for number in range(4)]
+    fetch(shell, grant)
+    asked.append(tear_down(shell)[1])
+    let_end(shell)
+    asked.append(tear_down(shell)[1])
+    assert asked == [True, False, False, False, False, False]
+    assert told(shell).count("torn_down") == 1
+
+
+def test_a_repeat_after_it_is_complete_says_so_and_writes_nothing() -> None:
+    shell = gone()
+    with still(shell, NAME):
+        view, begun = tear_down(shell, "me")
+    assert (view.torn_down, begun) == (True, False)
+
+
+def test_a_first_teardown_lets_fetches_finish() -> None:
+    shell, (grant,) = fetching(most=1)
+    tear_down(shell)
+    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+    assert (answer.interrupt, answer.release) == ([], [grant.token])
+
+
+@pytest.mark.parametrize("first", ["stop", "teardown"])
+def test_one_of_a_crawl_that_stops_already_counts_as_a_second_stop(first: str) -> None:
+    """S0.28: it interrupts threads."""
+    shell, (grant,) = fetching(most=1)
+    if first == "stop":
+        shell.request(NAME, Input.STOP)
+    else:
+        tear_down(shell, "first")
+    tear_down(shell, "second")
+    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+    assert answer.interrupt == [grant.token]
+    acts = [row.fields for row in shell.events(NAME) if row.kind == "operator_acted"]
+    action = "teardown" if first == "stop" else "interrupt"
+    assert acts[-1] == {"operator": "second", "action": action, "detail": ""}
+
+
+def test_a_stop_of_a_crawl_that_is_torn_down_meanwhile_is_harmless() -> None:
+    shell, (grant,) = fetching(most=1)
+    tear_down(shell)
+    shell.request(NAME, Input.STOP)
+    fetch(shell, grant)
+    let_end(shell)
+    with still(shell, NAME):
+        assert shell.request(NAME, Input.STOP) is S.FINISHED
+
+
+# Whatever is killed between.
+
+
+def busy() -> Shell:
+    """A crawl with a lease out, jobs, an import that comes in, and outcomes that are not in its log."""
+    shell, grants = fetching(most=2, stop_timeout_ms=5_000)
+    fetch(shell, grants[0])
+    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    return shell
+
+
+Step = Callable[[Frontier, int], tuple[object, Changes]]
+
+
+def noted(number: int, outcome: int, log_bytes: int) -> Step:
+    """A crawl's log has its outcomes up to one."""
+    return lambda frontier, now: frontier.note_logged(number, outcome, log_bytes, now)
+
+
+def steps(shell: Shell) -> Iterator[Step]:
+    """A teardown, operation by operation, as the server's shell would go on with it."""
+    yield lambda frontier, now: frontier.control.tear_down(NAME, now, "me")
+    while not shell.frontier.crawl(NAME).torn_down:
+        if shell.frontier.has_work:
+            yield lambda frontier, now: frontier.work(now)
+            continue
+        for number, (_, logged, size) in shell.frontier.log_positions().items():
+            last = shell.frontier.last_outcome(number)
+            if logged < last:
+                yield noted(number, last, size)
+        due_ms = shell.frontier.next_due_ms()
+        if due_ms is not None:
+            shell.now_ms = max(shell.now_ms, due_ms)
+            yield lambda frontier, now: frontier.tick(now)
+
+
+def steps_there_are() -> int:
+    """How many operations it takes."""
+    shell = busy()
+    count = 0
+    for step in steps(shell):
+        shell.do(step)
+        count += 1
+    assert is_gone(shell)
+    return count
+
+
+STEPS = steps_there_are()
+
+
+def test_a_teardown_takes_some_steps() -> None:
+    assert STEPS >= 6
+
+
+@pytest.mark.parametrize("kind", ["restart", "write lost"])
+@pytest.mark.parametrize("killed_at", range(STEPS))
+def test_it_completes_whatever_is_killed_between_two_steps(killed_at: int, kind: str) -> None:
+    """S0.26, S0.30: what was acknowledged is done, and done once."""
+    shell = busy()
+    for number, step in enumerate(steps(shell)):
+        if number == killed_at and kind == "write lost":
+            shell.lose(step)
+        shell.do(step)
+        if number == killed_at and kind == "restart":
+            shell.restart()
+    assert is_gone(shell)
+    assert told(shell).count("FINISHED") == 1
+    assert told(shell).count("operator_acted") == 1
+    shell.restart()
+    assert is_gone(shell)
+
+
+# Its memory.
+
+
+def test_nothing_of_it_stays_in_memory() -> None:
+    shell, grants = fetching(most=3)
+    crawl = weakref.ref(shell.frontier.registry.named(NAME))
+    tear_down(shell)
+    fetch(shell, *grants)
+    let_end(shell)
+    assert [crawl.name for crawl in shell.frontier.take_news()] == [NAME], (
+        "for the job log, whose last line it is"
+    )
+    registry = shell.frontier.registry
+    assert (registry.crawls, registry.names, registry.torn) == ({}, {}, {NAME: 1})
+    assert shell.frontier.leases_out == 0
+    gc.collect()
+    assert crawl() is None
+
+
+def test_a_restart_does_not_bring_it_back() -> None:
+    shell = gone()
+    shell.restart()
+    registry = shell.frontier.registry
+    assert (registry.crawls, registry.names, registry.torn) == ({}, {}, {NAME: 1})
+    assert shell.frontier.next_due_ms() is None or shell.frontier.leases_out == 0
+
+
+def test_its_name_stays_taken_and_it_is_still_listed_in_order() -> None:
+    shell = gone()
+    for name in ("another", "zebra"):
+        shell.create(name, CrawlSettings(allowed_addresses=("loopback",)))
+    assert [view.name for view in shell.frontier.crawls_after("", 10)] == ["another", NAME, "zebra"]
+    assert [view.name for view in shell.frontier.crawls_after("another", 1)] == [NAME]
+    with pytest.raises(CrawlExists, match=NAME):
+        shell.create(NAME, CrawlSettings(allowed_addresses=("loopback",)))
+
+
+# What can be read of it.
+
+READS: dict[str, Callable[[Frontier, int], Any]] = {
+    "statistics": lambda f, now: replace(f.statistics(NAME, now), deepest_queue=0),  # known to memory alone
+    "events": lambda f, now: f.events_after(NAME, 0)[:6],  # up to the teardown
+    "outcomes": lambda f, now: f.administration.outcomes(NAME, 0, 100),
+    "outcome range": lambda f, now: f.administration.outcome_range(NAME),
+    "queues": lambda f, now: f.administration.queues(NAME, None, 100, b""),
+    "a queue": lambda f, now: f.administration.queue(NAME, "example,alpha,"),
+    "largest queues": lambda f, now: isinstance(f.administration.largest_queues(NAME), list),
+    "slowest queues": lambda f, now: f.administration.slowest_queues(NAME),
+    "URIs": lambda f, now: f.administration.uris(NAME, "", 100, b""),
+    "a URI": lambda f, now: f.administration.story(NAME, SEEDS[0], now),
+    "jobs": lambda f, now: f.administration.jobs(NAME),
+    "a job": lambda f, now: f.administration.job(NAME, 1),
+    "overrides": lambda f, now: f.administration.overrides(NAME),
+    "figures": lambda f, now: f.administration.figures(NAME, FiguresOf.HOST, 100, b""),
+    "seeds": lambda f, now: f.administration.seeds(NAME, 100, 0, now),
+    "explain": lambda f, now: f.administration.explain(NAME, "", "", now),
+    "explain a URI": lambda f, now: f.administration.explain(NAME, "", SEEDS[0], now),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_all_of_it_can_still_be_read_and_is_as_it_was(what: str) -> None:
+    """Data stay until the crawl is deleted."""
+    shell = gone()
+    fresh = shell.build()
+    answer = READS[what](shell.frontier, shell.now_ms)
+    assert answer == READS[what](fresh, shell.now_ms)
+    before = lived()
+    before.request(NAME, Input.STOP)
+    before.work()
+    before.log()
+    assert answer == READS[what](before.frontier, before.now_ms)
+
+
+def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
+    reads = {name for name in vars(type(gone().frontier.administration)) if not name.startswith("_")}
+    changing = {name.split(".")[1] for name in all_there_are() if name.startswith("Administration.")}
+    looked_at = {
+        "outcomes",
+        "outcome_range",
+        "queues",
+        "queue",
+        "largest_queues",
+        "slowest_queues",
+        "uris",
+        "story",
+        "jobs",
+        "job",
+        "overrides",
+        "figures",
+        "seeds",
+        "explain",
+    }
+    assert reads - changing == looked_at
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("mutator", MUTATORS)
+def test_what_would_change_it_is_refused_by_name(mutator: str) -> None:
+    """CRAWL_TORN_DOWN; nothing is written."""
+    shell = gone()
+    with still(shell, NAME), pytest.raises(CrawlTornDown, match=f"'{NAME}' was torn down") as refused:
+        shell.do(MUTATORS[mutator])
+    assert refused.value.metadata == {"crawl": NAME, "state": "FINISHED"}
+
+
+def test_every_operation_that_may_change_a_crawl_is_looked_at() -> None:
+    assert all_there_are() == MUTATORS.keys() | OTHERS
+
+
+@pytest.mark.parametrize("asked", [Input.RESUME, Input.PAUSE, Input.HOLD])
+def test_no_request_leads_out_of_it(asked: Input) -> None:
+    """D3"""
+    shell = gone()
+    with still(shell, NAME), pytest.raises(IllegalState, match="FINISHED"):
+        shell.request(NAME, asked)
+
+
+def test_it_cannot_be_launched_again() -> None:
+    shell = gone()
+    with still(shell, NAME), pytest.raises(IllegalState, match="FINISHED"):
+        shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+
+
+def test_nodes_are_told_that_there_is_nothing_more() -> None:
+    """S3.14"""
+    shell, (grant,) = fetching(most=1)
+    fetch(shell, grant)
+    tear_down(shell)
+    let_end(shell)
+    with still(shell, NAME):
+        assert shell.next(NAME).empty_reason is EmptyReason.FINISHED
+        assert shell.next().empty_reason is EmptyReason.NO_CRAWL
+        (result,) = shell.finish(report(grant))
+        assert result.disposition is Disposition.STALE
+        shell.take_back([grant.token])
+        answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+        assert answer.ended == [grant.token]
+        shell.note_logged(1, 99, 99)
+
+
+def test_its_last_event_is_its_last_whatever_happens_then() -> None:
+    """TORN_DOWN is the last event of all."""
+    shell = gone()
+    last = shell.frontier.crawl(NAME).last_event
+    with still(shell, NAME):
+        shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda frontier, now: frontier.control.note_checkpoint("cp", now))
+        shell.now_ms += 86_400_000
+        shell.tick()
+        shell.restart()
+        shell.tick()
+    assert shell.frontier.crawl(NAME).last_event == last
+    assert shell.frontier.events_after(NAME, last) == []
+    with pytest.raises(InvalidRequest):
+        shell.frontier.events_after(NAME, last + 1)
+
+
+# Deletion.
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_it_can_be_deleted_and_its_name_is_free_then(restarted: bool) -> None:
+    shell = gone()
+    if restarted:
+        shell.restart()
+    shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+    with pytest.raises(UnknownCrawl):
+        shell.frontier.crawl(NAME)
+    with pytest.raises(UnknownCrawl):
+        tear_down(shell)
+    if restarted:
+        shell.restart()
+    shell.work()
+    assert nothing_is_left_of(shell.store, 1)
+    assert shell.frontier.registry.torn == {}
+    shell.create(NAME, CrawlSettings(allowed_addresses=("loopback",)))
+    assert shell.frontier.crawl(NAME).number == 2
+
+
+def test_a_crawl_can_be_deleted_while_it_is_torn_down() -> None:
+    """Once it has finished; then nobody can see the rest."""
+    shell, (grant,) = fetching(most=1)
+    tear_down(shell)
+    fetch(shell, grant)
+    assert shell.state(NAME) is S.FINISHED and not shell.frontier.crawl(NAME).torn_down
+    shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+    shell.log()
+    shell.work()
+    assert nothing_is_left_of(shell.store, 1)
+    assert stored_of(shell, 1) == {}
