@@ -219,6 +219,17 @@ def test_a_long_rest() -> None:
     assert limited_by(shell) == f"{told} (a,: retry after fetch status -2)"
 
 
+def test_a_long_rest_is_not_what_limits_a_crawl_of_few_hosts_that_are_fetched_from() -> None:
+    shell = crawl("a/", "b/", retry=RetrySettings(delay_ms=600_000))
+    first, second = shell.grants()
+    shell.finish(Report(first.token, fetch_status=-2))
+    beat(shell, [second], FETCHING=1, ABOUT_TO_GET_URI=3)
+    told = "1 queue rests, 1 is being fetched from; the next wakes in 10 min"
+    assert limited_by(shell) == f"few hosts for 4 toe threads: {told}"
+    beat(shell, [second], FETCHING=1, ABOUT_TO_GET_URI=1)
+    assert limited_by(shell) == f"rests: {told} (a,: retry after fetch status -2)"
+
+
 def test_queues_that_rest_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operation, "MAX_SNOOZED_IN_MEMORY", 0)
     shell = crawl("a/", retry=RetrySettings(delay_ms=600_000))

@@ -63,6 +63,11 @@ class Moment:
         """Whether there are fewer queues than toe threads."""
         return self.busy + self.resting + self.blocked < self.toes
 
+    @property
+    def unusual(self) -> bool:
+        """Whether the first queue to wake rests for another reason than politeness."""
+        return self.first is not None and self.first.rest_reason != "politeness"
+
     def mostly(self, step: str) -> bool:
         """Whether URIs are ready and most toe threads, all of them at work, are at this."""
         return self.ready > 0 and self.all_busy and self.steps[step] * 2 > self.toes
@@ -204,7 +209,7 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.blocked > m.resting, lambda m: f"same host: {_blocked(m)}"),
     (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
     (lambda m: m.busy > 0 and not m.resting, lambda m: f"few hosts: {_no_other(m)}"),
-    (lambda m: m.first is not None and m.first.rest_reason != "politeness", lambda m: f"rests: {_long(m)}"),
+    (lambda m: m.unusual and not (m.few and m.busy), lambda m: f"rests: {_long(m)}"),
     (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_rest(m)}"),
     (lambda m: m.first is not None, lambda m: f"politeness: {_rest(m)}"),
     (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
