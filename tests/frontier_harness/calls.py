@@ -131,7 +131,7 @@ def refused(call: Callable[[], object], code: grpc.StatusCode, reason: str, *nam
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 RUN, PAUSE = crawl_pb2.TARGET_STATE_RUN, crawl_pb2.TARGET_STATE_PAUSE
-FINISH = crawl_pb2.TARGET_STATE_FINISH
+FINISH, HOLD = crawl_pb2.TARGET_STATE_FINISH, crawl_pb2.TARGET_STATE_HOLD
 
 _names = (f"c{number}" for number in itertools.count())
 

@@ -27,7 +27,8 @@ A = TypeVar("A")
 class Hosted:
     """A frontier that serves: blocking stubs of both its services, and what is behind them."""
 
-    def __init__(self, served: Served, stubs: Stubs, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, served: Served, stubs: Stubs, loop: asyncio.AbstractEventLoop, data: Path) -> None:
+        self.data = data
         self.served = served
         self.stubs = stubs
         self._loop = loop
@@ -89,7 +90,7 @@ def hosted(store: WritableStore, data: Path, logs: bool = True, **settings: Any)
     try:
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(served.address, options) as channel:
-            made.append(Hosted(served, Stubs(channel), loop))
+            made.append(Hosted(served, Stubs(channel), loop, data))
             if logs:
                 made[0].write_logs()
             yield made[0]
