@@ -8,7 +8,7 @@ PAGES := build/practice_pages/.stamp
 UV := build/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench protos lock clean
+.PHONY: help crawl test check soak bench picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -48,6 +48,10 @@ soak: $(SETUP) $(PAGES)
 ## make bench    what an item costs on this machine
 bench: $(SETUP) $(PAGES)
 	@$(PY) tests/benchmarks/bench.py
+
+## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
+picture: $(SETUP) $(PAGES)
+	@$(PY) tools/picture.py
 
 ## make protos   generate the contract's Python, beside the .proto files
 protos: $(SETUP)

@@ -12,6 +12,7 @@ from frontier_harness.calls import (
     fresh_name,
     refused,
     report,
+    seconds,
     seed_of,
     spec,
 )
@@ -257,6 +258,24 @@ def test_the_largest_queues_come_first(stubs: Stubs) -> None:
     found = stubs.ask("ListLargestQueues", crawl).queues
     assert [each.queued_count for each in found] == list(range(30, 10, -1))
     assert stubs.statistics(crawl).deepest_queue_count == 30
+
+
+def test_the_slowest_queues_come_first_and_what_limits_the_crawl_is_told(stubs: Stubs) -> None:
+    crawl = fresh_name()
+    politeness = crawl_pb2.PolitenessSpec(delay_factor=1, max_delay=seconds(3_600))
+    seeds = [seed_of(crawl, f"h{number}.") for number in range(4)]
+    stubs.launch(crawl, *seeds, of=spec(politeness=politeness))
+    stubs.schedule(crawl, *(f"{seed}more" for seed in seeds))
+    assert stubs.statistics(crawl).limited_by == "no node has asked for leases since the server started"
+    leases = stubs.pages(crawl)
+    rests_s = [100, 400, 300, 200]
+    reports = (report(lease, fetch_duration=seconds(s)) for lease, s in zip(leases, rests_s, strict=True))
+    stubs.finish(*reports)
+    slowest = stubs.ask("ListSlowestQueues", crawl).queues
+    assert [each.queue_key for each in slowest] == [leases[n].queue_key for n in (1, 2, 3, 0)]
+    assert {each.state for each in slowest} == {SNOOZED}
+    told = "politeness: 4 queues rest, none is being fetched from; the next wakes in "
+    assert stubs.statistics(crawl).limited_by.startswith(told)
 
 
 def test_a_queue_with_its_uri_out_goes_where_it_should_when_that_ends(stubs: Stubs) -> None:
