@@ -9,7 +9,7 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.errors import InvalidRequest, invalid_spec
 from ..core.frontier import Frontier
-from ..core.model import CrawlView, Verdict, check_batch
+from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
 from ..core.spec.spec_problems import problems
 from ..core.store import Changes
 from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
@@ -39,8 +39,9 @@ class CrawlRpcs(AdminRpcs):
         if found := wire.spec_problems(request.spec):
             raise invalid_spec(found | problems(settings))
         spec = request.spec.SerializeToString()
+        by = operator_of(context)
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.create_crawl(request.crawl, settings, spec, now_ms)
+            lambda frontier, now_ms: frontier.control.create_crawl(request.crawl, settings, spec, now_ms, by)
         )
         return admin_pb2.CreateCrawlResponse(crawl=wire.crawl(view))
 
@@ -103,6 +104,8 @@ class CrawlRpcs(AdminRpcs):
         if found := wire.spec_problems(request.spec):
             raise invalid_spec(found)
         paths, by = list(request.update_mask.paths), operator_of(context)
+        if len(paths) > MAX_BATCH:
+            check_batch(len(paths), "paths")
         if not paths and not request.spec.ListFields():
             raise InvalidRequest("nothing is to be changed: spec and update_mask are empty", field="spec")
 

@@ -58,13 +58,13 @@ def test_events_are_numbered_without_gap_and_tell_the_whole_life(stubs: Stubs) -
     times = [event.event_time.ToMilliseconds() for event in events]
     assert times == sorted(times) and times[0] > 0
     assert [named(event) for event in events] == [
-        "NASCENT",
+        *("by create", "NASCENT"),
         *("by add-seeds", "by launch", "PREPARING", "seeds_concluded", "RUNNING"),
         *("by pause", "PAUSING", "figures", "PAUSED", "by resume", "RUNNING"),
         *("by pause", "PAUSING", "PAUSED", "by resume", "RUNNING"),
         *("by stop", "STOPPING", "FINISHED"),
     ]
-    concluded, figures = events[4].seeds_concluded, events[8].figures
+    concluded, figures = events[5].seeds_concluded, events[9].figures
     assert (concluded.seed_count, concluded.queued_count) == (1, 1)
     assert (figures.discovered_count, figures.queued_count, figures.succeeded_count) == (1, 1, 0)
     assert events[-1].status_changed == stubs.describe(crawl).status
@@ -140,7 +140,7 @@ def test_a_cursor_of_another_crawl_means_a_place_in_this_one(stubs: Stubs) -> No
 # With the server's own constants changed, in the test's process.
 
 
-LAUNCHED = 6
+LAUNCHED = 7
 """How many events a crawl has had when it runs: NASCENT, two requests, PREPARING, its seeds, RUNNING."""
 
 

@@ -44,7 +44,7 @@ class Control:
         self._leases = leases
 
     def create_crawl(
-        self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int
+        self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int, by: str = ""
     ) -> tuple[CrawlView, Changes]:
         """Create a crawl in state NASCENT. `spec` is kept as it is."""
         frontier, registry = self._frontier, self._frontier.registry
@@ -70,6 +70,7 @@ class Control:
         op.put_state(crawl)
         for host in settings.scope.hosts:
             add_authority(op.tx, number, *parse_authority(host))
+        op.acted(crawl, by, "create")
         op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
         registry.add(crawl)
         return views.crawl_view(crawl), frontier.end(op)

@@ -2059,8 +2059,8 @@ class OperatorActed(_message.Message):
     address that it called from.
     """
     action: _builtins.str
-    """What: `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt` (a stop of a
-    crawl that stops), `teardown`, `update`, `add-seeds`, `change-queue`,
+    """What: `create`, `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt` (a
+    stop of a crawl that stops), `teardown`, `update`, `add-seeds`, `change-queue`,
     `put-override`, `delete-override`, `note-uris`, `forget-uris`, `import`,
     `cancel-job`, `start-job`, or `resize-pool`.
     """
