@@ -203,9 +203,12 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
         lambda frontier, now: frontier.note_trouble(None, now)
     ),
     "the size of pools": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.control.set_pool_size("node", 3, now)
+        lambda frontier, now: frontier.control.set_pool_size("node", 3, now, BY)
     ),
     "another crawl's life": another_life,
+    "a checkpoint": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.control.note_checkpoint("cp00001", now)
+    ),
     "a second hold": lambda shell, grant: shell.do(
         lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, BY)
     ),
