@@ -259,9 +259,9 @@ def test_who_sets_the_size_of_pools_is_told_to_crawls_that_they_work_for(state: 
     shell = in_state(state)
     for node, size in (("", 4), ("node", None)):
         shell.do(lambda f, now, node=node, size=size: f.control.set_pool_size(node, size, now, BY))  # type: ignore[misc]
-    told = [tuple(row.fields.values()) for row in of_kind(shell, "operator_acted")]
+    acts = [tuple(row.fields.values()) for row in of_kind(shell, "operator_acted")]
     works = state not in (S.NASCENT, S.PAUSED, S.FINISHED)
-    assert told == [(BY, "resize-pool", "all nodes: 4"), (BY, "resize-pool", "node: default")] * works
+    assert acts == [(BY, "resize-pool", "all nodes: 4"), (BY, "resize-pool", "node: default")] * works
 
 
 def test_an_override_that_is_deleted_and_a_job_that_is_cancelled_are_told() -> None:

@@ -134,15 +134,12 @@ def test_without_a_mask_what_is_set_counts_field_by_field() -> None:
     change.limits.host_quota.max_responses = 1
     change.politeness.min_delay.FromSeconds(7)
     spec, told = amended(change)
-    assert told == [
-        "politeness.min_delay",
-        "limits.max_bytes",
+    assert sorted(told) == [
         "limits.host_quota.max_responses",
+        "limits.max_bytes",
         "max_toes",
-    ] or (
-        sorted(told)
-        == sorted(["politeness.min_delay", "limits.max_bytes", "limits.host_quota.max_responses", "max_toes"])
-    )
+        "politeness.min_delay",
+    ]
     expected = but(max_toes=3)
     expected.limits.max_bytes = 5
     expected.limits.host_quota.max_responses = 1
