@@ -193,6 +193,33 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
         None,
     ),
     (
+        "launch_crawl",
+        ("c", "cp", "other"),
+        {},
+        "LaunchCrawl",
+        admin_pb2.LaunchCrawlRequest(crawl="c", checkpoint="cp", checkpoint_crawl="other"),
+        admin_pb2.LaunchCrawlResponse(),
+        admin_pb2.LaunchCrawlResponse().status,
+    ),
+    (
+        "create_checkpoint",
+        (),
+        {},
+        "CreateCheckpoint",
+        admin_pb2.CreateCheckpointRequest(),
+        admin_pb2.CreateCheckpointResponse(checkpoint=admin_pb2.Checkpoint(checkpoint="cp")),
+        admin_pb2.Checkpoint(checkpoint="cp"),
+    ),
+    (
+        "delete_checkpoint",
+        ("cp",),
+        {},
+        "DeleteCheckpoint",
+        admin_pb2.DeleteCheckpointRequest(checkpoint="cp"),
+        admin_pb2.DeleteCheckpointResponse(),
+        None,
+    ),
+    (
         "delete_crawl",
         ("c",),
         {},
@@ -474,6 +501,18 @@ def test_all_pages_of_a_listing_are_read(frontier: FakeFrontier, address: str, c
     )
     assert [crawl.crawl for crawl in connect(address, patience_s=10).list_crawls()] == ["a", "b", "c"]
     assert [request.page_token for request in frontier.asked["ListCrawls"]] == ["", "b", "b"]
+
+
+def test_checkpoints_are_listed_page_by_page(frontier: FakeFrontier, address: str, connect: Connect) -> None:
+    frontier.will(
+        "ListCheckpoints",
+        admin_pb2.ListCheckpointsResponse(
+            checkpoints=[admin_pb2.Checkpoint(checkpoint="a")], next_page_token="1"
+        ),
+        admin_pb2.ListCheckpointsResponse(checkpoints=[admin_pb2.Checkpoint(checkpoint="b")]),
+    )
+    assert [each.checkpoint for each in connect(address).list_checkpoints()] == ["a", "b"]
+    assert [request.page_token for request in frontier.asked["ListCheckpoints"]] == ["", "1"]
 
 
 def test_an_empty_page_is_not_the_last_one(frontier: FakeFrontier, address: str, connect: Connect) -> None:

@@ -145,6 +145,7 @@ def test_each_rpc_of_operators_has_a_method() -> None:
     rest = {"ImportUris", "ExportUris", "StreamOutcomes"}  # below
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
     crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize"}
+    crawls |= {"CreateCheckpoint", "ListCheckpoints", "DeleteCheckpoint"}
     assert covered | rest | crawls == set(SERVICE.methods_by_name)
 
 
