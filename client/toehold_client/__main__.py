@@ -1,13 +1,19 @@
 """`toehold`, and `python -m toehold_client`: the program's first step."""
 
+import signal
 import sys
 from typing import NoReturn
+
+_CTRL_C = (signal.SIGINT,)
 
 
 def main() -> NoReturn:
     """Imports the program and runs it; Ctrl-C while it is being imported ends it as at any other time."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _CTRL_C)  # raised inside an import it may become any error
+    from .cli import main as toehold
+
     try:
-        from .cli import main as toehold
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CTRL_C)
     except KeyboardInterrupt:
         sys.exit(130)
     toehold()

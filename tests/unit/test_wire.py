@@ -162,7 +162,8 @@ def test_an_event_of_a_status_tells_all_of_it_that_was_so_then() -> None:
         exit_status=crawl_pb2.EXIT_STATUS_RUNNING,
         reach_time=Timestamp(nanos=5_000_000),
     )
-    fields = {"state": "PAUSED", "exit_status": "PAUSED", "reason": "no room", "tearing_down": 1}
+    fields: dict[str, str | int] = {"state": "PAUSED", "exit_status": "PAUSED"}
+    fields |= {"reason": "no room", "tearing_down": 1}
     status = wire.event(2, EventRow(5, "status_changed", fields)).status_changed
     assert (status.reason, status.tearing_down, status.held, status.torn_down) == (
         "no room",
