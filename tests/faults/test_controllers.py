@@ -23,7 +23,7 @@ from toehold.frontier.v1 import frontier_pb2
 from toehold_client import CrawlController, FrontierClient
 
 FIRST, SECOND = "first", "second"
-BEFORE_LAUNCH = ["NASCENT", "add-seeds"]
+CREATED = ["create", "NASCENT"]
 LAUNCHED = ["launch", "PREPARING", "seeds_concluded", "RUNNING"]
 
 ASK: Mapping[str, Callable[[CrawlController], object]] = {
@@ -134,7 +134,7 @@ def _check_launched(crawl: CrawlController, moment: str) -> None:
     events = list(crawl.events())
     words = told(events).words
     seeded = words.count("add-seeds")
-    assert words == ["NASCENT", *["add-seeds"] * seeded, *LAUNCHED], moment
+    assert words == [*CREATED, *["add-seeds"] * seeded, *LAUNCHED], moment
     assert 1 <= seeded <= 2, moment
     (concluded,) = (event.seeds_concluded for event in events if event.HasField("seeds_concluded"))
     description, statistics = crawl.describe(), crawl.statistics().statistics
@@ -181,8 +181,7 @@ def test_what_one_has_asked_is_completed_by_another_whenever_the_first_is_killed
             scene.stubs.finish(report(lease))
         assert controllers.STEPS[step](crawl), moment
         assert _since_launch(crawl) == [*first, *(second if asked and out else []), *ended], moment
-        who = [event.operator_acted.operator for event in crawl.events() if event.HasField("operator_acted")]
-        assert who[2] == (FIRST if asked else SECOND), moment
+        assert _who(crawl, step) == (FIRST if asked else SECOND), moment
 
 
 def _messages(scene: Scene, step: str) -> list[str]:
@@ -204,10 +203,16 @@ def _with_a_page_out(scene: Scene, crawl: CrawlController) -> frontier_pb2.Lease
     return lease
 
 
+def _who(crawl: CrawlController, action: str) -> str:
+    """Who has done something that was done once."""
+    (acted,) = (event.operator_acted for event in crawl.events() if event.operator_acted.action == action)
+    return acted.operator
+
+
 def _since_launch(crawl: CrawlController) -> list[str]:
     """What has happened since a crawl was launched, in words."""
     words = told(crawl.events(), "figures", "node_joined").words
-    begin = [*BEFORE_LAUNCH, *LAUNCHED]
+    begin = [*CREATED, "add-seeds", *LAUNCHED]
     assert words[: len(begin)] == begin
     return words[len(begin) :]
 
@@ -239,14 +244,10 @@ def _race(scene: Scene, *, rounds: int) -> None:
             answers = [one.said(), other.said()]
             assert sorted(answers) == [f"{crawl.crawl} False True", f"{crawl.crawl} True True"]
             began = (FIRST, SECOND)[answers.index(f"{crawl.crawl} True True")]
-            events = list(crawl.events())
-            words = told(events).words
-            assert words.count("teardown") == words.count("FINISHED") == words.count("torn_down") == 1
+            words = told(crawl.events()).words
+            assert words.count("FINISHED") == words.count("torn_down") == 1
             assert words[-1] == "torn_down"
-            (who,) = (
-                event.operator_acted.operator for event in events if event.operator_acted.action == "teardown"
-            )
-            assert who == began
+            assert _who(crawl, "teardown") == began
 
 
 def _prepare(scene: Scene, crawl: CrawlController, how: str) -> list[frontier_pb2.Lease]:
