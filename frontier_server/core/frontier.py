@@ -98,6 +98,10 @@ class Frontier:
         self.registry = Registry(store, settings_of, version)
         self.registry.open(row, self._hosts, self._leases, self._now_ms)
         self._crawls = self.registry.crawls
+        # Those that are to be held: the imports that they waited for have ended with the last server.
+        self._unsettled = [
+            crawl for crawl in self._crawls.values() if crawl.target is Target.HOLD and not crawl.held
+        ]
         self._dispatcher = Dispatcher(self._hosts, self._robots, self._leases, codec)
         self._reports = reports.Reports(self._crawls, self._hosts, self._robots, self._leases, codec)
         self.control = Control(self, self._leases)
@@ -197,6 +201,10 @@ class Frontier:
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""
         op = self.begin(now_ms)
+        unsettled, self._unsettled = self._unsettled, []
+        for crawl in unsettled:
+            if crawl.number in self._crawls and not crawl.held:
+                op.counters(crawl)
         for _ in range(LAPSES_PER_TICK):
             lease = self._leases.lapsed(op.now_ms)
             if lease is None:
@@ -357,6 +365,8 @@ class Frontier:
     def next_due_ms(self) -> int | None:
         """When to `tick` again."""
         due = [self._leases.next_deadline_ms(), self._leases.next_silence_ms()]
+        if self._unsettled:
+            due.append(self._now_ms)
         for crawl in self._crawls.values():
             if crawl.state_row.running_since_ms:
                 due.append(crawl.next_due_ms())

@@ -235,6 +235,8 @@ class Audit:
             bound = settling.bound(self.model, crawl)
             if bound is not None:
                 awaited.append(bound[0])
+            if crawl.unseen:
+                awaited.append(now_ms)
             if crawl.running_since_ms is not None:
                 awaited.append(life.next_figures_ms(crawl))
             most_ms = crawl.settings.limits.max_elapsed_ms

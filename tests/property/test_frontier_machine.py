@@ -81,8 +81,10 @@ class FrontierMachine(Crawls, Lives, Nodes, Operators, Faults):
                 assert at_start or paused[0].settings.pause_with_uris_left
                 self.steer(paused[0], Input.RESUME if at_start else Input.STOP)
             elif not self.shell.frontier.has_work:  # a round may just have begun
-                assert self.shell.frontier.next_due_ms() is not None, "a crawl waits for nothing"
-                self.tick_when_due()
+                chance_ms = self.shell.frontier.next_chance_ms()
+                assert chance_ms is not None, "a crawl waits for nothing"
+                self.shell.now_ms = max(self.now_ms, chance_ms)
+                self.tick()
         else:
             left = {crawl.name: crawl.state.value for crawl in self.model.crawls.values()}
             raise AssertionError(f"crawls have not ended after {MOST_DRAIN_STEPS} steps: {left}")

@@ -150,6 +150,19 @@ def test_a_held_crawl_does_not_bring_back_a_session_that_was_replaced() -> None:
     assert (answer.ended, shell.count("other", "lapsed_count")) == ([], 0)
 
 
+def test_a_crawl_is_held_though_a_restart_has_ended_the_import_that_it_waited_for() -> None:
+    """Nobody brings the rest, so nobody else may ever touch the crawl: the timer does."""
+    shell = crawl()
+    shell.request("crawl", Input.PAUSE)
+    shell.do(lambda frontier, now: frontier.administration.begin_import("crawl", False, now))
+    shell.request("crawl", Input.HOLD)
+    assert not shell.frontier.crawl("crawl").held
+    shell.restart()
+    assert shell.frontier.next_due_ms() == shell.now_ms
+    shell.tick()
+    assert shell.frontier.crawl("crawl").held and shell.frontier.next_due_ms() is None
+
+
 # The end.
 
 

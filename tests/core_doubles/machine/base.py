@@ -152,7 +152,7 @@ class Base(RuleBasedStateMachine):
             live = self.live(crawl)
             row, torn_down = live.state_row, crawl.number not in self.shell.frontier._crawls
             seen = settling.Seen(
-                live.exit_status, row.round, live.counters.told_ms, len(live.queues), torn_down
+                live.exit_status, row.round, live.counters.told_ms, len(live.queues), live.held, torn_down
             )
             settling.settle(self.model, crawl, seen, on_time)
             if torn_down or not crawl.held:

@@ -1,6 +1,7 @@
 """What feeders and operators give to crawls: specs, seeds, URIs."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 
 from core_doubles.codec import candidate, spec_of
 from core_doubles.machine.base import Base, step
@@ -8,23 +9,26 @@ from core_doubles.machine.choices import (
     HOUR_MS,
     controllers,
     crawl_settings,
+    mostly,
     paths,
     picks,
     sources,
     spellings,
 )
-from core_doubles.model import life
+from core_doubles.model import life, steering
 from core_doubles.model.things import Crawl, Offer
 from core_doubles.web import ELSEWHERE, SITES, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
+from frontier_server.core import errors
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.model import Candidate, Directive, Verdict
+from frontier_server.core.model import Candidate, CrawlView, Directive, Verdict
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes
 
 NAMES = ("first", "second", "third", "fourth")
+PARTS = [field.name for field in fields(CrawlSettings) if field.name not in ("contact", "allowed_addresses")]
 NONSENSE = (
     ("text", Verdict.MALFORMED),
     ("scheme", Verdict.UNSUPPORTED_SCHEME),
@@ -75,6 +79,35 @@ class Crawls(Base):
     def add_seeds(self, pick: int, seeds: list[Spelled], by: str) -> None:
         """Seeds come at any time."""
         self.seed(self.some_crawl(pick), seeds, by)
+
+    @precondition(Base.has_crawl)
+    @step(
+        pick=picks,
+        fresh=crawl_settings,
+        parts=st.lists(st.sampled_from(PARTS), min_size=1, max_size=3, unique=True),
+        fits=mostly(True, False),
+        by=controllers,
+    )
+    def update_crawl(self, pick: int, fresh: CrawlSettings, parts: list[str], fits: bool, by: str) -> None:
+        """Other settings for a crawl, while it lives; what is fixed cannot be changed."""
+        crawl = self.some_crawl(pick)
+        taken = replace(crawl.settings, **{part: getattr(fresh, part) for part in parts})
+        if fits:
+            taken = fitted(crawl.settings, taken)
+        spec = spec_of(taken)
+
+        def update(frontier: Frontier, now_ms: int) -> tuple[CrawlView, Changes]:
+            return frontier.control.update_crawl(crawl.name, lambda _: (spec, parts), now_ms, by)
+
+        if not self.takes_in(crawl, update):
+            return
+        if taken != fitted(crawl.settings, taken):
+            self.refused(errors.InvalidSpec, update)
+            return
+        assert self.run(update).spec == spec
+        if taken != crawl.settings:
+            steering.updated(self.model, crawl, taken, by, ", ".join(parts))
+        self.check()
 
     # Schedule.
 
@@ -153,3 +186,22 @@ class Crawls(Base):
         assert self.run(schedule) == [expected]
         crawl.verdicts[expected.value] += 1
         self.check()
+
+
+def fitted(before: CrawlSettings, after: CrawlSettings) -> CrawlSettings:
+    """Changed settings, but for what a URI's place depends on; and hosts in scope only grow."""
+    hosts = after.scope.hosts
+    if not set(hosts) >= set(before.scope.hosts):
+        hosts = tuple(sorted({*hosts, *before.scope.hosts}))
+    limits = {group.name: group for group in after.groups}
+    return replace(
+        after,
+        identity=before.identity,
+        scope=replace(after.scope, hosts=hosts),
+        politeness=replace(after.politeness, across_crawls=before.politeness.across_crawls),
+        queues=replace(after.queues, partition=before.queues.partition),
+        groups=tuple(
+            replace(limits[group.name], hosts=group.hosts) if group.name in limits else group
+            for group in before.groups
+        ),
+    )

@@ -215,12 +215,25 @@ class Lives(Base):
         self.model.trouble = trouble
         self.check()
 
-    @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]))
-    def set_pool_size(self, node: str, size: int | None) -> None:
+    @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]), by=controllers)
+    def set_pool_size(self, node: str, size: int | None, by: str) -> None:
         """How many toe threads a node should have, or any."""
-        self.run(lambda frontier, now: frontier.control.set_pool_size(node, size, now))
+        self.run(lambda frontier, now: frontier.control.set_pool_size(node, size, now, by))
         if size is None:
             self.model.pool_sizes.pop(node, None)
         else:
             self.model.pool_sizes[node] = size
+        for crawl in self.model.crawls.values():
+            if crawl.running_since_ms is not None:
+                told = f"{node or 'all nodes'}: {'default' if size is None else size}"
+                life.acted(crawl, by, "resize-pool", told)
+        self.check()
+
+    @step()
+    def note_checkpoint(self) -> None:
+        """A checkpoint was made; crawls that live hear of it, but those that are held."""
+        self.run(lambda frontier, now: frontier.control.note_checkpoint("monday", now))
+        for crawl in self.model.crawls.values():
+            if not crawl.held and crawl.state is not S.FINISHED:
+                crawl.events.append(("checkpointed", "monday"))
         self.check()

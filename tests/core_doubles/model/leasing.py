@@ -246,7 +246,8 @@ def due(model: Model, crawl: Crawl) -> list[Queue]:
         full = bool(hosts.full(model, crawl, head.site, head.target))
         if queue.state is QueueState.READY and crawl.overridden:
             # It may have lined up at a busy host before an override let that answer more at once.
-            full |= hosts.in_flight(model, hosts.host_name(crawl, head.site)) > 0
+            names = (hosts.host_name(crawl, head.site), *hosts.groups_of(model, crawl, head.site))
+            full |= any(hosts.in_flight(model, name) for name in names)
         if not asleep and not full and not _robots_are_coming(model, crawl, head):
             found.append(queue)
     return found

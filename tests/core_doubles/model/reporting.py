@@ -229,6 +229,7 @@ def restarted(model: Model) -> None:
     model.trouble = None
     for crawl in model.crawls.values():
         crawl.passed = 0.0
+        crawl.unseen |= bool(crawl.receiving)
         crawl.jobs += crawl.receiving.values()  # nobody brings the rest: they will be cancelled
         crawl.receiving.clear()
         crawl.jobs.sort(key=lambda job: job.number)

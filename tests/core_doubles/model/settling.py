@@ -23,6 +23,7 @@ class Seen(NamedTuple):
     round: int
     told_ms: int  # figures
     active: int  # queues in memory
+    held: bool
     torn_down: bool
 
 
@@ -35,6 +36,7 @@ def settle(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> None:
     if model.trouble is not None and crawl.state in (S.RUNNING, S.EMPTY):
         life.paused_for(model, crawl, *model.trouble)
         _go_on(model, crawl, seen, on_time)
+    crawl.unseen &= not on_time
     _let_go(crawl, seen)
 
 
@@ -96,6 +98,8 @@ def _turn(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
         case Target.PAUSE if crawl.state is not S.PAUSED and not model.leases_of(crawl):
             life.to_state(model, crawl, S.PAUSED, X.PAUSED)
         case Target.HOLD if not crawl.held and not _moves(model, crawl):
+            if crawl.unseen and not (on_time or seen.held):
+                return False
             if crawl.state is not S.PAUSED:
                 life.to_state(model, crawl, S.PAUSED, X.PAUSED)
             crawl.held = True

@@ -6,8 +6,11 @@ from core_doubles.web import Site
 
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings
+
+OF_QUEUES = ("queues", "politeness", "groups", "address_group", "retry")  # where and when what waits may go
 
 
 def settings_of_queue(crawl: Crawl, queue: Queue) -> CrawlSettings:
@@ -93,6 +96,20 @@ def seen_forgotten(crawl: Crawl, site: Site, target: str) -> bool:
     del crawl.uris[identity]
     crawl.texts = {text: known for text, known in crawl.texts.items() if known != identity}
     return True
+
+
+# The crawl's own settings.
+
+
+def updated(model: Model, crawl: Crawl, settings: CrawlSettings, by: str, what: str) -> None:
+    """Other settings count from the next decision on."""
+    life.acted(crawl, by, "update", what)
+    before, crawl.settings = crawl.settings, settings
+    crawl.scope.update(settings.scope.hosts)
+    if any(getattr(settings, part) != getattr(before, part) for part in OF_QUEUES):
+        crawl.overridden = model.step
+    if settings.queues != before.queues and crawl.state is not CrawlState.NASCENT:
+        life.start_job(model, crawl, Kind.APPRAISE_QUEUES)
 
 
 # Slices of the jobs that concern queues.

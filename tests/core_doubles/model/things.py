@@ -237,6 +237,7 @@ class Crawl:
     reason: str = ""  # the problem that led to this state, if one did
     target: Target | None = None  # what it was last asked for; None: nothing yet
     held: bool = False
+    unseen: bool = False  # what it waited for has ended with a restart, and nobody has looked since
     cancelled: bool = False  # what was in flight, since it was asked for this target
     interrupt_ms: int | None = None  # when somebody asked a second time for the end
     tearing_down: bool = False
