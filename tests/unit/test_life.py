@@ -91,7 +91,7 @@ def test_time_never_goes_back_behind_what_is_stored() -> None:
 
 
 def test_a_change_and_its_event_are_one_write() -> None:
-    """State, exit status and every event are stored in the same write as what caused them."""
+    """S0.5: state, exit status and every event are stored in the same write as what caused them."""
     shell = crawl("http://alpha.example/")
     _, changes = shell.frontier.control.request_state("crawl", Input.PAUSE, shell.now_ms)
     families = [family for family, _ in changes]

@@ -92,6 +92,7 @@ def some_of_everything() -> Shell:
 def test_figures_of_all_events_together_are_the_statistics_when_the_crawl_pauses_or_ends(
     asked: Input,
 ) -> None:
+    """S0.49: a snapshot of the figures is told first, then the state."""
     shell = some_of_everything()
     assert sums(shell) != figures(shell)
     shell.log()

@@ -85,10 +85,30 @@ def test_there_are_exactly_eight_states() -> None:
 
 
 def test_nothing_leads_out_of_the_end() -> None:
-    """FINISH is irreversible (S0.32, D3)."""
+    """FINISH is irreversible (S0.32, S0.43, D3)."""
     assert [move for (state, _), move in TABLE.items() if state is S.FINISHED] == [STAY]
     after_stop = {step.state for (state, _), step in TABLE.items() if state is S.STOPPING}
     assert after_stop == {None, S.FINISHED}
+
+
+def test_every_way_to_the_end_says_how_it_ended_and_none_says_it_twice() -> None:
+    """S0.20, S0.21, S0.24: nobody has to name an exit status, and the end leaves it as it was."""
+    ends = {key: step for key, step in TABLE.items() if step.state in (S.STOPPING, S.FINISHED)}
+    for (state, heard), step in ends.items():
+        assert (step.exit_status is None) == (heard is I.REACHED_FINISH), (state, heard)
+    statuses = {X.ABORTED, X.FINISHED, *(status for status in X if status.name.endswith("_LIMIT"))}
+    assert {step.exit_status for step in ends.values()} == {None, *statuses}
+
+
+@pytest.mark.parametrize("status", ExitStatus)
+def test_an_exit_status_describes_and_decides_nothing(status: ExitStatus) -> None:
+    """S0.3"""
+    shell = in_state(S.PAUSED)
+    shell.frontier.registry.named("crawl").state_row.exit_status = status.value
+    assert shell.request("crawl", I.RESUME) is S.RUNNING
+    shell.frontier.registry.named("crawl").state_row.exit_status = status.value
+    assert shell.request("crawl", I.STOP) is S.FINISHED
+    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
 
 
 def test_no_request_leads_anywhere_before_the_launch_or_while_seeds_are_announced() -> None:
@@ -168,7 +188,7 @@ def test_a_launch_without_seeds_is_refused() -> None:
 
 
 def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
-    """D1: EMPTY is published before STOPPING. S0.45 to S0.49."""
+    """D1: EMPTY is published before STOPPING. S0.45, S0.46, S0.47, S0.48."""
     shell = launched()
     fetch_all(shell)
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
@@ -199,7 +219,7 @@ def test_a_stop_with_no_lease_out_is_over_at_once_and_still_told_in_two_steps() 
 
 
 def test_a_crawl_stopped_before_its_launch_tells_so() -> None:
-    """D14: Heritrix sets FINISHED without an event."""
+    """S0.18, D14: Heritrix sets FINISHED without an event."""
     shell = in_state(S.NASCENT)
     shell.request("crawl", I.STOP)
     assert shell.states("crawl") == ["NASCENT", "FINISHED"]

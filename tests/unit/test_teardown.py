@@ -163,7 +163,7 @@ def test_it_is_complete_at_once_if_nothing_is_in_the_way() -> None:
 
 
 def test_what_is_in_flight_puts_it_off_and_nobody_has_to_ask_again() -> None:
-    """S0.26: what does not complete at once completes by itself. S0.27: until then the crawl is there."""
+    """S0.7, S0.26: what does not complete at once completes by itself. S0.27: until then it is there."""
     shell, (grant,) = fetching(most=1)
     view, _ = tear_down(shell)
     assert (view.state, view.torn_down) == (S.STOPPING, False)
@@ -174,6 +174,19 @@ def test_what_is_in_flight_puts_it_off_and_nobody_has_to_ask_again() -> None:
     assert not is_gone(shell), "its outcomes are not in its log yet"
     shell.log()
     assert is_gone(shell)
+
+
+def test_events_go_on_while_it_is_waited_for() -> None:
+    """D7: in Heritrix a teardown holds the lock that every event needs. Here nothing waits but who asked."""
+    shell, (first, second) = fetching(most=2)
+    tear_down(shell)
+    before = shell.frontier.crawl(NAME).last_event
+    fetch(shell, first)
+    beat = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [second.token], [], now))
+    assert beat.release == [second.token]
+    fetch(shell, second)
+    assert [row.kind for _, row in shell.frontier.events_after(NAME, before)] == ["figures", "status_changed"]
+    assert shell.state(NAME) is S.FINISHED
 
 
 def test_it_comes_in_the_bound_of_the_end_though_every_node_is_gone() -> None:
@@ -399,6 +412,7 @@ def test_it_completes_whatever_is_killed_between_two_steps(killed_at: int, kind:
 
 
 def test_nothing_of_it_stays_in_memory() -> None:
+    """S0.29"""
     shell, grants = fetching(most=3)
     crawl = weakref.ref(shell.frontier.registry.named(NAME))
     tear_down(shell)
