@@ -2,18 +2,29 @@
 
 import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+STATES = ("NASCENT", "PREPARING", "RUNNING", "EMPTY", "PAUSING", "PAUSED", "STOPPING", "FINISHED")
+TRIGGERS = (
+    "launch",
+    "unpause",
+    "pause",
+    "stop",
+    *(f"frontier-{told}" for told in ("RUN", "EMPTY", "PAUSE", "FINISH")),
+)
 EXPECTED = [
+    *(f"S0.{number}" for number in range(1, 52)),
+    *(f"S0/{state}/{trigger}" for state in STATES for trigger in TRIGGERS),
     *(f"T{number}" for number in range(1, 16)),
     *(f"S1.{number}" for number in range(1, 23)),
     *(f"S2.{number}" for number in range(1, 19)),
     *(f"S3.{number}" for number in range(1, 18)),
-    *(f"D{number}" for number in (8, 9, 10, 11, 15, 16, 17, 18, 19, 20, 22, 23, 24)),
+    *(f"D{number}" for number in range(1, 25) if number != 12),
 ]
 
 
@@ -31,19 +42,37 @@ def rows() -> list[Row]:
     """All lines that begin with a row's number."""
     page = (ROOT / "docs" / "behaviour.md").read_text()
     cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines()]
-    return [Row(*row) for row in cells if re.fullmatch(r"[A-Z]\d+(\.\d+)?", row[0])]
+    return [Row(*row) for row in cells if re.fullmatch(r"[A-Z]\d+(\.\d+|/[A-Z]+/[A-Za-z-]+)?", row[0])]
 
 
 def description(test: str) -> str:
-    """The docstring of a test function, or the remarks of a transcript."""
+    """The docstring of a test function with the ids that it is run for, or the remarks of a transcript."""
     path, _, name = test.partition("::")
     text = (ROOT / "tests" / path).read_text()
     if path.endswith(".txt"):
         assert not name and path.startswith("scenarios/")
         return "\n".join(line for line in text.splitlines() if line.startswith("#"))
-    functions = {node.name: node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+    module = ast.parse(text)
+    functions = {node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
     assert name.startswith("test_") and name in functions, f"{path} has no test {name}"
-    return ast.get_docstring(functions[name]) or ""
+    return "\n".join((ast.get_docstring(functions[name]) or "", *ids_run_for(functions[name], module)))
+
+
+def ids_run_for(test: ast.FunctionDef, module: ast.Module) -> Iterator[str]:
+    """The keys of a table of the module, a dictionary written out, whose keys are what a test is run for."""
+    tables = {
+        node.target.id: node.value
+        for node in module.body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Dict)
+    }
+    for decorator in test.decorator_list:
+        match decorator:
+            case ast.Call(args=[ast.Constant(), ast.Name(id=table)]) if table in tables:
+                for key in tables[table].keys:
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        yield key.value
 
 
 def test_every_row_is_there_once() -> None:
