@@ -453,7 +453,8 @@ def test_a_wait_that_is_under_way_is_cut_short_by_a_shorter_bound(
     at: Hosted, target: crawl_pb2.TargetState.ValueType, timeout: str, end: str
 ) -> None:
     stubs = at.stubs
-    stubs.launch("t", seed_of("t"), of=spec(**{timeout: seconds(86_400)}))
+    long: dict[str, Any] = {timeout: seconds(86_400)}
+    stubs.launch("t", seed_of("t"), of=spec(**long))
     (lease,) = stubs.pages("t")
     stubs.request("t", target)
     update(stubs, "t", **{timeout: seconds(1)})

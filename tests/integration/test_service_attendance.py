@@ -1,0 +1,129 @@
+"""Which nodes fetch for a crawl: they join with their first lease, and leave, fall silent or are replaced."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from frontier_harness.calls import TIMEOUT_S, Stubs, released, report, seed_of
+from frontier_harness.held_store import HeldStore
+from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.waiting import eventually
+
+from toehold.frontier.v1 import frontier_pb2
+
+A, B = "http://a.example/", "http://b.example/"
+LEASE_MS = 400
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Iterator[Hosted]:
+    with hosted(HeldStore(), tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Iterator[Hosted]:
+    """Where nodes fall silent soon."""
+    with hosted(HeldStore(), tmp_path, lease_ms=LEASE_MS) as made:
+        yield made
+
+
+def attendance(stubs: Stubs, crawl: str = "t") -> list[str]:
+    """Who joined and left."""
+    found = []
+    for event in stubs.events_so_far(crawl):
+        if event.HasField("node_joined"):
+            found.append(f"{event.node_joined.node}/{event.node_joined.session} joins")
+        elif event.HasField("node_left"):
+            found.append(f"{event.node_left.node}/{event.node_left.session} {event.node_left.reason}")
+    return found
+
+
+def leave(stubs: Stubs, node: str = "node", session: str = "session") -> frontier_pb2.HeartbeatResponse:
+    beat = frontier_pb2.HeartbeatRequest(node=node, session=session, leaving=True)
+    return stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
+
+
+def test_a_node_joins_with_its_first_lease_and_leaves_when_it_says_so(at: Hosted) -> None:
+    stubs = at.stubs
+    stubs.launch("t", A, B)
+    stubs.heartbeat(node="looks")
+    assert attendance(stubs) == []
+    leases = stubs.next("t", 100, TIMEOUT_S).leases
+    assert attendance(stubs) == ["node/session joins"]
+    stubs.finish(*(released(lease) for lease in leases))
+    stubs.next("t", 100, TIMEOUT_S)
+    leave(stubs)
+    leave(stubs)
+    assert attendance(stubs) == ["node/session joins", "node/session left"]
+    leave(stubs, "looks")
+    leave(stubs, "never heard of")
+    assert attendance(stubs) == ["node/session joins", "node/session left"]
+
+
+def test_a_node_that_has_left_joins_again_with_its_next_lease(at: Hosted) -> None:
+    stubs = at.stubs
+    stubs.launch("t", A)
+    for _ in range(2):
+        (lease,) = stubs.next("t", wait_s=TIMEOUT_S).leases
+        stubs.finish(released(lease))
+        leave(stubs)
+    assert attendance(stubs) == ["node/session joins", "node/session left"] * 2
+
+
+def test_what_a_node_that_left_still_had_comes_back_after_a_period(short: Hosted) -> None:
+    """It said that it holds nothing: nobody relies on that."""
+    stubs = short.stubs
+    stubs.launch("t", A)
+    (lease,) = stubs.pages("t", node="gone")
+    assert not leave(stubs, "gone").ended_tokens
+    assert stubs.statistics("t").leased_count == 1
+    (again,) = stubs.pages("t", node="other")
+    assert (again.uri, again.attempt) == (lease.uri, 2)
+
+
+def test_a_node_that_falls_silent_has_left_after_two_periods(short: Hosted) -> None:
+    stubs = short.stubs
+    stubs.launch("t", A)
+    stubs.next("t", wait_s=TIMEOUT_S)
+    eventually(lambda: len(attendance(stubs)) == 2, "nobody is missed")
+    assert attendance(stubs) == ["node/session joins", "node/session silent"]
+    joined, left = [
+        event.event_time.ToMilliseconds()
+        for event in stubs.events_so_far("t")
+        if event.WhichOneof("kind") in ("node_joined", "node_left")
+    ]
+    assert left - joined >= 2 * LEASE_MS
+
+
+def test_a_session_that_another_replaces_has_left(at: Hosted) -> None:
+    stubs = at.stubs
+    stubs.launch("t", A)
+    stubs.pages("t", session="one")
+    stubs.heartbeat(session="two")
+    assert attendance(stubs) == ["node/one joins", "node/one replaced"]
+    stubs.pages("t", session="two")
+    assert attendance(stubs) == ["node/one joins", "node/one replaced", "node/two joins"]
+
+
+def test_nodes_of_several_crawls_join_and_leave_each(at: Hosted) -> None:
+    stubs = at.stubs
+    for crawl in ("t", "u"):
+        stubs.launch(crawl, seed_of(crawl))
+    (lease,) = stubs.pages("t")
+    assert attendance(stubs, "u") == []
+    stubs.pages("u")
+    stubs.finish(report(lease))  # and t has finished: none fetches for it any more
+    leave(stubs)
+    assert attendance(stubs) == ["node/session joins"]
+    assert attendance(stubs, "u") == ["node/session joins", "node/session left"]
+
+
+def test_who_was_there_is_known_after_a_restart(tmp_path: Path) -> None:
+    store = HeldStore()
+    with hosted(store, tmp_path, lease_ms=LEASE_MS) as at:
+        at.stubs.launch("t", A)
+        at.stubs.next("t", wait_s=TIMEOUT_S, node="goes")
+    with hosted(store, tmp_path, lease_ms=LEASE_MS) as at:
+        eventually(lambda: len(attendance(at.stubs)) == 2, "nobody is missed")
+        assert attendance(at.stubs) == ["goes/session joins", "goes/session silent"]
