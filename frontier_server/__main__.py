@@ -30,6 +30,7 @@ from .core import opening
 from .core.errors import StoreCorrupt
 from .core.frontier import Frontier
 from .crawl_log import CrawlLogs
+from .exchange import Exchange
 from .job_feed import JobFeed
 from .job_log import JobLogs
 from .runner import Runner
@@ -146,7 +147,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     )
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
-    runner = Runner(
+    runner = Exchange(
         frontier,
         store,
         clock,

@@ -2,12 +2,13 @@
 
 One operation at a time runs on the event loop; its changes are written at once and
 shown, one flush in a thread makes them durable for everybody who is waiting, and
-only then do answers and events leave. One timer; waiters of `next` and of events.
+only then do answers and events leave. One timer, one worker for jobs, one watcher of
+the disk. What takes more than one operation is in `exchange`.
 """
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -17,22 +18,14 @@ import structlog
 from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import Frontier
-from .core.machines.lifecycle import CrawlState
-from .core.model import Candidate, CrawlView, EmptyReason, NextAnswer, Report, ReportResult, Verdict
-from .core.records import EventRow
 from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 
 A = TypeVar("A")
 
-CANDIDATES_PER_SLICE = 100
-REPORTS_PER_SLICE = 50
-LONG_ROBOTS_BYTES = 16 * 1024
-MAX_SCHEDULES = 32  # requests taken in at once
 STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
-EVENT_HEARTBEAT_S = 10.0
 MAX_TIMER_S = 60.0
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
 
@@ -94,7 +87,6 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._events_seen = 0
-        self._schedules = 0
         self._disk_low = self._pressed = False
         self._closing = False
         self._tasks = [
@@ -344,7 +336,7 @@ class Runner:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._release_waiters()
 
-    # What takes more than one operation.
+    # What others ask, and wait for.
 
     def admit(self) -> None:
         """Raise Refused if what needs room should come later. Decided before the core runs."""
@@ -354,128 +346,6 @@ class Runner:
             )
         if self._pressed:
             raise Refused("OVERLOADED", "the frontier's store is behind with its writes", 500)
-
-    async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
-        """Take in a batch in slices, letting others go in between."""
-        self.admit()
-        if self._schedules >= MAX_SCHEDULES:
-            raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
-        self._schedules += 1
-        try:
-            verdicts: list[Verdict] = []
-            mark = 0
-            for start in range(0, len(candidates), CANDIDATES_PER_SLICE):
-                part = candidates[start : start + CANDIDATES_PER_SLICE]
-
-                def operation(
-                    frontier: Frontier, now_ms: int, part: Sequence[Candidate] = part
-                ) -> tuple[list[Verdict], Changes]:
-                    return frontier.schedule(crawl, part, now_ms)
-
-                answer, mark = await self.apply(operation)
-                verdicts.extend(answer)
-                if start + CANDIDATES_PER_SLICE < len(candidates):
-                    await asyncio.sleep(0)
-            await self.durable(mark)
-            return verdicts
-        finally:
-            self._schedules -= 1
-
-    async def finished(self, reports: Sequence[Report], node: str, session: str) -> list[ReportResult]:
-        """Hand reports in, in slices."""
-        results: list[ReportResult] = []
-        mark = 0
-        for part in _report_slices(reports):
-
-            def operation(
-                frontier: Frontier, now_ms: int, part: Sequence[Report] = part
-            ) -> tuple[list[ReportResult], Changes]:
-                return frontier.finished(part, node, session, now_ms)
-
-            answer, mark = await self.apply(operation)
-            results.extend(answer)
-            if len(results) < len(reports):
-                await asyncio.sleep(0)
-        await self.durable(mark)
-        return results
-
-    async def next(self, node: str, session: str, most: int, crawl: str | None, wait_s: float) -> NextAnswer:
-        """Leases as soon as there are some, or why there are none once the wait is over.
-
-        The wait also ends when the reason changes (a crawl that pauses). If the caller
-        goes while the answer is on its way, the leases go back.
-        """
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + wait_s
-        first: EmptyReason | None = None
-        while True:
-            waiter: asyncio.Future[None] = loop.create_future()
-            self._next_waiters.add(waiter)
-            try:
-                answer, mark = await self.apply(
-                    lambda frontier, now_ms: frontier.next(node, session, most, crawl, now_ms)
-                )
-                if answer.grants:
-                    return await self._granted(answer, mark)
-                if answer.again:
-                    await asyncio.sleep(0)
-                    continue
-                first = first or answer.empty_reason
-                left_s = end_s - loop.time()
-                if (
-                    left_s <= 0
-                    or answer.empty_reason is not first
-                    or answer.empty_reason is EmptyReason.FINISHED
-                ):
-                    await self.durable(mark)
-                    return answer
-                await asyncio.wait((waiter,), timeout=left_s)
-            finally:
-                self._next_waiters.discard(waiter)
-
-    async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
-        try:
-            await self.durable(mark)
-        except asyncio.CancelledError:
-            await self.take_back(answer)
-            raise
-        return answer
-
-    async def take_back(self, answer: NextAnswer) -> None:
-        """Release the leases of an answer that nobody is there to receive."""
-        tokens = [grant.token for grant in answer.grants]
-        await self.apply(lambda frontier, now_ms: frontier.take_back(tokens, now_ms))
-
-    async def events(self, crawl: str, sequence: int) -> AsyncIterator[tuple[int, EventRow] | None]:
-        """Events behind a sequence number as they become durable; None while nothing happens.
-
-        Ends after the event of FINISHED, or after the last one of a crawl that is being torn
-        down. Raises Closing when the server shuts down.
-        """
-        while True:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._event_waiters.add(waiter)
-            try:
-
-                def question(
-                    frontier: Frontier, now_ms: int, sequence: int = sequence
-                ) -> tuple[list[tuple[int, EventRow]], CrawlView]:
-                    return frontier.events_after(crawl, sequence), frontier.crawl(crawl)
-
-                rows, view = await self.read(question)
-                for number, row in rows:
-                    yield number, row
-                    sequence = number
-                ended = view.state is CrawlState.FINISHED and (view.torn_down or not view.tearing_down)
-                if ended and sequence >= view.last_event:
-                    return
-                if rows:
-                    continue
-                done, _ = await asyncio.wait((waiter,), timeout=EVENT_HEARTBEAT_S)
-                if not done:
-                    yield None
-            finally:
-                self._event_waiters.discard(waiter)
 
     def next_change(self) -> asyncio.Future[None]:
         """Done when something has changed since the call, or the server closes."""
@@ -491,16 +361,6 @@ class Runner:
         except TimeoutError:
             return
         self._log_wanted.clear()
-
-
-def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
-    """Reports in parts; one with a long robots.txt, which takes time to cut, is the last of its part."""
-    start = 0
-    for end, report in enumerate(reports, 1):
-        long = len(report.robots_body) > LONG_ROBOTS_BYTES
-        if long or end - start == REPORTS_PER_SLICE or end == len(reports):
-            yield reports[start:end]
-            start = end
 
 
 def _wake(waiters: set[asyncio.Future[None]]) -> None:

@@ -7,7 +7,7 @@ from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, frontier_pb2, frontie
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..crawl_log import CrawlLogs
-from ..runner import Runner
+from ..exchange import Exchange
 from .answering import MAX_MESSAGE_BYTES, version
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
@@ -38,7 +38,7 @@ class FrontierAdminService(
 
 def register(
     server: grpc.aio.Server,
-    runner: Runner,
+    runner: Exchange,
     config: Config,
     logs: CrawlLogs,
     checkpoints: Checkpoints,

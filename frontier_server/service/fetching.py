@@ -10,7 +10,7 @@ from ..config import Config
 from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import Input
 from ..core.model import EmptyReason, check_batch
-from ..runner import Runner
+from ..exchange import Exchange
 from .answering import Context, answered, limits, operator_of, streamed
 
 MAX_WAIT_S = 60.0
@@ -21,7 +21,7 @@ MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
 class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     """What fetchers need."""
 
-    def __init__(self, runner: Runner, config: Config) -> None:
+    def __init__(self, runner: Exchange, config: Config) -> None:
         self._runner = runner
         self._config = config
 

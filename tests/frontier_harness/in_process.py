@@ -19,9 +19,9 @@ from frontier_server.core import opening
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.store import WritableStore
 from frontier_server.crawl_log import CrawlLogs
+from frontier_server.exchange import Exchange
 from frontier_server.job_feed import JobFeed
 from frontier_server.job_log import JobLogs
-from frontier_server.runner import Runner
 from frontier_server.service import MAX_MESSAGE_BYTES, register
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
@@ -46,11 +46,11 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
 
 
 @contextlib.asynccontextmanager
-async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
+async def running(store: WritableStore, settings: Config) -> AsyncIterator[Exchange]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
     frontier, clock = opened(store, settings)
     feed = JobFeed(JobLogs(settings.data), frontier)
-    runner = Runner(frontier, store, clock, settings.data, settings.disk_reserve_bytes, feed)
+    runner = Exchange(frontier, store, clock, settings.data, settings.disk_reserve_bytes, feed)
     try:
         yield runner
     finally:
@@ -63,7 +63,7 @@ class Served:
     """Both services over an asynchronous channel, and what is behind them."""
 
     address: str
-    runner: Runner
+    runner: Exchange
     logs: CrawlLogs
     channel: grpc.aio.Channel
     frontier: frontier_pb2_grpc.FrontierServiceAsyncStub

@@ -25,8 +25,8 @@ from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.core.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
+from frontier_server.exchange import Exchange
 from frontier_server.job_log import launch_id_of, line
-from frontier_server.runner import Runner
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 Step = tuple[str, int]
@@ -53,7 +53,7 @@ class Told:
 class Player:
     """Plays steps against a runner, each as a caller of its own that notes what it is told."""
 
-    def __init__(self, runner: Runner, store: HeldStore) -> None:
+    def __init__(self, runner: Exchange, store: HeldStore) -> None:
         self.runner = runner
         self.store = store
         self.told = Told()

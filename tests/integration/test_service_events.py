@@ -180,7 +180,7 @@ async def toggle(served: Served, times: int) -> int:
 async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.runner.EVENT_HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("frontier_server.exchange.EVENT_HEARTBEAT_S", 0.05)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served, "")
@@ -278,7 +278,7 @@ async def test_readers_end_with_unavailable_when_the_server_shuts_down(tmp_path:
 async def test_readers_of_a_crawl_that_is_deleted_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.runner.EVENT_HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("frontier_server.exchange.EVENT_HEARTBEAT_S", 0.2)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         stream = events(served, "")

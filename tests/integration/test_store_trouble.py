@@ -19,7 +19,8 @@ from frontier_harness.waiting import Callers, callers, soon, turns
 from frontier_server import wire
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.model import Candidate, Report, Verdict
-from frontier_server.runner import MAX_SCHEDULES, Closing, Refused, Runner
+from frontier_server.exchange import MAX_SCHEDULES, Exchange
+from frontier_server.runner import Closing, Refused
 from toehold.frontier.v1 import frontier_pb2
 
 ANSWER_S = 20.0
@@ -30,7 +31,7 @@ def candidate(uri: str) -> Candidate:
     return wire.candidate(frontier_pb2.Candidate(uri=uri, path="L"))
 
 
-async def launch(runner: Runner) -> dict[str, bytes]:
+async def launch(runner: Exchange) -> dict[str, bytes]:
     """Crawl `t` runs, robots.txt out of the way, a page of its host a and one of b out; their tokens."""
     plain = spec()
     made = wire.settings_of(plain)
@@ -52,7 +53,7 @@ async def launch(runner: Runner) -> dict[str, bytes]:
 class Bench:
     """A frontier whose store is in the test's hands, and those who call it."""
 
-    runner: Runner
+    runner: Exchange
     store: HeldStore
     calls: Callers
     tokens: dict[str, bytes]
@@ -351,7 +352,7 @@ async def test_the_disk_is_watched_on_when_a_look_at_it_fails(
         await soon(lambda: refuses(runner), "nobody looks at the disk any more")
 
 
-def refuses(runner: Runner) -> bool:
+def refuses(runner: Exchange) -> bool:
     """Whether a Schedule would be refused."""
     try:
         runner.admit()

@@ -214,9 +214,10 @@ class Control:
                 f"node has {len(node)} characters; at most {MAX_NODE_CHARACTERS} are taken", field="node"
             )
         sizes = self._frontier.server.pool_sizes
-        if size is not None and node not in sizes and len(sizes) >= MAX_NODES:
+        names = sizes.keys() - {ANY_NODE, node}
+        if size is not None and node != ANY_NODE and len(names) >= MAX_NODES:
             raise errors.InvalidRequest(
-                f"{len(sizes)} nodes have sizes of their own; take some back", field="node"
+                f"{len(names)} nodes have sizes of their own; take some back", field="node"
             )
         op = self._frontier.begin(now_ms)
         if size is None:
