@@ -200,9 +200,12 @@ def test_a_pause_waits_for_slow_pages_up_to_its_bound_and_what_it_broke_off_is_f
 def test_pages_that_never_end_keep_a_crawl_from_its_end_no_longer_than_its_bound(
     load: Load, site: SlowSite
 ) -> None:
+    """Not even if the frontier is killed in between."""
     crawl = full(load, "stop", stop_timeout=seconds(BOUND_S))
     hosts = site.in_flight()
     assert crawl.stop().state == STOPPING
+    load.frontier.kill()
+    load.start_frontier()
     crawl.wait_for({FINISHED}, BOUND_S + LATE_S)
     events = list(crawl.events())
     (cancelled,) = (event.flights_cancelled for event in events if event.HasField("flights_cancelled"))
@@ -257,7 +260,7 @@ def _killed(load: Load, crawl: str) -> dict[str, str]:
 
 
 def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load, site: SlowSite) -> None:
-    """S0.32: nothing of it is written between the event Held and the next one."""
+    """S0.32: nothing of it is written between the event Held and the next one, through `kill -9` as well."""
     crawl = full(load, "held")
     assert crawl.hold().state == PAUSING
     site.let_go()
@@ -279,6 +282,10 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
     )
     assert refusal.retry_s is not None and refusal.retry_s > 0
     assert load.stubs.next("held", node="asker").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
+    end(load, another)
+    load.frontier.kill()
+    load.start_frontier()
+    assert crawl.status().held
     assert rows_of(load.data, "held") == rows
     assert files_of(load.data, "held") == files
 
@@ -294,7 +301,6 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
     assert verdicts == [crawl_pb2.VERDICT_QUEUED]
     crawl.wait_for({RUNNING}, TIMEOUT_S)
     until(lambda: crawl.statistics().statistics.succeeded_count > statistics.succeeded_count, "more pages")
-    end(load, another)
     end(load, crawl)
     words = told(crawl.events(), *BESIDE).words
     begin = words.index("hold")
