@@ -8,7 +8,7 @@ PAGES := build/practice_pages/.stamp
 UV := build/uv/bin/uv
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench picture protos lock clean
+.PHONY: help crawl test check soak bench diagrams picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -32,7 +32,7 @@ test: check $(PAGES)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile $(addprefix tests/,unit property scenarios integration)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest $(addprefix tests/,acceptance faults)
 
-## make check    style, types, import rules, contract, generated code
+## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)
 	$(PY) -m ruff check --quiet
 	$(PY) -m ruff format --check --quiet
@@ -40,6 +40,7 @@ check: $(SETUP)
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/buf lint
 	$(PY) tools/protos.py --check
+	$(PY) tools/diagrams.py --check
 
 ## make soak     the long tests, with random examples
 soak: $(SETUP) $(PAGES)
@@ -56,6 +57,10 @@ picture: $(SETUP) $(PAGES)
 ## make protos   generate the contract's Python, beside the .proto files
 protos: $(SETUP)
 	@$(PY) tools/protos.py
+
+## make diagrams draw the state diagrams of docs/states.md from the tables of the core
+diagrams: $(SETUP)
+	@$(PY) tools/diagrams.py
 
 ## make lock     write requirements/dev.txt anew from pyproject.toml; UPGRADE=1 takes newer versions too
 lock: $(UV)
