@@ -1,15 +1,15 @@
 """The hosts and the groups of hosts that queues wait for: so many requests at once, and their rest.
 
-A host is shared by all its queues, ports and crawls (unless a crawl wants a rest of its
-own), so its row has no crawl in its key. A group of hosts has a row of the same kind.
-How many requests are in flight is not stored: leases tell.
+A host is shared by all its queues, ports and crawls, so its row has no crawl in its key;
+unless a crawl wants a rest of its own: then the row goes with the crawl. So does that of a
+group of hosts. How many requests are in flight is not stored: leases tell.
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from .crawl import Crawl
-from .keys import host_key
+from .keys import host_key, own_host_key
 from .queue import WorkQueue
 from .records import HostRow, decode, encode
 from .store import Family, Transaction
@@ -50,7 +50,7 @@ class Hosts:
         """A host, or a group; unknown ones may be asked at once."""
         host = self._hosts.get(name)
         if host is None:
-            value = tx.get(Family.HOSTS, host_key(partition_of(name), name))
+            value = tx.get(*_place(name))
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow())
         return host
 
@@ -88,7 +88,7 @@ class Hosts:
 
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
-        tx.put(Family.HOSTS, host_key(partition_of(host.name), host.name), encode(host.row))
+        tx.put(*_place(host.name), encode(host.row))
 
     def in_flight(self) -> dict[str, int]:
         """Hosts and groups with requests in flight."""
@@ -100,6 +100,14 @@ class Hosts:
             return
         self._hosts = {name: host for name, host in self._hosts.items() if host.in_flight or host.waiting}
         self._let_go_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
+
+
+def _place(name: str) -> tuple[Family, bytes]:
+    """Where a host's row is. The name of one that only a crawl knows begins with its number."""
+    number, of_one_crawl, own = name.partition("\0")
+    if of_one_crawl:
+        return Family.OWN_HOSTS, own_host_key(int(number), partition_of(own), own)
+    return Family.HOSTS, host_key(partition_of(name), name)
 
 
 def rest_until(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> tuple[int, str]:

@@ -172,6 +172,11 @@ def host_key(partition: bytes, host: str) -> bytes:
     return partition + host.encode()
 
 
+def own_host_key(crawl: int, partition: bytes, host: str) -> bytes:
+    """Family `own_hosts`: hosts that a crawl counts for itself alone, and its groups of hosts."""
+    return crawl_prefix(crawl) + partition + host.encode()
+
+
 def robots_key(partition: bytes, scheme: str, authority: str, agent: str) -> bytes:
     """Family `robots`; of all crawls with the same product token."""
     return partition + f"{scheme}://{authority}\0{agent}".encode()

@@ -21,6 +21,7 @@ class Family(Enum):
     INDEX = "index"
     LEASES = "leases"
     HOSTS = "hosts"
+    OWN_HOSTS = "own_hosts"
     ROBOTS = "robots"
     EVENTS = "events"
     OUTCOMES = "outcomes"

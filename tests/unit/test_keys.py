@@ -112,6 +112,8 @@ def test_any_text_in_a_key_is_safe(partition: bytes, one: tuple[str, str], other
     """Variable text stands last; two texts in one key are told apart where they may meet."""
     assert (keys.host_key(partition, one[0]) == keys.host_key(partition, other[0])) == (one[0] == other[0])
     assert keys.host_key(partition, one[0]).startswith(partition)
+    own = [keys.own_host_key(7, partition, name) for name in (one[0], other[0])]
+    assert (own[0] == own[1]) == (one[0] == other[0])
     clean = [(authority.replace("\0", ""), agent) for authority, agent in (one, other)]
     first, second = (keys.robots_key(partition, "http", *each) for each in clean)
     assert (first == second) == (clean[0] == clean[1])

@@ -1,6 +1,7 @@
 """A crawl that is launched from a checkpoint goes on where that crawl was."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -112,6 +113,27 @@ def test_it_goes_on_with_what_was_left_and_fetches_nothing_twice() -> None:
     assert shell.count("second", "succeeded_count") == 4  # one of them before the checkpoint
     assert [row.kind for row in shell.events("second")].count("seeds_concluded") == 0
     Recount(shell, shell.frontier.registry.named("second")).run()
+
+
+def test_hosts_that_the_crawl_counts_for_itself_alone_rest_on() -> None:
+    """Rests go with what they belong to: those of shared hosts are the frontier's."""
+    alone = PolitenessSettings(
+        delay_factor=0, min_delay_ms=100_000, max_delay_ms=100_000, across_crawls=False
+    )
+    settings = replace(PLAIN, politeness=alone)
+    shell = Checkpointed()
+    shell.create("first", settings)
+    shell.launch("first", *SEEDS)
+    shell.finish(*(Report(grant.token, fetch_status=404) for grant in shell.grants(most=3)))
+    shell.keep("cp")
+    shell.relaunch("second", "first", settings=settings)
+    shell.work()
+    shell.now_ms += 99_000
+    shell.tick()
+    assert shell.grants("second") == []
+    shell.now_ms += 1_001
+    shell.tick()
+    assert len(shell.grants("second")) == 3
 
 
 def test_what_had_been_seen_is_still_seen() -> None:

@@ -140,6 +140,7 @@ _OF_A_CRAWL = (
     Family.IMPORTS,
     Family.FIGURES,
     Family.OVERRIDES,
+    Family.OWN_HOSTS,
     Family.CRAWLS,
 )
 

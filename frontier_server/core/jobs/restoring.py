@@ -34,6 +34,7 @@ _COPIED = (
     Family.IMPORTS,
     Family.JOBS,
     Family.INDEX,
+    Family.OWN_HOSTS,
 )
 
 CheckpointOf = Callable[[str], Store]
