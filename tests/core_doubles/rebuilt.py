@@ -51,10 +51,9 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
 
 def _shared_rows(shell: Shell, live: Frontier) -> None:
     """Hosts and robots.txt in memory are those stored."""
-    hosts = {key[8:].decode(): decode(HostRow, value) for key, value in rows(shell.store, Family.HOSTS, b"")}
-    for key, value in rows(shell.store, Family.OWN_HOSTS, b""):
-        name = f"{int.from_bytes(key[:4], 'big')}\0{key[12:].decode()}"
-        hosts[name] = decode(HostRow, value)
+    hosts = {key[8:].decode(): decode(HostRow, row) for key, row in rows(shell.store, Family.HOSTS, b"")}
+    for key, stored in rows(shell.store, Family.OWN_HOSTS, b""):
+        hosts[f"{int.from_bytes(key[:4], 'big')}\0{key[12:].decode()}"] = decode(HostRow, stored)
     for name, host in live._hosts._hosts.items():
         assert host.row == hosts.get(name, HostRow()), f"{name} is not as stored"
     for key, (row, _) in live._robots._known.items():
