@@ -125,7 +125,7 @@ def is_legal(crawl: Crawl, wish: Input) -> bool:
 
 def ask(crawl: Crawl, target: Target) -> None:
     """Let a crawl go somewhere else than before."""
-    crawl.target, crawl.cancelled = target, False
+    crawl.target, crawl.cancelled, crawl.unseen = target, False, False
     if crawl.held:
         crawl.held = False
         crawl.events.append(("released",))

@@ -8,6 +8,7 @@ from core_doubles.model.things import Crawl, Host, Lease, Model, Queue
 from core_doubles.web import OPEN, RobotsFile
 
 from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.machines.target import Target
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.reports import Lapse
 from frontier_server.core.rules.disposition import Disposition
@@ -229,7 +230,7 @@ def restarted(model: Model) -> None:
     model.trouble = None
     for crawl in model.crawls.values():
         crawl.passed = 0.0
-        crawl.unseen |= bool(crawl.receiving)
+        crawl.unseen |= crawl.target is Target.HOLD and bool(crawl.receiving)
         crawl.jobs += crawl.receiving.values()  # nobody brings the rest: they will be cancelled
         crawl.receiving.clear()
         crawl.jobs.sort(key=lambda job: job.number)

@@ -102,7 +102,7 @@ def _turn(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
                 return False
             if crawl.state is not S.PAUSED:
                 life.to_state(model, crawl, S.PAUSED, X.PAUSED)
-            crawl.held = True
+            crawl.held, crawl.unseen = True, False
             crawl.events.append(("held",))
     return False
 
