@@ -44,6 +44,7 @@ from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes
 
 S = CrawlState
+MOST_STEPS = 100
 
 
 def tear_down(shell: Shell, by: str = "") -> tuple[CrawlView, bool]:
@@ -67,7 +68,7 @@ def is_gone(shell: Shell) -> bool:
 
 def let_end(shell: Shell) -> None:
     """Let everything happen that nobody has to ask for."""
-    for _ in range(100):
+    for _ in range(MOST_STEPS):
         shell.work()
         shell.log()
         if is_gone(shell):
@@ -358,7 +359,9 @@ def noted(number: int, outcome: int, log_bytes: int) -> Step:
 def steps(shell: Shell) -> Iterator[Step]:
     """A teardown, operation by operation, as the server's shell would go on with it."""
     yield lambda frontier, now: frontier.control.tear_down(NAME, now, "me")
-    while not shell.frontier.crawl(NAME).torn_down:
+    for _ in range(MOST_STEPS):
+        if shell.frontier.crawl(NAME).torn_down:
+            return
         if shell.frontier.has_work:
             yield lambda frontier, now: frontier.work(now)
             continue
@@ -370,6 +373,7 @@ def steps(shell: Shell) -> Iterator[Step]:
         if due_ms is not None:
             shell.now_ms = max(shell.now_ms, due_ms)
             yield lambda frontier, now: frontier.tick(now)
+    raise AssertionError(f"not torn down: {told(shell)}")
 
 
 def steps_there_are() -> int:
