@@ -325,3 +325,18 @@ def test_what_a_held_crawl_knows_of_a_session_does_not_end_the_leases_of_the_one
     shell.request("held", Input.RESUME)
     assert attended(shell, "held")[1:] == [("left", "node", "1", "replaced")]
     assert attended(shell, "goes-on") == [("joined", "node", "2")]
+
+
+@pytest.mark.parametrize("held_first", [True, False])
+def test_nor_does_it_let_who_took_the_name_since_leave_a_crawl_that_goes_on(held_first: bool) -> None:
+    """After a restart, before the node is heard again, another's goodbye makes the frontier look round."""
+    shell = Shell()
+    for name in ("held", "goes-on") if held_first else ("goes-on", "held"):
+        shell.create(name, quick())
+        shell.launch(name, *(seed.replace("example", f"{name}.example") for seed in SEEDS))
+    give_back(shell, shell.grants("held"))
+    shell.request("held", Input.HOLD)
+    give_back(shell, shell.next("goes-on", session="2").grants, session="2")
+    shell.restart()
+    beat(shell, node="another", leaving=True)
+    assert attended(shell, "goes-on") == [("joined", "node", "2")]

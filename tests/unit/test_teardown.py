@@ -326,6 +326,15 @@ def test_one_of_a_crawl_that_stops_already_counts_as_a_second_stop(first: str) -
     assert acts[-1] == {"operator": "second", "action": action, "detail": ""}
 
 
+def test_it_is_told_once_also_while_the_frontier_has_a_problem() -> None:
+    """Each operation looks twice at its crawls then."""
+    shell = launched()
+    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+    tear_down(shell)
+    let_end(shell)
+    assert told(shell).count("torn_down") == 1
+
+
 def test_a_stop_of_a_crawl_that_is_torn_down_meanwhile_is_harmless() -> None:
     shell, (grant,) = fetching(most=1)
     tear_down(shell)
