@@ -50,11 +50,15 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
 
 
 def _shared_rows(shell: Shell, live: Frontier) -> None:
-    """Hosts and robots.txt in memory are those stored."""
+    """Hosts and robots.txt in memory are those stored, but for what only deleted crawls knew."""
+    numbers = {*live.registry.crawls, *live.registry.torn.values()}
     hosts = {key[8:].decode(): decode(HostRow, row) for key, row in rows(shell.store, Family.HOSTS, b"")}
     for key, stored in rows(shell.store, Family.OWN_HOSTS, b""):
         hosts[f"{int.from_bytes(key[:4], 'big')}\0{key[12:].decode()}"] = decode(HostRow, stored)
     for name, host in live._hosts._hosts.items():
+        number, of_one_crawl, _ = name.partition("\0")
+        if of_one_crawl and int(number) not in numbers:
+            continue
         assert host.row == hosts.get(name, HostRow()), f"{name} is not as stored"
     for key, (row, _) in live._robots._known.items():
         value = shell.store.get(Family.ROBOTS, key)
