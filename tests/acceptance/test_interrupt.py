@@ -234,6 +234,10 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
         "state": "FINISHED",
         "exit_status": "ABORTED",
         "reach_time": "",
+        "reason": "",
+        "held": False,
+        "tearing_down": False,
+        "torn_down": False,
     }
     assert crawl.wait(SOON_S) == FAILED
     assert "FINISHED (ABORTED)" in crawl.said

@@ -31,8 +31,18 @@ def start(address: str, *arguments: str, output: int = subprocess.PIPE) -> subpr
     return subprocess.Popen(command, stdout=output, stderr=subprocess.PIPE, text=True, env=environment)
 
 
+# A module that is imported on the way, and in its place then the one that is meant.
+IMPORTED_WITH_CTRL_C = """
+import os, signal, sys
+os.kill(os.getpid(), signal.SIGINT)
+sys.path.remove(os.path.dirname(__file__))
+del sys.modules["click"]
+import click
+"""
+
+
 def test_an_interrupt_while_it_is_being_imported_ends_it_likewise(tmp_path: Path) -> None:
-    (tmp_path / "click.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "click.py").write_text(IMPORTED_WITH_CTRL_C)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "toehold_client", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
