@@ -39,6 +39,7 @@ from .operation import Operation
 from .operators import views
 from .operators.administration import Administration
 from .operators.control import MAX_NODE_CHARACTERS, Control
+from .queue import QueueState
 from .records import EventRow, OutcomeRow
 from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
@@ -378,6 +379,11 @@ class Frontier:
         return min((moment for moment in due if moment is not None), default=None)
 
     # Helpers.
+
+    def line_up(self, crawl: Crawl) -> None:
+        """Let queues of a crawl that wait for hosts or groups ask again: more may be allowed than was."""
+        waiting = self._hosts.take_waiting(crawl.number)
+        crawl.ready.extend(queue for queue in waiting if queue.state is QueueState.READY)
 
     def begin(self, now_ms: int) -> Operation:
         """The start of an operation of this object's."""

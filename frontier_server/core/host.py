@@ -86,6 +86,15 @@ class Hosts:
             )
         return found
 
+    def take_waiting(self, crawl: int) -> list[WorkQueue]:
+        """The queues of a crawl that wait for hosts and groups; they wait no more."""
+        found: list[WorkQueue] = []
+        for host in self._hosts.values():
+            if host.waiting:
+                found += (queue for queue in host.waiting if queue.crawl == crawl)
+                host.waiting = [queue for queue in host.waiting if queue.crawl != crawl]
+        return found
+
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
         tx.put(*_place(host.name), encode(host.row))

@@ -399,6 +399,37 @@ def test_politeness_counts_from_the_next_rest_on(at: Hosted) -> None:
     assert queue.wake_time.ToMilliseconds() > now_ms + 900_000
 
 
+@pytest.mark.parametrize("how", ["politeness", "groups", "override"])
+def test_more_requests_at_once_are_made_at_once(at: Hosted, how: str) -> None:
+    """They do not wait for the one that is out, which may be slow."""
+    stubs = at.stubs
+    group = crawl_pb2.HostGroup(name="g", hosts=["a.t.example", "b.t.example", "c.t.example"])
+    first = spec(queues=crawl_pb2.QueueSpec(parallel_queues=9))
+    seeds = [f"{seed_of('t')}{folder}/" for folder in range(20)]
+    if how == "groups":
+        first, seeds = spec(groups=[group]), [f"http://{host}/" for host in group.hosts]
+    stubs.launch("t", *seeds, of=first)
+    (slow,) = stubs.pages("t")
+    request = frontier_pb2.NextRequest(
+        crawl="t", node="waits", session="s", max_leases=9, wait_duration=seconds(60)
+    )
+    waiting: Any = stubs.frontier.Next.future(request, timeout=70)
+    eventually(lambda: at.served.runner._next_waiters, "nobody waits")
+    parallel = crawl_pb2.PolitenessSpec(max_parallel=3)
+    if how == "override":
+        stubs.ask(
+            "PutOverride", "t", override={"surt_prefix": "t.example", "settings": {"politeness": parallel}}
+        )
+    elif how == "politeness":
+        update(stubs, "t", politeness=parallel)
+    else:
+        group.max_parallel = 3
+        update(stubs, "t", groups=[group])
+    assert len(waiting.result(timeout=TIMEOUT_S).leases) == 2
+    assert stubs.statistics("t").leased_count == 3
+    stubs.finish(released(slow))
+
+
 def test_leases_given_from_now_on_are_fetched_by_the_new_policy(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", seed_of("t", "a."), seed_of("t", "b."))

@@ -244,6 +244,7 @@ class Administration:
     def _overrides_changed(self, op: Operation, crawl: Crawl) -> None:
         """Let queues on disk have the precedence that follows; active ones get it at their next turn."""
         op.counters(crawl)
+        self._frontier.line_up(crawl)
         running = (job.get(op.tx, crawl, number) for number in crawl.jobs)
         if not any(row.kind == Kind.APPRAISE_QUEUES.value and not row.done for row in running):
             job.start(op, crawl, Kind.APPRAISE_QUEUES)

@@ -169,6 +169,7 @@ class Control:
             queues = crawl.settings.queues
             crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
             self._put_spec(op, crawl, crawl.spec)
+            self._frontier.line_up(crawl)
             op.counters(crawl)
             if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
                 job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
