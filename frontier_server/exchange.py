@@ -119,17 +119,20 @@ class Exchange(Runner):
         Ends after the event of FINISHED, or after the last one of a crawl that is being torn
         down. Raises Closing when the server shuts down.
         """
+        its_number = 0
         while True:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._event_waiters.add(waiter)
             try:
 
                 def question(
-                    frontier: Frontier, now_ms: int, sequence: int = sequence
+                    frontier: Frontier, now_ms: int, sequence: int = sequence, its_number: int = its_number
                 ) -> tuple[list[tuple[int, EventRow]], CrawlView]:
-                    return frontier.events_after(crawl, sequence), frontier.crawl(crawl)
+                    view = frontier.crawl(crawl, its_number)
+                    return frontier.events_after(crawl, sequence), view
 
                 rows, view = await self.read(question)
+                its_number = view.number
                 for number, row in rows:
                     yield number, row
                     sequence = number

@@ -284,9 +284,12 @@ class Frontier:
 
     # Reads.
 
-    def crawl(self, name: str) -> CrawlView:
-        """A crawl's description."""
-        return views.crawl_view(self.registry.named(name))
+    def crawl(self, name: str, number: int = 0) -> CrawlView:
+        """A crawl's description. With its number it is no other one that has got the name since."""
+        view = views.crawl_view(self.registry.named(name))
+        if number and view.number != number:
+            raise errors.UnknownCrawl(f"crawl {name!r} was deleted; another has its name", crawl=name)
+        return view
 
     def crawls_after(self, name: str, most: int) -> list[CrawlView]:
         """Crawls by name, behind one."""

@@ -24,8 +24,11 @@ class OutcomeRpcs(AdminRpcs):
     async def StreamOutcomes(
         self, request: admin_pb2.StreamOutcomesRequest, context: Context
     ) -> AsyncIterator[admin_pb2.StreamOutcomesResponse]:
-        oldest, last = await self._runner.read(
-            lambda frontier, _: frontier.administration.outcome_range(request.crawl)
+        (oldest, last), its_number = await self._runner.read(
+            lambda frontier, _: (
+                frontier.administration.outcome_range(request.crawl),
+                frontier.crawl(request.crawl).number,
+            )
         )
         number = wire.outcome_number(request.cursor) if request.cursor else last
         if number is None:
@@ -37,25 +40,28 @@ class OutcomeRpcs(AdminRpcs):
             number = max(number, oldest - 1)
         cursor = wire.outcome_cursor(number)
         yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, last), cursor=cursor)
-        rows = self._following(request.crawl, number) if request.follow else self._kept(request, number, last)
+        its = request.crawl, its_number
+        rows = self._following(its, number) if request.follow else self._kept(its, number, last)
         async for read in rows:
             for part in _parts(read):
                 cursor = part[-1].cursor if part else cursor
                 yield admin_pb2.StreamOutcomesResponse(outcomes=part, cursor=cursor)
 
     async def _kept(
-        self, request: admin_pb2.StreamOutcomesRequest, number: int, last: int
+        self, crawl: tuple[str, int], number: int, last: int
     ) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
         """Outcomes behind one, up to another."""
         while True:
-            read, _ = await self._read(request.crawl, number)
+            read, _ = await self._read(crawl, number)
             rows = [(serial, row) for serial, row in read if serial <= last]
             if not rows:
                 return
             yield rows
             number = rows[-1][0]
 
-    async def _following(self, crawl: str, number: int) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
+    async def _following(
+        self, crawl: tuple[str, int], number: int
+    ) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
         """Outcomes behind one as they become durable, to the crawl's end; none while nothing happens."""
         loop = asyncio.get_running_loop()
         silent_since_s = loop.time()
@@ -74,12 +80,13 @@ class OutcomeRpcs(AdminRpcs):
                 if done:
                     await asyncio.sleep(GATHER_S)
 
-    async def _read(self, crawl: str, number: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
-        """Some outcomes behind one, and whether the crawl has finished."""
+    async def _read(self, crawl: tuple[str, int], number: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
+        """Some outcomes behind one of a crawl (name and number), and whether it has finished."""
 
         def question(frontier: Frontier, _: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
-            rows = frontier.administration.outcomes(crawl, number, OUTCOMES_PER_READ)
-            return rows, frontier.crawl(crawl).state is CrawlState.FINISHED
+            view = frontier.crawl(*crawl)
+            rows = frontier.administration.outcomes(view.name, number, OUTCOMES_PER_READ)
+            return rows, view.state is CrawlState.FINISHED
 
         return await self._runner.read(question)
 

@@ -30,7 +30,7 @@ from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
 
@@ -120,6 +120,24 @@ def test_a_crawl_that_is_torn_down_before_it_was_launched_tells_its_whole_life(a
     stream = follow(at.stubs, cursor="start")
     at.stubs.ask("TearDownCrawl", "t")
     assert words(stream) == ["by create", "NASCENT", "by teardown", "FINISHED", "torn_down"]
+
+
+@pytest.mark.parametrize("rpc", ["StateEvents", "StreamOutcomes"])
+def test_who_follows_a_crawl_is_told_when_another_has_got_its_name(at: Hosted, rpc: str) -> None:
+    """It would take the other's events for those of the first."""
+    stubs = at.stubs
+    stubs.create("t")
+    if rpc == "StateEvents":
+        stream = follow(stubs)
+    else:
+        following = admin_pb2.StreamOutcomesRequest(crawl="t", follow=True)
+        stream = stubs.admin.StreamOutcomes(following, timeout=TIMEOUT_S)
+        next(stream)
+    stubs.ask("DeleteCrawl", "t")
+    stubs.launch("t", A)
+    stubs.finish(*(report(lease) for lease in stubs.pages("t")))
+    problem = refused(lambda: list(stream), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL", "deleted")
+    assert problem.metadata == {"crawl": "t"}
 
 
 # Who asked.
