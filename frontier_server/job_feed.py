@@ -39,14 +39,18 @@ class JobFeed:
         for name in registry.names_after("", len(registry)):
             self.write(self._news_of(registry.named(name)))
 
+    @property
+    def overdue(self) -> bool:
+        """Whether it is time to try again what could not be written."""
+        return bool(self.logs.behind()) and self._clock_s() >= self._retry_s
+
     def collect(self) -> list[News]:
         """What has happened since the last call, and what could not be written a while ago."""
         crawls = {crawl.name: crawl for crawl in self._frontier.take_news() if not crawl.state_row.deleted}
-        behind = self.logs.behind()
-        if behind and self._clock_s() >= self._retry_s:
+        if self.overdue:
             self._retry_s = self._clock_s() + RETRY_S
             registry = self._frontier.registry
-            crawls |= {name: registry.named(name) for name in behind if name in registry}
+            crawls |= {name: registry.named(name) for name in self.logs.behind() if name in registry}
         return [news for crawl in crawls.values() for news in self._news_of(crawl)]
 
     def write(self, found: list[News]) -> None:

@@ -266,7 +266,7 @@ class Runner:
                 return
 
     async def _watcher(self) -> None:
-        """Watch the disk and the pressure on the store; admission asks what was seen."""
+        """Watch the disk, the pressure on the store, and job logs that could not be written."""
         while True:
             try:
                 space = await asyncio.to_thread(os.statvfs, self._data)
@@ -280,6 +280,8 @@ class Runner:
                     if not await self._note_disk(low):
                         return
             self._pressed = self._store.pressed()
+            if self._feed.overdue:
+                self._flush_wanted.set()  # with which job logs are written
             await asyncio.sleep(WATCH_EVERY_S)
 
     async def _note_disk(self, low: bool) -> bool:

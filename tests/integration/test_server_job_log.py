@@ -187,6 +187,24 @@ def test_lines_wait_until_what_stands_in_their_way_is_gone(
         assert lines(tmp_path)[0][1] == 1
 
 
+def test_lines_that_wait_are_written_also_when_nothing_else_happens(
+    store: HeldStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl that is held, for one, has nothing more to tell."""
+    monkeypatch.setattr("frontier_server.job_feed.RETRY_S", 0.05)
+    monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.05)
+    obstacle = log_of(tmp_path)
+    obstacle.mkdir(parents=True)
+    with hosted(store, tmp_path) as at:
+        at.stubs.launch("t", A)
+        at.stubs.request("t", HOLD)
+        eventually(lambda: at.stubs.describe("t").status.held, "the crawl is not held")
+        obstacle.rmdir()
+        eventually(obstacle.is_file, "nothing is written")
+        eventually(lambda: lines(tmp_path)[-1][2] == "HELD", "lines are missing")
+        agrees(at.stubs, tmp_path)
+
+
 # When a line is written.
 
 
