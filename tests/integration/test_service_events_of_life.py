@@ -28,6 +28,7 @@ from frontier_harness.calls import (
 from frontier_harness.every_rpc import READING, ask, request
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.raw_call import raw_call
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -184,6 +185,34 @@ def test_a_caller_may_say_who_it_is(at: Hosted, said: Any, shown: str) -> None:
 def test_a_caller_that_does_not_say_is_known_by_where_it_called_from(at: Hosted, said: Any) -> None:
     at.stubs.launch("t", A)
     assert re.fullmatch(ADDRESS, pause(at, said))
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (b"new\nline", "newline"),
+        (b"a\r\nb", "ab"),
+        (b"\0nul\x7f", "nul"),
+        (b"\x1b[31mred", "[31mred"),
+        (b"\t\t", ADDRESS),
+        (b"\xff\xfe", "ÿþ"),
+        (b"x" * 6000, "x" * 128),
+    ],
+)
+def test_whatever_bytes_a_caller_says_make_one_line_and_no_trouble(
+    at: Hosted, said: bytes, shown: str
+) -> None:
+    """No gRPC library sends such metadata, and anybody can."""
+    at.stubs.launch("t", A)
+    message = frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE).SerializeToString()
+    path = "/toehold.frontier.v1.FrontierService/RequestState"
+    raw_call(at.served.address, path, message, (b"toehold-operator", said))
+    acted = told(at.stubs, "operator_acted")[-1]
+    assert acted.action == "pause" and re.fullmatch(
+        shown if shown == ADDRESS else re.escape(shown), acted.operator
+    )
+    (line,) = [line for line in job_log(at) if line.endswith(" pause")]
+    assert line.split(" ")[3] == acted.operator
 
 
 def job_log(at: Hosted) -> list[str]:
