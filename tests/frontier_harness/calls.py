@@ -228,6 +228,12 @@ class Stubs:
         request = frontier_pb2.RequestStateRequest(crawl=crawl, target_state=target)
         return self.frontier.RequestState(request, timeout=TIMEOUT_S).status
 
+    def update(self, crawl: str, *paths: str, **fields: Any) -> crawl_pb2.CrawlSpec:
+        """Change a crawl's spec: the fields at some paths, or those that are given; the spec then."""
+        request = admin_pb2.UpdateCrawlRequest(crawl=crawl, spec=crawl_pb2.CrawlSpec(**fields))
+        request.update_mask.paths.extend(paths)
+        return self.admin.UpdateCrawl(request, timeout=TIMEOUT_S).crawl.spec
+
     def describe(self, crawl: str) -> admin_pb2.Crawl:
         return self.admin.GetCrawl(admin_pb2.GetCrawlRequest(crawl=crawl), timeout=TIMEOUT_S).crawl
 
