@@ -27,10 +27,10 @@ crawl: $(SETUP) $(PAGES)
 endif
 
 ## make test     every check and every test but the long ones
-# Two files at a time, as most tests wait for processes; whole crawls are judged by time, and have the machine to themselves.
+# Two files at a time, as most tests wait for processes; whole crawls that are judged by time have the machine to themselves.
 test: check $(PAGES)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile $(addprefix tests/,unit property scenarios integration)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest $(addprefix tests/,acceptance faults)
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile $(addprefix tests/,unit property scenarios integration faults)
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest tests/acceptance
 
 ## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)

@@ -48,9 +48,10 @@ class Load:
         self.client = FrontierClient(self.address, patience_s=30)
 
     def close(self) -> None:
-        """Lets the connections go."""
+        """Lets the connections go, and ends all programs: a site that ends under its visitors leaks some."""
         self.client.close()
         self.channel.close()
+        self._programs.clear_away()
 
     def start_frontier(self) -> None:
         """Starts the frontier, for the first time, or again on the same port and data."""
