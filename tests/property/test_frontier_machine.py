@@ -12,8 +12,6 @@ import pytest
 from core_doubles.machine.choices import Fetch, crawl_settings, spellings
 from core_doubles.machine.crawls import Crawls
 from core_doubles.machine.faults import Faults
-from core_doubles.machine.lives import Lives
-from core_doubles.machine.nodes import Nodes
 from core_doubles.machine.operators import Operators
 from core_doubles.model.things import Crawl
 from core_doubles.rows import nothing_is_left_of
@@ -32,7 +30,7 @@ S = CrawlState
 MOST_DRAIN_STEPS = 3_000
 
 
-class FrontierMachine(Crawls, Lives, Nodes, Operators, Faults):
+class FrontierMachine(Crawls, Operators, Faults):
     """Two crawls, three nodes, five hosts."""
 
     @initialize(

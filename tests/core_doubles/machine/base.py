@@ -46,6 +46,7 @@ SMALL_SHARES = (
 )
 
 
+MOST_SLICES = 3_000
 COMPLETE = (CrawlState.PAUSED, CrawlState.FINISHED)  # then figures' events add up
 ADDED_UP = [f"{name}_count" for name in (*life.TOLD, "discovered")]
 
@@ -301,6 +302,14 @@ class Base(RuleBasedStateMachine):
             jobs.worked(self.model, crawl, announced, views)
         self.check()
 
+    def work_all(self) -> None:
+        """All slices."""
+        for _ in range(MOST_SLICES):
+            if not self.shell.frontier.has_work:
+                return
+            self.work()
+        raise AssertionError("jobs do not end")
+
     def tick(self) -> None:
         """What has fallen due happens."""
         self.run(lambda frontier, now: frontier.tick(now))
@@ -337,9 +346,14 @@ class Base(RuleBasedStateMachine):
     # Choosing.
 
     def some_crawl(self, pick: int) -> Crawl:
-        """One of the crawls."""
-        crawls = list(self.model.crawls.values())
+        """One of the crawls; more often one that goes on."""
+        ended = [crawl for crawl in self.model.crawls.values() if crawl.state is CrawlState.FINISHED]
+        crawls = [*self.unfinished() * 3, *ended]
         return crawls[pick % len(crawls)]
+
+    def unfinished(self) -> list[Crawl]:
+        """The crawls that go on."""
+        return [crawl for crawl in self.model.crawls.values() if crawl.state is not CrawlState.FINISHED]
 
     def some_lease(self, pick: int) -> Lease:
         """One of the leases that are out."""

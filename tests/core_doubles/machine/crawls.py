@@ -15,6 +15,7 @@ from core_doubles.machine.choices import (
     sources,
     spellings,
 )
+from core_doubles.machine.lives import Lives
 from core_doubles.model import life, steering
 from core_doubles.model.things import Crawl, Offer
 from core_doubles.web import ELSEWHERE, SITES, Spelled
@@ -43,8 +44,12 @@ NONSENSE = (
 )
 
 
-class Crawls(Base):
-    """Up to two crawls at a time, and others that were torn down."""
+class Crawls(Lives):
+    """Up to two crawls at a time, and others that have ended, or were torn down."""
+
+    def names(self) -> set[str]:
+        """The names that are taken."""
+        return {*self.model.crawls, *self.model.torn_down}
 
     def create(self, name: str, chosen: CrawlSettings) -> None:
         """Create a crawl."""
@@ -65,14 +70,18 @@ class Crawls(Base):
             life.seeds_added(self.model, crawl, seeds, by)
             self.check()
 
-    @precondition(lambda self: len(self.model.crawls) < 2 and len(self.model.torn_down) < 2)
-    @step(chosen=crawl_settings)
-    def another_crawl(self, chosen: CrawlSettings) -> None:
+    @precondition(lambda self: len(self.unfinished()) < 2 and len(self.names()) < len(NAMES))
+    @step(chosen=crawl_settings, seeds=st.lists(spellings, max_size=6), by=controllers, works=st.booleans())
+    def another_crawl(self, chosen: CrawlSettings, seeds: list[Spelled], by: str, works: bool) -> None:
         """A crawl is created; names may be used again after deletion, numbers may not."""
-        taken = {*self.model.crawls, *self.model.torn_down}
-        name = next(name for name in NAMES if name not in taken)
+        name = next(name for name in NAMES if name not in self.names())
         self.create(name, chosen)
         assert self.model.crawls[name].number not in self.deleted
+        if seeds:
+            self.seed(self.model.crawls[name], seeds, by)
+            self.launch(self.model.crawls[name], by)
+        if works:
+            self.work_all()
 
     @precondition(Base.has_crawl)
     @step(pick=picks, seeds=st.lists(spellings, min_size=1, max_size=6), by=controllers)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from core_doubles.codec import candidate
 from core_doubles.machine.base import Base, Lost, step
 from core_doubles.machine.choices import NODES, controllers, mostly, picks
+from core_doubles.machine.nodes import Nodes
 from core_doubles.model import life
 from core_doubles.model.things import Crawl
 from hypothesis import strategies as st
@@ -21,11 +22,22 @@ from frontier_server.core.model import CrawlView
 from frontier_server.core.store import Changes
 
 S = CrawlState
-INPUTS = (Input.RESUME, Input.PAUSE, Input.HOLD, Input.STOP)
-TROUBLES = (("disk-reserve", "the disk is nearly full"), None)
+INPUTS = (Input.RESUME, Input.PAUSE, Input.HOLD)
+IN_FLIGHT = (
+    (Input.PAUSE,),
+    (Input.PAUSE, Input.HOLD),
+    (Input.HOLD,),
+    (Input.HOLD, Input.RESUME),
+    (Input.STOP,),
+    (Input.STOP, Input.STOP),
+)
+BEAT_MS = 20_000
+SELDOM = st.sampled_from([False] * 7 + [True])  # else most crawls would soon have ended
+wishes = st.sampled_from([*INPUTS * 4, Input.STOP])
+TROUBLES = (None, None, ("disk-reserve", "the disk is nearly full"))
 
 
-class Lives(Base):
+class Lives(Nodes):
     """Crawls from launch to deletion."""
 
     def launch(self, crawl: Crawl, by: str = "") -> None:
@@ -81,7 +93,7 @@ class Lives(Base):
             self.refused(error, lambda frontier, now: frontier.control.launch(crawl.name, now, by))
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, wish=st.sampled_from(INPUTS), by=controllers)
+    @step(pick=picks, wish=wishes, by=controllers)
     def steer_one(self, pick: int, wish: Input, by: str) -> None:
         """A request, possible or not."""
         self.steer(self.some_crawl(pick), wish, by)
@@ -89,17 +101,15 @@ class Lives(Base):
     @precondition(Base.has_crawl)
     @step(
         pick=picks,
-        wishes=st.lists(st.tuples(st.sampled_from(INPUTS), controllers), min_size=2, max_size=5),
+        asked=st.lists(st.tuples(wishes, controllers), min_size=2, max_size=4),
     )
-    def steer_often(self, pick: int, wishes: list[tuple[Input, str]]) -> None:
+    def steer_often(self, pick: int, asked: list[tuple[Input, str]]) -> None:
         """Within one moment, with leases out or not, several at once (D2)."""
-        crawl = self.some_crawl(pick)
-        for wish, by in wishes:
-            if wish is not Input.STOP or crawl.state is S.STOPPING:
-                self.steer(crawl, wish, by)
+        for wish, by in asked:
+            self.steer(self.some_crawl(pick), wish, by)
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, wish=st.sampled_from(INPUTS), tears_down=mostly(False, True), dies=st.booleans())
+    @step(pick=picks, wish=wishes, tears_down=SELDOM, dies=st.booleans())
     def second_takes_over(self, pick: int, wish: Input, tears_down: bool, dies: bool) -> None:
         """Somebody asks, perhaps without ever hearing an answer; and somebody else asks the same again."""
         crawl = self.some_crawl(pick)
@@ -120,6 +130,36 @@ class Lives(Base):
         ask("bob")
 
     @precondition(Base.has_crawl)
+    @step(
+        pick=picks,
+        node=st.sampled_from(NODES),
+        patience=st.integers(0, 3),
+        asked=st.sampled_from(IN_FLIGHT),
+        by=controllers,
+        beats=st.integers(0, 8),
+    )
+    def steer_in_flight(
+        self, pick: int, node: str, patience: int, asked: tuple[Input, ...], by: str, beats: int
+    ) -> None:
+        """A crawl is asked for something while a node that says it is there goes on and on with its URIs."""
+        crawl = self.some_crawl(pick)
+        while not self.ask(node, self.session(node), crawl.name, 3) and patience:
+            self.tick_when_due()
+            patience -= 1
+        for wish in asked:
+            self.steer(crawl, wish, by)
+        for _ in range(beats):
+            tokens = [lease.token for lease in self.model.leases.values() if lease.node == node]
+            if not tokens:
+                break
+            self.beat(node, tokens)
+            due_ms = self.shell.frontier.next_due_ms()
+            if due_ms is not None and due_ms <= self.now_ms + BEAT_MS:
+                self.tick_when_due()
+            else:
+                self.shell.now_ms += BEAT_MS
+
+    @precondition(Base.has_crawl)
     @step(pick=picks, logs=st.booleans(), by=controllers)
     def hold(self, pick: int, logs: bool, by: str) -> None:
         """A crawl is to stand still, and perhaps its log is written at once."""
@@ -129,7 +169,7 @@ class Lives(Base):
             self.log_all(crawl)
 
     @precondition(Base.has_crawl)
-    @step(pick=picks, by=controllers.filter(bool), certainly=st.booleans())
+    @step(pick=picks, by=controllers.filter(bool), certainly=SELDOM)
     def tear_one_down(self, pick: int, by: str, certainly: bool) -> None:
         """A teardown, from any state; more often of a crawl that ends anyway."""
         crawl = self.some_crawl(pick)
@@ -175,7 +215,7 @@ class Lives(Base):
     # What was torn down.
 
     @precondition(lambda self: self.model.torn_down)
-    @step(pick=picks, wish=st.sampled_from(INPUTS), deletes=mostly(False, True))
+    @step(pick=picks, wish=st.sampled_from((*INPUTS, Input.STOP)), deletes=mostly(False, True))
     def disturb_the_dead(self, pick: int, wish: Input, deletes: bool) -> None:
         """A crawl that was torn down can be read and deleted; nothing else changes it."""
         torn = list(self.model.torn_down.values())

@@ -235,12 +235,17 @@ class Nodes(Base):
             held = held[1:]
         if ended % 3 == 0 and self.model.ended:
             held.append(self.some_ended(ended).token)
-        session = self.session(node)
-        steps = [("FETCHING", len(held))]
-        answer = self.run(lambda frontier, now: frontier.heartbeat(node, session, held, steps, now, leaving))
+        self.beat(node, held, leaving)
+
+    def beat(self, node: str, tokens: list[bytes], leaving: bool = False) -> None:
+        """A heartbeat."""
+        session, steps = self.session(node), [("FETCHING", len(tokens))]
+        answer = self.run(
+            lambda frontier, now: frontier.heartbeat(node, session, tokens, steps, now, leaving)
+        )
         reporting.heard(self.model, node, session)
         told = (answer.ended, answer.release, answer.interrupt)
-        assert told == reporting.heartbeat(self.model, held)
+        assert told == reporting.heartbeat(self.model, tokens)
         sizes = self.model.pool_sizes
         assert answer.pool_size == sizes.get(node, sizes.get("")), "toe threads that it should have"
         if leaving:
@@ -257,10 +262,7 @@ class Nodes(Base):
         if asks and self.model.crawls:
             self.ask(node, self.session(node), None, 2)
         else:
-            session = self.session(node)
-            self.run(lambda frontier, now: frontier.heartbeat(node, session, [], [], now))
-            reporting.heard(self.model, node, session)
-            self.check()
+            self.beat(node, [])
 
     @precondition(lambda self: self.model.superseded)
     @step(pick=picks)

@@ -28,7 +28,6 @@ from frontier_server.core.store import Changes
 
 S = CrawlState
 OPEN = frozenset(S) - {S.FINISHED}
-MOST_SLICES = 3_000
 KINDS = (
     Kind.DELETE_URIS,
     Kind.RETIRE_QUEUES,
@@ -263,14 +262,6 @@ class Operators(Base):
         for _ in range(slices):
             if self.shell.frontier.has_work:
                 self.work()
-
-    def work_all(self) -> None:
-        """All slices."""
-        for _ in range(MOST_SLICES):
-            if not self.shell.frontier.has_work:
-                return
-            self.work()
-        raise AssertionError("jobs do not end")
 
 
 def has_room(crawl: Crawl) -> bool:

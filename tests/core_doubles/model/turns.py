@@ -46,7 +46,7 @@ def told(model: Model, crawl: Crawl, queues: dict[QueueId, Told], after: After) 
     for queue in crawl.queues.values():
         now = queues[queue.id]
         if queue.lent is not None:
-            _check_session(queue, now)
+            _check_session(model, crawl, queue, now)
             _check_activation(model, queue, passed_over)
         elif after is After.OTHER:
             _check_giving_way(crawl, queue, now, passed_over)
@@ -107,7 +107,7 @@ def _may_wake_ms(model: Model, crawl: Crawl, queue: Queue) -> list[int]:
     return found
 
 
-def _check_session(queue: Queue, now: Told) -> None:
+def _check_session(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
     """A lease was given within its session's budget; a session begins with an activation (T3, T7)."""
     assert queue.lent is not None
     lent_at, settings = queue.lent
@@ -125,7 +125,9 @@ def _check_session(queue: Queue, now: Told) -> None:
             for spent in (lent_at, *queue.starts)
         )
         yielded = queue.state is Q.SNOOZED  # to one of a lower precedence, when it woke
-        assert rotated or yielded or queue.cleared, f"{queue.key} began another session"
+        # It may have been found empty at its turn, and filled then.
+        drained = all(uri.arrived == model.step for uri in crawl.in_order(queue))
+        assert rotated or yielded or drained or queue.cleared, f"{queue.key} began another session"
 
 
 def _check_activation(model: Model, queue: Queue, passed_over: list[Queue]) -> None:
