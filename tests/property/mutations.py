@@ -1,10 +1,10 @@
-"""Breaks rules of the core on purpose, one at a time, and shows that the machine notices, and what it says.
+"""Breaks rules of the core on purpose, one at a time, and shows that a test notices, and what it says.
 
     .venv/bin/python tests/property/mutations.py [WORD...]
 
 Each mutation replaces a piece of source in a copy of the server; the machine of
-`test_frontier_machine` then runs against that copy until something fails. WORDs choose
-mutations by their rules.
+`test_frontier_machine`, or what is promised in `test_lives`, then runs against that copy until
+something fails. WORDs choose mutations by their rules.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-MACHINE = Path(__file__).parent / "test_frontier_machine.py"
+MACHINE, LIVES = "test_frontier_machine", "test_lives"
 EXAMPLES, STEPS = 1_000, 60
 SURVIVED = "survived"
 
@@ -28,7 +28,8 @@ class Mutation(NamedTuple):
     module: str  # of the core
     source: str  # stands there once
     broken: str
-    noticed: tuple[str, ...]  # one of these is part of what the machine says, whichever comes first
+    noticed: tuple[str, ...]  # one of these is part of what is said, whichever comes first
+    by: str = MACHINE
 
 
 MUTATIONS = (
@@ -158,6 +159,97 @@ MUTATIONS = (
         "crawl.counters.succeeded >= most",
         ("beyond the document limit",),
     ),
+    Mutation(
+        "An end is never taken back (D3)",
+        "machines/lifecycle",
+        "    (_S.FINISHED, _I.STOP): _STAY,\n",
+        "    (_S.FINISHED, _I.STOP): _STAY,\n    (_S.STOPPING, _I.PAUSE): _PAUSE,\n",
+        ("after ExitStatus",),
+        LIVES,
+    ),
+    Mutation(
+        "The exit status is that of the first cause of the end (S0.24)",
+        "machines/lifecycle",
+        "(_S.STOPPING, _I.REACHED_FINISH): Move(_S.FINISHED)",
+        "(_S.STOPPING, _I.REACHED_FINISH): Move(_S.FINISHED, _X.FINISHED)",
+        ("after ExitStatus",),
+        LIVES,
+    ),
+    Mutation(
+        "A pause and an end wait no longer than their bounds",
+        "frontier",
+        "if bound is not None and bound[0] <= op.now_ms:",
+        "if False:",
+        ("has not come",),
+        LIVES,
+    ),
+    Mutation(
+        "What an end has waited for in vain fails; a pause puts it back",
+        "reports",
+        "if spent or why is Lapse.STOP:",
+        "if spent or why is Lapse.PAUSE:",
+        ("missing",),
+    ),
+    Mutation(
+        "A crawl that is held takes nothing in (S0.32)",
+        "registry",
+        "        if crawl.held:\n",
+        "        if False:\n",
+        ("while it is held",),
+        LIVES,
+    ),
+    Mutation(
+        "A crawl is held when its log is written, not before",
+        "crawl",
+        "if self.target is Target.HOLD and (self.receiving or not self.logged):",
+        "if self.target is Target.HOLD and self.receiving:",
+        ("held",),
+    ),
+    Mutation(
+        "Of those who ask for a teardown, one begins it (S0.30)",
+        "machines/life",
+        "    if row.tearing_down:\n",
+        "    if False:\n",
+        ("have begun",),
+        LIVES,
+    ),
+    Mutation(
+        "A crawl is torn down when its log is written, not before",
+        "machines/life",
+        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged",
+        "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues)",
+        ("torn down",),
+    ),
+    Mutation(
+        "Who asked is told before what follows from it",
+        "machines/life",
+        "        op.acted(crawl, by, action)\n    else:\n        return\n    hear(op, crawl, heard)\n",
+        "        hear(op, crawl, heard)\n        op.acted(crawl, by, action)\n",
+        ("operator_acted",),
+    ),
+    Mutation(
+        "A change of state is in the write that tells of it",
+        "machines/life",
+        "    op.counters(crawl)\n    op.put_state(crawl)\n\n\ndef request",
+        "    op.counters(crawl)\n\n\ndef request",
+        ("as stored",),
+        LIVES,
+    ),
+    Mutation(
+        "Figures are complete when a crawl is paused or has finished",
+        "machines/life",
+        "if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):",
+        "if step.state is CrawlState.FINISHED:",
+        ("figures",),
+    ),
+    Mutation(
+        "Of a crawl that is held a node is not told to have left before it is released",
+        "attendance",
+        "    if crawl.held:\n        return\n",
+        "",
+        ("while it is held",),
+        LIVES,
+    ),
 )
 
 
@@ -179,12 +271,12 @@ def mutated(mutation: Mutation, folder: Path) -> None:
 
 
 def noticed(mutation: Mutation) -> str:
-    """What the machine says of a broken rule, and where; `survived` if it says nothing."""
+    """What is said of a broken rule, and where; `survived` if nothing is."""
     with tempfile.TemporaryDirectory() as folder:
         mutated(mutation, Path(folder))
         path = os.pathsep.join((folder, str(ROOT / "tests")))
         done = subprocess.run(
-            (sys.executable, __file__, "--play"),
+            (sys.executable, __file__, "--play", mutation.by),
             env={**os.environ, "PYTHONPATH": path},
             cwd=folder,
             capture_output=True,
@@ -196,25 +288,26 @@ def noticed(mutation: Mutation) -> str:
 
 
 def is_noticed(mutation: Mutation, said: str) -> bool:
-    """Whether the machine says what it should."""
+    """Whether that is said which should be."""
     return any(words in said for words in mutation.noticed)
 
 
-def play() -> str:
-    """Run the machine against the server on the path until something fails; what failed, and where."""
+def play(test: str) -> str:
+    """Run a test against the server on the path until something fails; what failed, and where."""
     import traceback
     from importlib.util import module_from_spec, spec_from_file_location
 
+    import pytest
     from hypothesis import HealthCheck, Phase, settings
     from hypothesis.stateful import run_state_machine_as_test
 
     import frontier_server
 
     assert ROOT not in Path(frontier_server.__path__[0]).parents, "not the copy"
-    spec = spec_from_file_location("machine", MACHINE)
+    spec = spec_from_file_location("played", Path(__file__).parent / f"{test}.py")
     assert spec is not None and spec.loader is not None
-    machine = module_from_spec(spec)
-    spec.loader.exec_module(machine)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
     chosen = settings(
         max_examples=EXAMPLES,
         stateful_step_count=STEPS,
@@ -226,8 +319,11 @@ def play() -> str:
         suppress_health_check=list(HealthCheck),
     )
     try:
-        run_state_machine_as_test(machine.FrontierMachine, settings=chosen)
-    except Exception as problem:
+        if test == LIVES:
+            module.promises(chosen)()
+        else:
+            run_state_machine_as_test(module.FrontierMachine, settings=chosen)
+    except (Exception, pytest.fail.Exception) as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
         said = str(problem).partition("\n")[0] or last.line
         return f"{Path(last.filename).stem}.{last.name}: {said or type(problem).__name__}"
@@ -247,7 +343,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--play"]:
-        print(play())
+    if sys.argv[1:2] == ["--play"]:
+        print(play(sys.argv[2]))
     else:
         sys.exit(main(sys.argv[1:]))

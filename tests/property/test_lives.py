@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+import pytest
 from core_doubles.audit import POSSIBLE
 from core_doubles.codec import spec_of
 from core_doubles.lives import SEEDS, quick
 from core_doubles.rebuilt import as_rebuilt
 from core_doubles.replay import Watcher
 from core_doubles.shell import Operation, Shell
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier_server.core import frontier
@@ -278,7 +279,7 @@ def pauses(history: History, name: str, hangs: bool) -> None:
 
 
 def is_held(history: History, name: str, hangs: bool) -> None:
-    """A hold within the same bound, once imports have ended and the log is written."""
+    """A hold within the same bound, once imports have ended and the log is written; and it ends, too."""
     if history.view(name).state not in STEERABLE:
         return
     live = history.shell.frontier.registry.named(name)
@@ -295,7 +296,8 @@ def is_held(history: History, name: str, hangs: bool) -> None:
     history.until(limit_ms, held, hangs)
     history.steer(name, Input.RESUME, "bob")
     history.check()
-    assert not history.view(name).held
+    goes_on = history.view(name).state not in (S.PAUSING, S.PAUSED)
+    assert goes_on or history.shell.frontier.trouble is not None
 
 
 def cancelled(name: str, number: int, f: frontier.Frontier, now_ms: int) -> Any:
@@ -322,21 +324,14 @@ def is_torn_down(history: History, name: str, hangs: bool) -> None:
 PROMISES = (ends, ends_soon, pauses, is_held, is_torn_down)
 
 
-@given(
-    chosen=st.tuples(crawl_settings, crawl_settings),
-    actions=histories,
-    name=names,
-    hangs=st.booleans(),
-    again=st.booleans(),
-)
-@settings(suppress_health_check=[HealthCheck.too_slow], report_multiple_bugs=False)
-def test_a_crawl_keeps_its_promises_whatever_has_happened(
+def keep_promises(
     chosen: tuple[CrawlSettings, CrawlSettings],
     actions: list[tuple[str, tuple[Any, ...]]],
     name: str,
     hangs: bool,
     again: bool,
 ) -> None:
+    """A history, and each promise on a copy of what has come of it."""
     with patch.object(frontier, "LAPSES_PER_TICK", LAPSES_PER_TICK):
         history = played(chosen, actions)
         as_rebuilt(history.shell)
@@ -348,3 +343,30 @@ def test_a_crawl_keeps_its_promises_whatever_has_happened(
             promise(copy, name, hangs)
             copy.check()
             as_rebuilt(copy.shell)
+
+
+def promises(often: settings) -> Callable[[], None]:
+    """The test, as often as settings say."""
+    drawn = given(
+        chosen=st.tuples(crawl_settings, crawl_settings),
+        actions=histories,
+        name=names,
+        hangs=st.booleans(),
+        again=st.booleans(),
+    )
+    return often(drawn(keep_promises))
+
+
+def profile(examples: int) -> settings:
+    """So many histories."""
+    return settings(max_examples=examples, report_multiple_bugs=False)
+
+
+def test_a_crawl_keeps_its_promises_whatever_has_happened() -> None:
+    promises(profile(400))()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+def test_crawls_keep_their_promises_for_long() -> None:
+    promises(profile(20_000))()
