@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from . import sitemap
 from .decode import decoding
-from .fetch import Fetch
+from .fetch import ExtractSettings, Fetch
 from .html_links import html_links
-from .links import MAX_LINKS, Base, Outlink
+from .links import MAX_LINKS, Base, Found, Outlink
 
 MAX_HTML_BYTES = 8 * 1024 * 1024
 """The part of an HTML document, decoded, in which links are looked for."""
@@ -31,7 +31,7 @@ _LIST_NAME = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 _ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?([\w.-]{1,100})")
 
 
-def outlinks(fetch: Fetch, max_links: int = MAX_LINKS) -> list[Outlink]:
+def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
     """The links of what was fetched, its body decoded.
 
     HTML (see MAX_HTML_BYTES) and sitemaps (see sitemap.MAX_BYTES) have links: each URI once, in the order
@@ -43,8 +43,8 @@ def outlinks(fetch: Fetch, max_links: int = MAX_LINKS) -> list[Outlink]:
         encoding = "gzip," + encoding  # the file itself was zipped
     pieces = decoding(fetch.body, encoding, sitemap.MAX_BYTES)
     if pieces is None:
-        return []
-    return _links(fetch.uri, fetch.media_type, fetch.charset, pieces, max_links)
+        return Found([])
+    return Found(_links(fetch.uri, fetch.media_type, fetch.charset, pieces, settings.max_links))
 
 
 def extract(

@@ -32,12 +32,24 @@ class Outlink:
     """A link out of a fetched document.
 
     `uri` is absolute, http or https, without fragment, at most MAX_URI_BYTES long.
-    `context` says where it stood, such as `a/@href`.
+    `context` says where it stood, such as `a/@href`. `refetch_before_ms` is when a sitemap says that it has
+    changed last, in milliseconds since the epoch: what was fetched before then is out of date.
     """
 
     uri: str
     hop: Hop
     context: str
+    refetch_before_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in a fetch: its links, words for the crawl log, and the last error of an extractor that
+    a page broke; what the others found is there."""
+
+    links: list[Outlink]
+    notes: tuple[str, ...] = ()
+    error: Exception | None = None
 
 
 class Base:

@@ -15,11 +15,12 @@ from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
 from .book import Held, LeaseBook, Stage
 from .decode import decoded
-from .fetch import NOT_MODIFIED, Fetch, Fetcher, FetchPolicy, Validators
-from .links import MAX_URI_BYTES, Hop, Outlink
+from .fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
+from .links import MAX_URI_BYTES, Found, Hop, Outlink
 from .outcome import Status
 from .page import Page
-from .report import SERIOUS_ERROR, failed, fetched, killed, put_off, released
+from .report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off, released
+from .visit import Stored, Visit
 
 MAX_ROBOTS_BYTES = 500 * 1024
 """The part of a robots.txt that is reported (RFC 9309 2.5 wants at least so much to be read)."""
@@ -44,8 +45,8 @@ class Step(StrEnum):
 class Store(Protocol):
     """Where fetches are kept."""
 
-    def append(self, fetch: Fetch) -> int | None:
-        """Stores a fetch; see Archive.append. OSError if it cannot be stored."""
+    def append(self, visit: Visit) -> Stored:
+        """Stores a fetch, whatever became of it; see Archive.append. OSError if it cannot be stored."""
         ...
 
 
@@ -62,7 +63,7 @@ class Stages:
     """What a toe does to a lease: how it fetches, finds links, and stores."""
 
     fetcher: Fetcher
-    outlinks: Callable[[Fetch], Sequence[Outlink]]
+    outlinks: Callable[[Fetch, ExtractSettings, str], Found]
     sitemaps: Callable[[bytes], Sequence[str]]
     store: Store
 
@@ -136,7 +137,7 @@ class ToeThread:
                 # Interrupted because this node ends, it counts as not tried.
                 broken_off = killed if held.killed else put_off
                 return Page(held, broken_off(fetched(held.lease, fetch, self.serial)))
-            return self._fetched(held, fetch)
+            return self._fetched(held, held.policy, fetch)
         finally:
             fetch.close()
 
@@ -148,28 +149,31 @@ class ToeThread:
         last_visit = Validators(lease.etag, lease.last_modified)
         return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit)
 
-    def _fetched(self, held: Held, fetch: Fetch) -> Page:
+    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch) -> Page:
         self.step = Step.EXTRACTING
         if _is_robots(held):
             links, report = self._read_robots(held, fetch)
         else:
-            links, report = self._read_page(held, fetch)
+            links, report = self._read_page(held, policy, fetch)
         self.step = Step.WRITING
         try:
-            stored_in = self._stages.store.append(fetch)
+            stored = self._stages.store.append(Visit(held.lease, fetch, links))
         except OSError:  # what is not stored is not reported; the store tells the log
             return Page(held, put_off(report))
-        return Page(held, report, links, stored_in)
+        annotate(report, *stored.notes)
+        return Page(held, report, links, stored.epoch)
 
-    def _read_page(self, held: Held, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
+    def _read_page(self, held: Held, policy: FetchPolicy, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, self.serial)
-        found = self._stages.outlinks(fetch)
+        found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
+        links, notes = found.links, found.notes
         if fetch.redirect_target is not None:
-            found = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *found]
-        links = _first_bytes(found, MAX_LINK_BYTES)
-        notes = ("linksCut",) if len(links) < len(found) else ()
-        return links, fetched(held.lease, fetch, self.serial, notes=notes)
+            links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
+        kept = _first_bytes(links, MAX_LINK_BYTES)
+        if len(kept) < len(links):
+            notes = (*notes, "linksCut")
+        return kept, fetched(held.lease, fetch, self.serial, notes=notes)
 
     def _read_robots(self, held: Held, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
         lease = held.lease

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable
 from io import BytesIO
 
 from crawler_node.connection import Cancellation
-from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
-from crawler_node.links import Hop, Outlink
+from crawler_node.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
+from crawler_node.links import Found, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.toe import Stages, Store
+from crawler_node.visit import Visit
 
 Answer = Callable[[str], Fetch]
 
@@ -25,10 +26,10 @@ def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> Fetc
     return fetch
 
 
-def lines(fetch: Fetch) -> list[Outlink]:
+def lines(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
     """The links of a `page`."""
     fetch.body.seek(0)
-    return [Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()]
+    return Found([Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()])
 
 
 class FakeFetcher:
@@ -84,12 +85,12 @@ class FakeWriter:
         self.synced: list[str] = []
         self.fail_append = self.fail_sync = self.closed = False
 
-    def append(self, fetch: Fetch) -> object | None:
+    def append(self, visit: Visit) -> object | None:
         if self.fail_append:
             raise OSError(28, "No space left on device")
-        if fetch.status <= 0:
+        if visit.fetch.status <= 0:
             return None
-        self.stored.append(fetch.uri)
+        self.stored.append(visit.fetch.uri)
         return object()
 
     def sync(self) -> None:

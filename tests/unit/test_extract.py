@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.extract import MAX_HTML_BYTES, extract, outlinks
-from crawler_node.fetch import Fetch
+from crawler_node import extract as module
+from crawler_node.extract import MAX_HTML_BYTES, extract
+from crawler_node.fetch import ExtractSettings, Fetch
 from crawler_node.links import MAX_LINKS, Hop, Outlink
 
 PAGE = "http://a.example/dir/page"
@@ -207,6 +208,10 @@ def test_strange_charsets_do_no_harm(label: str) -> None:
 def fetch(body: bytes, media_type: str = "text/html", encoding: str = "", uri: str = PAGE) -> Fetch:
     headers = [(b"Content-Type", media_type.encode()), (b"content-encoding", encoding.encode())]
     return Fetch(uri, status=200, headers=headers, body=BytesIO(body), body_bytes=len(body))
+
+
+def outlinks(fetch: Fetch) -> list[Outlink]:
+    return module.outlinks(fetch, ExtractSettings(), "toehold").links
 
 
 def test_the_body_of_a_fetch_is_decoded_first() -> None:

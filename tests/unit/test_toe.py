@@ -7,11 +7,12 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.book import LeaseBook
-from crawler_node.fetch import Fetch, Validators
-from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
+from crawler_node.fetch import ExtractSettings, Fetch, Validators
+from crawler_node.links import MAX_URI_BYTES, Found, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.page import Page
 from crawler_node.toe import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Stages, Step, ToeThread
+from crawler_node.visit import Stored, Visit
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
@@ -27,12 +28,13 @@ class Work:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self.notes: tuple[str, ...] = ()
         self.pages: list[Page] = []
         self.fetcher = FakeFetcher(self.fetched)
         self.stored: list[Fetch] = []
         self.answer: Callable[[str], Fetch] = page
         self.append_error: Exception | None = None
-        self.outlinks: Callable[[Fetch], list[Outlink]] = lines
+        self.outlinks: Callable[[Fetch, ExtractSettings, str], Found] = lines
         self.toe: ToeThread | None = None
 
     def on(self, one: Lease, *, with_policy: bool = True, book: LeaseBook | None = None) -> Page:
@@ -53,19 +55,20 @@ class Work:
         self.note_step()
         return self.answer(uri)
 
-    def extract(self, fetch: Fetch) -> list[Outlink]:
+    def extract(self, fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
         self.note_step()
-        return self.outlinks(fetch)
+        assert (settings, product_token) == (POLICY.extract, POLICY.product_token)
+        return self.outlinks(fetch, settings, product_token)
 
     def sitemaps(self, body: bytes) -> list[str]:
         return [line.decode() for line in body.split() if line.startswith(b"http")]
 
-    def append(self, fetch: Fetch) -> int | None:
+    def append(self, visit: Visit) -> Stored:
         self.note_step()
         if self.append_error is not None:
             raise self.append_error
-        self.stored.append(fetch)
-        return 3
+        self.stored.append(visit.fetch)
+        return Stored(3, self.notes)
 
     def put(self, page: Page) -> None:
         self.note_step()
@@ -93,6 +96,11 @@ def test_a_page_is_fetched_searched_stored_and_handed_over(work: Work) -> None:
     assert [fetch.uri for fetch in work.stored] == ["http://h/"]
     assert (done.report.fetch_status, done.report.toe_number) == (200, 7)
     assert work.stored[0].body.closed
+
+
+def test_what_the_store_remarks_is_reported(work: Work) -> None:
+    work.notes = ("warcRevisit:digest",)
+    assert list(work.on(lease("http://h/")).report.annotations) == ["warcRevisit:digest"]
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -157,7 +165,7 @@ def test_a_robots_txt_in_an_unknown_coding_says_so(work: Work) -> None:
 def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
     """Section 2.20: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
 
-    def fail(fetch: Fetch) -> list[Outlink]:
+    def fail(*args: object) -> Found:
         raise ZeroDivisionError("by, zero")
 
     work.outlinks = fail
@@ -170,7 +178,7 @@ def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
 def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
     """S4.12"""
 
-    def fail(fetch: Fetch) -> list[Outlink]:
+    def fail(*args: object) -> Found:
         raise MemoryError
 
     work.outlinks = fail
@@ -235,10 +243,10 @@ def test_a_lease_whose_policy_is_unknown_fails(work: Work) -> None:
 
 def test_a_page_of_gigantic_links_keeps_those_within_the_bound(work: Work) -> None:
     long = Outlink("http://h/" + "x" * (MAX_URI_BYTES - 9), Hop.LINK, "a/@href")
-    work.outlinks = lambda fetch: [long] * 2000
+    work.outlinks = lambda *args: Found([long] * 2000, ("nofollow",))
     done = work.on(lease("http://h/"))
     assert len(done.links) == MAX_LINK_BYTES // MAX_URI_BYTES
-    assert list(done.report.annotations) == ["linksCut"]
+    assert list(done.report.annotations) == ["nofollow", "linksCut"]
 
 
 def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) -> None:
@@ -258,7 +266,7 @@ def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) ->
 def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
     """S4.11 and S4.13; section 2.20: an unfinished URI goes back with -7000."""
 
-    def die(fetch: Fetch) -> list[Outlink]:
+    def die(*args: object) -> Found:
         raise SystemExit
 
     work.outlinks = die
