@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from .fetch import Fetch
+from .visit import Stored, Visit
 
 PROBE_BYTES = 1024 * 1024
 """What must find room in the directory before writing is tried again."""
@@ -24,8 +24,8 @@ log = structlog.get_logger()
 class Writer(Protocol):
     """What an archive needs of warc.WarcWriter; all its errors are OSErrors."""
 
-    def append(self, fetch: Fetch) -> object | None:
-        """Stores a fetch, whole or not at all; None if there is nothing to store."""
+    def append(self, visit: Visit) -> object | None:
+        """Stores a visit, whole or not at all; None if there is nothing to store."""
         ...
 
     def sync(self) -> None:
@@ -53,17 +53,15 @@ class Archive:
         """Sets what is done at each error."""
         self._on_failure = act
 
-    def append(self, fetch: Fetch) -> int | None:
-        """Stores a fetch. The answer names the stretch between two failed syncs that it belongs to; None
-        if there was nothing to store. Raises OSError when it is not stored.
-        """
+    def append(self, visit: Visit) -> Stored:
+        """Stores a visit. Raises OSError when it is not stored."""
         epoch = self._epoch
         try:
-            stored = self._writer.append(fetch)
+            stored = self._writer.append(visit)
         except OSError as error:
             self._fail(error)
             raise
-        return None if stored is None else epoch
+        return Stored(None if stored is None else epoch)
 
     def sync(self) -> int | None:
         """Makes durable what was appended so far; the answer names its stretch, None if that failed."""

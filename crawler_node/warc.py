@@ -20,6 +20,7 @@ from warcio.warcwriter import WARCWriter
 
 from .fetch import Fetch
 from .outcome import Truncation
+from .visit import Visit
 
 DEFAULT_MAX_BYTES = 1_000_000_000
 """A file is closed, and the next one begun, when more would make it longer than this."""
@@ -80,13 +81,14 @@ class WarcWriter:
         if not directory_is_writable:
             raise WarcError(f"WARC directory {str(directory)!r} is not writable")
 
-    def append(self, fetch: Fetch) -> Location | None:
+    def append(self, visit: Visit) -> Location | None:
         """Stores a fetch: request and response records, of its hops too; of a page that has not changed since
         the last visit a revisit record instead of the response. None if nothing was answered.
 
         All of it is stored or nothing: after a failed write the file is cut back to where it was. Not
         durable before `sync`. Raises WarcError.
         """
+        fetch = visit.fetch
         with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self._directory)) as records:
             # Compressed before the file's turn comes: threads do that side by side.
             try:

@@ -18,9 +18,11 @@ from typing import BinaryIO, cast
 
 import pytest
 from fastwarc.warc import ArchiveIterator
+from node_doubles.leases import lease
 
 from crawler_node.fetch import Fetch
 from crawler_node.outcome import Status, Truncation
+from crawler_node.visit import Visit
 from crawler_node.warc import Location, WarcError, WarcWriter
 
 START_MS = 1_700_000_000_123
@@ -52,6 +54,19 @@ def fetch(
         hops=hops,
         conditional=conditional,
     )
+
+
+def visit(
+    uri: str = "http://a.example/x?y=z",
+    body: bytes | BinaryIO = BODY,
+    *,
+    status: int = 200,
+    truncation: Truncation = Truncation.NONE,
+    hops: tuple[Fetch, ...] = (),
+    conditional: bool = False,
+) -> Visit:
+    made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
+    return Visit(lease(uri), made)
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ def stored(location: Location | None) -> Location:
 
 def test_a_fetch_becomes_a_request_and_a_response_that_others_can_read(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node", software="Toehold/0.1", clock_ms=lambda: START_MS)
-    location = stored(writer.append(fetch()))
+    location = stored(writer.append(visit()))
     writer.close()
     (path,) = files(tmp_path)
     assert path.name == location.file_name
@@ -133,7 +148,7 @@ def test_a_fetch_becomes_a_request_and_a_response_that_others_can_read(tmp_path:
 @pytest.mark.parametrize("truncation", [Truncation.LENGTH, Truncation.TIME])
 def test_a_cut_body_is_marked_in_its_response(tmp_path: Path, truncation: Truncation) -> None:
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch(truncation=truncation))
+    writer.append(visit(truncation=truncation))
     writer.close()
     _, response, request = read(files(tmp_path)[0])
     assert response.headers["WARC-Truncated"] == truncation.value
@@ -143,11 +158,11 @@ def test_a_cut_body_is_marked_in_its_response(tmp_path: Path, truncation: Trunca
 def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node")
     hops = tuple(fetch(f"http://a.example/{n}", b"moved", status=301) for n in range(2))
-    writer.append(fetch("http://a.example/end", hops=hops))
+    writer.append(visit("http://a.example/end", hops=hops))
     gone = fetch(
         "http://a.example/lost", status=Status.CONNECT_LOST, hops=(fetch("http://a.example/2", status=302),)
     )
-    assert writer.append(gone) is not None
+    assert writer.append(Visit(lease(gone.uri), gone)) is not None
     writer.close()
     responses = [record.uri for record in read(files(tmp_path)[0]) if record.kind == "response"]
     assert responses == [f"http://a.example/{name}" for name in ("0", "1", "end", "2")]
@@ -156,8 +171,8 @@ def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
 def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path) -> None:
     """WARC 1.1, 6.7: profile server-not-modified; the block is the answer's head, and no payload came."""
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch(body=b"", status=304, conditional=True))
-    writer.append(fetch())
+    writer.append(visit(body=b"", status=304, conditional=True))
+    writer.append(visit())
     writer.close()
     (path,) = files(tmp_path)
     _, revisit, request, response, _ = read(path)
@@ -175,14 +190,14 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
 
 def test_a_304_that_nobody_asked_for_is_a_response(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch(body=b"", status=304))
+    writer.append(visit(body=b"", status=304))
     writer.close()
     assert [record.kind for record in read(files(tmp_path)[0])] == ["warcinfo", "response", "request"]
 
 
 def test_what_was_not_answered_is_not_stored_and_begins_no_file(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path / "new" / "folder", "node")
-    assert writer.append(fetch(status=Status.TIMEOUT)) is None
+    assert writer.append(visit(status=Status.TIMEOUT)) is None
     writer.sync()
     writer.close()
     assert files(tmp_path / "new" / "folder") == []
@@ -192,7 +207,7 @@ def test_a_body_may_be_empty_or_binary_and_a_uri_odd(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node")
     bodies = [b"", bytes(range(256)) * 100, b"\r\n\r\nWARC/1.1\r\n\r\n"]
     for body in bodies:
-        writer.append(fetch("http://a.example/\r\nWARC-Type: evil\r\n", body))
+        writer.append(visit("http://a.example/\r\nWARC-Type: evil\r\n", body))
     writer.close()
     records = read(files(tmp_path)[0])
     assert [
@@ -204,7 +219,7 @@ def test_a_body_may_be_empty_or_binary_and_a_uri_odd(tmp_path: Path) -> None:
 
 def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "rack 7/\u00e9", process_id=42, clock_ms=lambda: START_MS)
-    location = stored(writer.append(fetch()))
+    location = stored(writer.append(visit()))
     name = "toehold-20231114221320123-00000-rack_7_~42.warc.gz"
     assert [path.name for path in files(tmp_path)] == [f"{name}.open"]
     assert location.file_name == name
@@ -213,19 +228,19 @@ def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
     writer.close()
     assert [path.name for path in files(tmp_path)] == [name]
     with pytest.raises(WarcError, match="closed"):
-        writer.append(fetch())
+        writer.append(visit())
     writer.close()
     writer.sync()
 
 
 def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node", max_bytes=10_000)
-    locations = [stored(writer.append(fetch(body=os.urandom(3000)))) for _ in range(7)]
+    locations = [stored(writer.append(visit(body=os.urandom(3000)))) for _ in range(7)]
     sizes = [path.stat().st_size for path in files(tmp_path)]
     assert len(sizes) == 4
     assert max(sizes) <= 10_000
     assert [path.suffix for path in files(tmp_path)] == [".gz", ".gz", ".gz", ".open"]
-    writer.append(fetch(body=os.urandom(50_000)))  # longer than a file may be: alone in one
+    writer.append(visit(body=os.urandom(50_000)))  # longer than a file may be: alone in one
     writer.close()
     names = [path.name for path in files(tmp_path)]
     assert [re.split("[-~]", name)[2] for name in names] == [f"{n:05}" for n in range(5)]
@@ -242,7 +257,7 @@ def test_threads_do_not_get_in_each_others_way(tmp_path: Path) -> None:
     def work(thread: int) -> None:
         for n in range(20):
             uri = f"http://a.example/{thread}/{n}"
-            located[uri] = stored(writer.append(fetch(uri, os.urandom(3000))))
+            located[uri] = stored(writer.append(visit(uri, os.urandom(3000))))
             writer.sync()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
@@ -270,7 +285,7 @@ def test_a_large_body_is_not_read_into_memory(tmp_path: Path) -> None:
         large = fetch(body=cast(BinaryIO, body))
         writer = WarcWriter(tmp_path, "node")
         tracemalloc.start()
-        writer.append(large)
+        writer.append(Visit(lease(large.uri), large))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         writer.close()
@@ -288,9 +303,9 @@ def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
 
 def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     first, second = (WarcWriter(tmp_path, "node", clock_ms=lambda: START_MS) for _ in range(2))
-    first.append(fetch())
+    first.append(visit())
     with pytest.raises(WarcError, match="cannot be created"):
-        second.append(fetch())
+        second.append(visit())
     first.close()
     second.close()
     check(files(tmp_path)[0])
@@ -335,12 +350,12 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FailingDisk:
 
 def test_a_write_that_fails_leaves_no_torn_record(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch("http://a.example/1"))
+    writer.append(visit("http://a.example/1"))
     disk.room = 100
     with pytest.raises(WarcError, match="No space left"):
-        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+        writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.room = None
-    writer.append(fetch("http://a.example/3"))
+    writer.append(visit("http://a.example/3"))
     writer.sync()
     writer.close()
     (path,) = files(tmp_path)
@@ -356,10 +371,10 @@ def test_a_file_that_cannot_be_begun_is_not_left_behind(tmp_path: Path, disk: Fa
     writer = WarcWriter(tmp_path, "node")
     disk.room = room
     with pytest.raises(WarcError):
-        writer.append(fetch())
+        writer.append(visit())
     assert files(tmp_path) == []
     disk.room = None
-    writer.append(fetch())
+    writer.append(visit())
     writer.close()
     check(files(tmp_path)[0])
 
@@ -368,7 +383,7 @@ def test_a_file_in_which_nothing_could_be_stored_goes(tmp_path: Path, disk: Fail
     writer = WarcWriter(tmp_path, "node")
     disk.room = 600
     with pytest.raises(WarcError):
-        writer.append(fetch(body=os.urandom(5000)))
+        writer.append(visit(body=os.urandom(5000)))
     assert [path.suffix for path in files(tmp_path)] == [".open"]
     writer.close()
     assert files(tmp_path) == []
@@ -376,12 +391,12 @@ def test_a_file_in_which_nothing_could_be_stored_goes(tmp_path: Path, disk: Fail
 
 def test_a_file_that_cannot_be_made_durable_is_given_up(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch("http://a.example/1"))
+    writer.append(visit("http://a.example/1"))
     disk.broken = {"fsync"}
     with pytest.raises(WarcError, match="durable"):
         writer.sync()
     disk.broken = set()
-    writer.append(fetch("http://a.example/2"))
+    writer.append(visit("http://a.example/2"))
     writer.sync()
     writer.close()
     given_up, good = files(tmp_path)
@@ -391,12 +406,12 @@ def test_a_file_that_cannot_be_made_durable_is_given_up(tmp_path: Path, disk: Fa
 
 def test_a_record_that_cannot_be_cut_off_ends_its_file(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node")
-    writer.append(fetch("http://a.example/1"))
+    writer.append(visit("http://a.example/1"))
     disk.room, disk.broken = 100, {"ftruncate"}
     with pytest.raises(WarcError, match="No space left"):
-        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+        writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.room, disk.broken = None, set()
-    writer.append(fetch("http://a.example/3"))
+    writer.append(visit("http://a.example/3"))
     with pytest.raises(WarcError, match="durable"):  # of http://a.example/1 nobody knows
         writer.sync()
     writer.sync()
@@ -408,12 +423,12 @@ def test_a_record_that_cannot_be_cut_off_ends_its_file(tmp_path: Path, disk: Fai
 
 def test_a_failure_while_a_file_is_closed_is_told_by_the_next_sync(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node", max_bytes=1500)
-    writer.append(fetch("http://a.example/1", os.urandom(1000)))
+    writer.append(visit("http://a.example/1", os.urandom(1000)))
     disk.broken = {"fsync"}
     with pytest.raises(WarcError, match="durable"):
-        writer.append(fetch("http://a.example/2", os.urandom(1000)))
+        writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.broken = set()
-    writer.append(fetch("http://a.example/3", os.urandom(1000)))
+    writer.append(visit("http://a.example/3", os.urandom(1000)))
     with pytest.raises(WarcError, match="durable"):
         writer.sync()
     writer.sync()

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from node_doubles.leases import lease
 from node_doubles.stages import FakeWriter, page
 
 from crawler_node.archive import Archive
+from crawler_node.visit import Visit
 
 
 class Rig:
@@ -18,6 +20,9 @@ class Rig:
     def count(self) -> None:
         self.failures += 1
 
+    def append(self, uri: str, status: int = 200) -> int | None:
+        return self.archive.append(Visit(lease(uri), page(uri, status))).epoch
+
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Rig:
@@ -25,29 +30,29 @@ def rig(tmp_path: Path) -> Rig:
 
 
 def test_a_page_is_stored_when_a_sync_succeeds_after_it(rig: Rig) -> None:
-    stored_in = rig.archive.append(page("a"))
-    assert stored_in is not None and rig.archive.sync() == stored_in
+    epoch = rig.append("a")
+    assert epoch is not None and rig.archive.sync() == epoch
 
 
 def test_a_fetch_without_an_answer_is_stored_nowhere(rig: Rig) -> None:
-    assert rig.archive.append(page("a", -2)) is None
+    assert rig.append("a", -2) is None
 
 
 def test_after_a_failed_sync_nothing_appended_before_counts_any_more(rig: Rig) -> None:
-    before = rig.archive.append(page("a"))
+    before = rig.append("a")
     rig.writer.fail_sync = True
     assert rig.archive.sync() is None and rig.failures == 1
     rig.writer.fail_sync = False
-    after = rig.archive.append(page("b"))
+    after = rig.append("b")
     assert rig.archive.sync() == after != before
 
 
 def test_an_error_at_one_page_leaves_the_others_stored(rig: Rig) -> None:
-    stored_in = rig.archive.append(page("a"))
+    epoch = rig.append("a")
     rig.writer.fail_append = True
     with pytest.raises(OSError, match="No space left"):
-        rig.archive.append(page("b"))
-    assert rig.failures == 1 and rig.archive.sync() == stored_in
+        rig.append("b")
+    assert rig.failures == 1 and rig.archive.sync() == epoch
 
 
 def test_every_error_stops_the_taking_of_leases(rig: Rig) -> None:
@@ -55,7 +60,7 @@ def test_every_error_stops_the_taking_of_leases(rig: Rig) -> None:
     rig.writer.fail_append = True
     for uri in "a", "b":
         with pytest.raises(OSError, match="No space left"):
-            rig.archive.append(page(uri))
+            rig.append(uri)
     assert rig.failures == 2
 
 

@@ -18,6 +18,7 @@ from crawler_node.links import Hop, Outlink
 from crawler_node.page import Page
 from crawler_node.report import fetched, released
 from crawler_node.reporter import Reporter
+from crawler_node.visit import Visit
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,
@@ -62,7 +63,7 @@ class Rig:
         """A page that was fetched and stored. A link `R:…` is a redirect."""
         fetch = page(uri, status)
         (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source))
-        stored_in = self.archive.append(fetch)
+        stored_in = self.archive.append(Visit(one.lease, fetch)).epoch
         self.book.done(one)
         outlinks = [
             Outlink(link.removeprefix("R:"), Hop.REDIRECT if link.startswith("R:") else Hop.LINK, "")

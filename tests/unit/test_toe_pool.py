@@ -11,6 +11,7 @@ from crawler_node.book import LeaseBook
 from crawler_node.page import Page
 from crawler_node.pool import ToePool
 from crawler_node.toe import Step, ToeThread
+from crawler_node.visit import Stored
 
 
 class Rig:
@@ -24,8 +25,8 @@ class Rig:
             lambda serial: ToeThread(serial, self.book, stages(self.fetcher, self), self), self.book.resize
         )
 
-    def append(self, fetch: object) -> int | None:
-        return 0
+    def append(self, visit: object) -> Stored:
+        return Stored(0)
 
     def put(self, page: Page) -> None:
         self.pages.append(page)
