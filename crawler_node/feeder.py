@@ -12,7 +12,7 @@ from toehold.frontier.v1 import crawl_pb2
 from .addresses import AddressRule
 from .archive import Archive
 from .book import Held, LeaseBook
-from .fetch import FetchPolicy
+from .fetch import ExtractSettings, FetchPolicy
 from .frontier import Abandoned, Frontier, NotNow, Refused, Rests
 
 LONG_POLL_S = 20.0
@@ -25,6 +25,9 @@ SHORTEST_REST_S = 0.05
 
 PROBE_REST_S = 5.0
 """How often writing is tried while WARC files cannot be written."""
+
+DEFAULT_PATIENCE_MS = 20_000
+"""For connections and silences, if a frontier tells none."""
 
 MAX_LEASES = 1000
 MAX_POLICIES = 1000
@@ -120,7 +123,29 @@ def _usable(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
             timeout_ms=policy.timeout.ToMilliseconds(),
             max_bytes=policy.max_bytes,
             addresses=AddressRule.parse(policy.allowed_addresses),
+            product_token=policy.product_token,
+            connect_timeout_ms=policy.connect_timeout.ToMilliseconds() or DEFAULT_PATIENCE_MS,
+            read_timeout_ms=policy.read_timeout.ToMilliseconds() or DEFAULT_PATIENCE_MS,
+            accept_media_types=tuple(policy.accept_media_types),
+            reject_media_types=tuple(policy.reject_media_types),
+            max_content_length=policy.max_content_length,
+            max_bytes_per_second=policy.max_bytes_per_second,
+            cookies=policy.cookies,
+            proxy=policy.proxy,
+            user=policy.user,
+            password=policy.password,
+            extract=_extract(policy.extract) if policy.HasField("extract") else ExtractSettings(),
         )
     except ValueError as error:
         log.error("a fetch policy makes no sense", policy=policy.fetch_policy_id, error=str(error))
         return None
+
+
+def _extract(spec: crawl_pb2.ExtractSpec) -> ExtractSettings:
+    return ExtractSettings(
+        max_links=spec.max_links,
+        javascript=spec.javascript,
+        obey_nofollow=spec.obey_nofollow,
+        obey_robots_meta=spec.obey_robots_meta,
+        sitemap_lastmod=spec.sitemap_lastmod,
+    )

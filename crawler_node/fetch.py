@@ -20,8 +20,19 @@ NOT_MODIFIED = 304
 
 
 @dataclass(frozen=True, slots=True)
+class ExtractSettings:
+    """Where links are looked for. See the contract's ExtractSpec."""
+
+    max_links: int = 6000
+    javascript: bool = False
+    obey_nofollow: bool = False
+    obey_robots_meta: bool = True
+    sitemap_lastmod: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FetchPolicy:
-    """How a crawl's pages are fetched.
+    """How a crawl's pages are fetched. See the contract's FetchPolicy.
 
     `timeout_ms` is for the whole of a fetch, from the look-up of the name to the last byte. `max_bytes` are
     body bytes as sent; the rest is cut off.
@@ -32,13 +43,25 @@ class FetchPolicy:
     timeout_ms: int
     max_bytes: int
     addresses: AddressRule
+    product_token: str = "toehold"
+    connect_timeout_ms: int = 20_000
+    read_timeout_ms: int = 20_000
+    accept_media_types: tuple[str, ...] = ()
+    reject_media_types: tuple[str, ...] = ()
+    max_content_length: int = 0
+    max_bytes_per_second: int = 0
+    cookies: bool = False
+    proxy: str = ""
+    user: str = ""
+    password: str = ""
+    extract: ExtractSettings = ExtractSettings()
 
     def __post_init__(self) -> None:
-        if self.timeout_ms <= 0 or self.max_bytes <= 0:
-            raise ValueError(
-                f"fetch policy {self.policy_id!r}: timeout_ms {self.timeout_ms} and max_bytes "
-                f"{self.max_bytes} must be above zero"
-            )
+        for name in ("timeout_ms", "max_bytes", "connect_timeout_ms", "read_timeout_ms"):
+            if getattr(self, name) <= 0:
+                raise ValueError(
+                    f"fetch policy {self.policy_id!r}: {name} is {getattr(self, name)}, not above zero"
+                )
 
 
 @dataclass(frozen=True, slots=True)

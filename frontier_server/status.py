@@ -26,6 +26,7 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CursorTooOld: grpc.StatusCode.OUT_OF_RANGE,
     errors.UnknownQueue: grpc.StatusCode.NOT_FOUND,
+    errors.UnknownNode: grpc.StatusCode.NOT_FOUND,
     errors.UnknownJob: grpc.StatusCode.NOT_FOUND,
     errors.UnknownOverride: grpc.StatusCode.NOT_FOUND,
     errors.UnknownCheckpoint: grpc.StatusCode.NOT_FOUND,

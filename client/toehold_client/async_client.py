@@ -177,3 +177,7 @@ class AsyncFrontierClient(AsyncOperators):
     async def set_pool_size(self, size: int | None, node: str = "") -> None:
         """See FrontierClient.set_pool_size."""
         await self._run(calls.set_pool_size(node, size, self._patience))
+
+    async def drain_node(self, node: str) -> None:
+        """See FrontierClient.drain_node."""
+        await self._run(calls.drain_node(node, self._patience))

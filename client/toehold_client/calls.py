@@ -23,6 +23,7 @@ from toehold.frontier.v1.admin_pb2 import (
     CreateCrawlRequest,
     DeleteCheckpointRequest,
     DeleteCrawlRequest,
+    DrainNodeRequest,
     GetCrawlRequest,
     GetCrawlResponse,
     GetFrontierRequest,
@@ -337,6 +338,11 @@ def set_pool_size(node: str, size: int | None, patience: Patience) -> Procedure[
     """Sets how many toe threads nodes have; None lets go of what was set."""
     request = SetPoolSizeRequest(node=node, size=size)
     yield from call(lambda stubs: stubs.admin.SetPoolSize, request, patience)
+
+
+def drain_node(node: str, patience: Patience) -> Procedure[None]:
+    """Asks a node to end in order."""
+    yield from call(lambda stubs: stubs.admin.DrainNode, DrainNodeRequest(node=node), patience)
 
 
 def create_checkpoint(patience: Patience) -> Procedure[Checkpoint]:

@@ -245,3 +245,10 @@ class FrontierClient(Operators):
         next heartbeat, new ones with their first.
         """
         self._run(calls.set_pool_size(node, size, self._patience))
+
+    def drain_node(self, node: str) -> None:
+        """Asks a node to end in order: it hears of it with its next heartbeat, takes no more leases, finishes
+        what it has started, and hands back the rest. Holds for its present process; asking again changes
+        nothing. UnknownNode.
+        """
+        self._run(calls.drain_node(node, self._patience))

@@ -46,6 +46,10 @@ class UnknownJob(ToeholdError):
     """The crawl has no job of this number (any more)."""
 
 
+class UnknownNode(ToeholdError):
+    """The frontier does not hear a node of this name."""
+
+
 class UnknownOverride(ToeholdError):
     """The crawl has no override for this SURT prefix."""
 
@@ -199,6 +203,7 @@ def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> T
 _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "UNKNOWN_CRAWL": UnknownCrawl,
     "UNKNOWN_QUEUE": UnknownQueue,
+    "UNKNOWN_NODE": UnknownNode,
     "UNKNOWN_JOB": UnknownJob,
     "UNKNOWN_OVERRIDE": UnknownOverride,
     "UNKNOWN_CHECKPOINT": UnknownCheckpoint,

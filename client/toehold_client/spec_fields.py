@@ -51,6 +51,7 @@ class Politeness(Table, frozen=True):
     max_overload_delay_seconds: _Seconds = 3600.0
     max_parallel: _Count = 1
     across_crawls: bool = True
+    max_bytes_per_second: _LargeCount = 0
 
 
 class Robots(Table, frozen=True):
@@ -82,12 +83,38 @@ class Retry(Table, frozen=True):
     statuses: tuple[RetryRule, ...] = ()
 
 
+class Credential(Table, frozen=True):
+    """CredentialSpec."""
+
+    surt_prefix: str = ""
+    user: str = ""
+    password: str = ""
+
+
 class Fetch(Table, frozen=True):
     """FetchSpec."""
 
     timeout_seconds: _Seconds = 1200.0
     max_bytes: _LargeCount = 100 * 1024 * 1024
     product_token: _Name = "toehold"
+    connect_timeout_seconds: _Seconds = 20.0
+    read_timeout_seconds: _Seconds = 20.0
+    accept_media_types: tuple[str, ...] = ()
+    reject_media_types: tuple[str, ...] = ()
+    max_content_length: _LargeCount = 0
+    cookies: bool = False
+    proxy: str = ""
+    credentials: tuple[Credential, ...] = ()
+
+
+class Extract(Table, frozen=True):
+    """ExtractSpec."""
+
+    max_links: _Count = 6000
+    javascript: bool = False
+    obey_nofollow: bool = False
+    obey_robots_meta: bool = True
+    sitemap_lastmod: bool = False
 
 
 class Quota(Table, frozen=True):
@@ -188,6 +215,7 @@ class Spec(Table, frozen=True):
     robots: Robots = Robots()
     retry: Retry = Retry()
     fetch: Fetch = Fetch()
+    extract: Extract = Extract()
     limits: Limits = Limits()
     identity: Identity = Identity()
     queues: Queues = Queues()
@@ -215,9 +243,15 @@ class Override(Table, frozen=True):
     queues: Queues = Queues()
     host_quota: Quota = Quota()
     revisit: Revisit = Revisit()
+    extract: Extract = Extract()
 
 
-LISTS: dict[str, Table] = {"rewrites": Rewrite(), "groups": Group(), "statuses": RetryRule()}
+LISTS: dict[str, Table] = {
+    "rewrites": Rewrite(),
+    "groups": Group(),
+    "statuses": RetryRule(),
+    "credentials": Credential(),
+}
 """The fields that are lists of tables: name → such a table with its defaults."""
 
 GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (

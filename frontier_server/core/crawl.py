@@ -9,8 +9,9 @@ from .machines.target import Reached, Target
 from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .records import CountersRow, SpecRow, StateRow
+from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
-from .spec.settings import CrawlSettings, FetchPolicy, fetch_policy
+from .spec.settings import CrawlSettings
 from .uri import assign
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
@@ -66,8 +67,7 @@ class Crawl:
         self.asked_ms = 0  # when a node last asked for leases
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._settings_of = settings_of
-        self._version = version
-        self._policies: dict[str, FetchPolicy] = {}
+        self.policies = FetchPolicies(version)
         self._ties = 0
         self.set_spec(spec)
 
@@ -79,7 +79,6 @@ class Crawl:
         self.scope_rules = ScopeRules(self.settings.scope)
         self.group_of_host = assign.groups_of(self.settings)
         self.groups = {group.name: group for group in self.settings.groups}
-        self.policy = self.policy_for(self.settings)
         self.known_texts.clear()
         self.scope_cache.clear()
 
@@ -180,15 +179,6 @@ class Crawl:
         if not len(self.overrides):
             return self.settings
         return self.overrides.settings_for(surt_of(uri)) or self.settings
-
-    def policy_for(self, settings: CrawlSettings) -> FetchPolicy:
-        """How a URI with these settings is fetched."""
-        policy = fetch_policy(settings, self._version)
-        return self._policies.setdefault(policy.policy_id, policy)
-
-    def policy_named(self, policy_id: str) -> FetchPolicy:
-        """A policy of a lease that is out."""
-        return self._policies[policy_id]
 
     def remember_text(self, text: str) -> None:
         """Note that a URI, written like this, has been seen."""

@@ -270,7 +270,7 @@ class Dispatcher:
             row.attempt,
             queue.row.key,
             lease.deadline_ms,
-            crawl.policy_for(head.settings).policy_id,
+            crawl.policies.of(head.settings, head.uri).policy_id,
             candidate.source or (head.uri.uri if candidate.seed else ""),
             visit.etag,
             visit.last_modified,

@@ -117,6 +117,12 @@ class UnknownQueue(FrontierError):
     reason = "UNKNOWN_QUEUE"
 
 
+class UnknownNode(FrontierError):
+    """The frontier does not hear a node of this name."""
+
+    reason = "UNKNOWN_NODE"
+
+
 class UnknownOverride(FrontierError):
     """The crawl has no override for this SURT prefix."""
 

@@ -30,6 +30,7 @@ from .model import (
     HeartbeatAnswer,
     NextAnswer,
     NodeView,
+    PoolFigures,
     Report,
     ReportResult,
     StatisticsView,
@@ -43,7 +44,7 @@ from .queue import QueueState
 from .records import EventRow, OutcomeRow
 from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
-from .spec.settings import FetchPolicy
+from .spec.fetch_policy import FetchPolicy
 from .store import Changes, Family, Store
 
 A = TypeVar("A")
@@ -170,6 +171,8 @@ class Frontier:
         toe_steps: Sequence[tuple[str, int]],
         now_ms: int,
         leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> tuple[HeartbeatAnswer, Changes]:
         """Extend the leases that a node names; tell it which have ended, and which to let go."""
         self._check_node(node, session)
@@ -180,8 +183,9 @@ class Frontier:
             )
         op = self.begin(now_ms)
         self._heard(op, node, session)
-        self._leases.note_steps(node, toe_steps)
-        answer = HeartbeatAnswer([], [], [], self.control.pool_size_of(node))
+        self._leases.note(node, toe_steps, pool, service_address)
+        drain = self._leases.drains(node)
+        answer = HeartbeatAnswer([], [], [], self.control.pool_size_of(node), drain)
         for token in tokens:
             genuine = self._leases.genuine(token)
             lease = self._leases.get(genuine) if genuine else None
@@ -195,9 +199,21 @@ class Frontier:
             elif not crawl.running:
                 answer.release.append(token)
         if leaving:
+            # What it does not know that it holds: the answer of a Next was lost.
+            for lease in self._leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
+                self._reports.release(op, lease)
             self._leases.leaves(node)
             self._look_round(op)
         return answer, self.end(op)
+
+    def drain_node(self, node: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
+        """Let a node's present session end: it is told with its next heartbeat."""
+        asked = self._leases.drain(node)
+        op = self.begin(now_ms)
+        for crawl in self._crawls.values():
+            if asked and node in crawl.state_row.nodes:
+                op.acted(crawl, by, "drain-node", node)
+        return None, self.end(op)
 
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""
@@ -297,7 +313,7 @@ class Frontier:
 
     def policy(self, name: str, policy_id: str) -> FetchPolicy:
         """How URIs whose leases name it are fetched."""
-        return self.registry.named(name).policy_named(policy_id)
+        return self.registry.named(name).policies.named(policy_id)
 
     def statistics(self, name: str, now_ms: int) -> StatisticsView:
         """A crawl's figures."""

@@ -6,18 +6,19 @@ period. A node has one session; a new one ends the leases of the one before.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from .errors import SessionSuperseded
+from .errors import SessionSuperseded, UnknownNode
 from .keys import Token, decode_token, encode_token
-from .model import NodeView
+from .model import NodeView, PoolFigures
 from .records import LeaseRow
 from .spec.settings import FetchSettings
 
 MAX_NODES = 1000
 MAX_SUPERSEDED = 10_000
 MAX_TOE_STEPS = 32
+MAX_ADDRESS_CHARACTERS = 256
 SILENT_PERIODS = 2  # of a lease, after which a node that was not heard is taken to be gone
 
 LeaseId = tuple[int, int]  # crawl, serial
@@ -47,14 +48,21 @@ class Lease:
 
 
 class _Node:
-    __slots__ = ("gone", "heard_ms", "leases", "session", "toe_steps")
+    __slots__ = ("draining", "gone", "heard_ms", "leases", "pool", "service_address", "session", "toe_steps")
 
     def __init__(self, session: str) -> None:
-        self.session = session
         self.gone = ""  # why it is taken to be, if it is
         self.heard_ms = 0
         self.leases: set[LeaseId] = set()
+        self.begin(session)
+
+    def begin(self, session: str) -> None:
+        """Forget what an earlier session has said, and was told."""
+        self.session = session
         self.toe_steps: tuple[tuple[str, int], ...] = ()
+        self.pool: PoolFigures | None = None
+        self.service_address = ""
+        self.draining = False
 
 
 class LeaseTable:
@@ -128,8 +136,7 @@ class LeaseTable:
             if len(self._superseded) > MAX_SUPERSEDED:
                 self._superseded.popitem(last=False)
             ended = [self._leases[number] for number in known.leases]
-            known.session = session
-            known.toe_steps = ()
+            known.begin(session)
         self.remember(node, session, now_ms)
         return sorted(ended, key=lambda lease: (lease.crawl, lease.serial))
 
@@ -140,6 +147,11 @@ class LeaseTable:
         self._nodes.move_to_end(name)
         self._present[name] = node
         self._present.move_to_end(name)
+
+    def of(self, name: str, but: Collection[bytes] = ()) -> list[Lease]:
+        """The leases of a node, in their order, without those of some tokens."""
+        known = {(token.crawl, token.serial) for each in but if (token := self.genuine(each))}
+        return [self._leases[number] for number in sorted(self._nodes[name].leases - known)]
 
     def leaves(self, name: str) -> None:
         """A node has said that it ends."""
@@ -171,9 +183,29 @@ class LeaseTable:
         node = self._nodes.get(name)
         return node.session if node is not None else None
 
-    def note_steps(self, node: str, toe_steps: Iterable[tuple[str, int]]) -> None:
-        """Note what a node's toe threads are doing."""
-        self._nodes[node].toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
+    def note(
+        self,
+        name: str,
+        toe_steps: Iterable[tuple[str, int]],
+        pool: PoolFigures | None = None,
+        service_address: str = "",
+    ) -> None:
+        """Note what a node's toe threads are doing, what has become of them, and where it can be asked."""
+        node = self._nodes[name]
+        node.toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
+        node.pool, node.service_address = pool, service_address[:MAX_ADDRESS_CHARACTERS]
+
+    def drain(self, name: str) -> bool:
+        """Let a node's present session be told to end; False if it was before. Raises UnknownNode."""
+        node = self._present.get(name)
+        if node is None:
+            raise UnknownNode(f"no node {name[:200]!r} is at work for this frontier", node=name[:200])
+        asked, node.draining = not node.draining, True
+        return asked
+
+    def drains(self, name: str) -> bool:
+        """Whether a node was told to end."""
+        return self._nodes[name].draining
 
     def of_crawl(self, crawl: int) -> list[Lease]:
         """The leases of a crawl that are out."""
@@ -208,7 +240,16 @@ class LeaseTable:
     def nodes(self) -> list[NodeView]:
         """The nodes, the latest heard first."""
         return [
-            NodeView(name, node.session, node.heard_ms, len(node.leases), node.toe_steps)
+            NodeView(
+                name,
+                node.session,
+                node.heard_ms,
+                len(node.leases),
+                node.toe_steps,
+                pool=node.pool,
+                service_address=node.service_address,
+                draining=node.draining,
+            )
             for name, node in reversed(self._nodes.items())
         ]
 

@@ -146,12 +146,13 @@ class ReportResult:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What a node should let go, and how many toes it should have (None: as it was started)."""
+    """What a node should let go, how many toes it should have (None: as it was started), whether to end."""
 
     ended: list[bytes]
     release: list[bytes]
     interrupt: list[bytes]
     pool_size: int | None
+    drain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,6 +347,17 @@ class SeedView:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """What has become of a node's toe threads."""
+
+    size: int
+    alive: int
+    died: int
+    killed: int
+    abandoned: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node's description."""
 
@@ -355,6 +367,9 @@ class NodeView:
     leased: int
     toe_steps: tuple[tuple[str, int], ...]
     pool_size: int | None = None
+    pool: PoolFigures | None = None
+    service_address: str = ""
+    draining: bool = False
 
 
 def check_batch(size: int, what: str) -> None:

@@ -201,6 +201,14 @@ class CrawlRpcs(AdminRpcs):
         )
         return admin_pb2.SetPoolSizeResponse()
 
+    @answered
+    async def DrainNode(
+        self, request: admin_pb2.DrainNodeRequest, context: Context
+    ) -> admin_pb2.DrainNodeResponse:
+        by = operator_of(context)
+        await self._runner.run(lambda frontier, now_ms: frontier.drain_node(request.node, now_ms, by))
+        return admin_pb2.DrainNodeResponse()
+
 
 def _add_seeds(crawl: str, uris: list[str], by: str, frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
     return frontier.control.add_seeds(crawl, uris, now_ms, by)

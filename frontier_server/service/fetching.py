@@ -85,9 +85,17 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         self, request: frontier_pb2.HeartbeatRequest, context: Context
     ) -> frontier_pb2.HeartbeatResponse:
         tokens, steps = list(request.tokens), wire.toe_steps(request.toe_steps)
+        pool = wire.pool_figures(request.pool) if request.HasField("pool") else None
         answer = await self._runner.run(
             lambda frontier, now_ms: frontier.heartbeat(
-                request.node, request.session, tokens, steps, now_ms, request.leaving
+                request.node,
+                request.session,
+                tokens,
+                steps,
+                now_ms,
+                request.leaving,
+                pool,
+                request.service_address,
             )
         )
         return frontier_pb2.HeartbeatResponse(
@@ -95,6 +103,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             release_tokens=answer.release,
             interrupt_tokens=answer.interrupt,
             pool_size=answer.pool_size,
+            drain=answer.drain,
             interval_duration=wire.duration(self._config.heartbeat_ms),
             lease_duration=wire.duration(self._config.lease_ms),
             limits=limits(),

@@ -5,16 +5,30 @@ from ipaddress import IPv6Address, ip_address
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
-from ..core.model import Candidate, Directive, EmptyReason, Grant, Report, ReportResult, Verdict
+from ..core.model import (
+    Candidate,
+    Directive,
+    EmptyReason,
+    Grant,
+    PoolFigures,
+    Report,
+    ReportResult,
+    Verdict,
+)
 from ..core.rules.disposition import Disposition
-from ..core.spec.settings import FetchPolicy
+from ..core.spec.fetch_policy import FetchPolicy
+from .specs import part
 from .times import due_ms, duration, milliseconds, moment_ms, timestamp
 
 VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for verdict in Verdict}
 DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
 EMPTY_REASONS = {r: frontier_pb2.EmptyReason.Value(f"EMPTY_REASON_{r.value}") for r in EmptyReason}
 MAX_VALIDATOR_BYTES = 1024
-_TRUNCATIONS = {frontier_pb2.TRUNCATION_LENGTH: "lenTrunc", frontier_pb2.TRUNCATION_TIME: "timeTrunc"}
+_TRUNCATIONS = {
+    frontier_pb2.TRUNCATION_LENGTH: "lenTrunc",
+    frontier_pb2.TRUNCATION_TIME: "timeTrunc",
+    frontier_pb2.TRUNCATION_FILTER: "midFetchAbort",
+}
 
 
 class ContractCodec:
@@ -131,12 +145,36 @@ def lease(grant: Grant) -> frontier_pb2.Lease:
 
 def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
     """How to fetch."""
+    fetch, credential = policy.fetch, policy.credential
     return crawl_pb2.FetchPolicy(
         fetch_policy_id=policy.policy_id,
         user_agent=policy.user_agent,
-        timeout=duration(policy.timeout_ms),
-        max_bytes=policy.max_bytes,
+        timeout=duration(fetch.timeout_ms),
+        max_bytes=fetch.max_bytes,
         allowed_addresses=policy.allowed_addresses,
+        connect_timeout=duration(fetch.connect_timeout_ms),
+        read_timeout=duration(fetch.read_timeout_ms),
+        accept_media_types=fetch.accept_media_types,
+        reject_media_types=fetch.reject_media_types,
+        max_content_length=fetch.max_content_length,
+        cookies=fetch.cookies,
+        proxy=fetch.proxy,
+        user=credential.user if credential else "",
+        password=credential.password if credential else "",
+        max_bytes_per_second=policy.max_bytes_per_second,
+        extract=part(policy.extract, crawl_pb2.ExtractSpec()),
+        product_token=fetch.product_token,
+    )
+
+
+def pool_figures(message: frontier_pb2.PoolFigures) -> PoolFigures:
+    """What has become of toe threads."""
+    return PoolFigures(
+        message.size,
+        message.alive_count,
+        message.died_count,
+        message.killed_count,
+        message.abandoned_count,
     )
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1 import crawl_pb2
 
-from ..core.spec.settings import CrawlSettings, GroupSettings, RetryRule, Rewrite
+from ..core.spec.settings import CrawlSettings, Credential, GroupSettings, RetryRule, Rewrite
 from .times import milliseconds
 
 S = TypeVar("S")
@@ -25,6 +25,7 @@ _ELEMENTS: dict[str, Any] = {
     "rewrites": Rewrite("", ""),
     "groups": GroupSettings("", ()),
     "statuses": RetryRule(0),
+    "credentials": Credential("", ""),
 }
 # A bound that is not set gives way to a value that is: part, bound, value, which of the two counts.
 _GIVING_WAY = (
@@ -113,6 +114,15 @@ def _is_set(message: Any, name: str) -> bool:
 def spec(settings: CrawlSettings) -> crawl_pb2.CrawlSpec:
     """A spec with every default filled in."""
     message = crawl_pb2.CrawlSpec()
+    _write(settings, message)
+    return message
+
+
+M = TypeVar("M", bound=Message)
+
+
+def part(settings: object, message: M) -> M:
+    """A part of a spec, given an empty message of its kind."""
     _write(settings, message)
     return message
 

@@ -3,7 +3,7 @@
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
-from ..core.model import CrawlView, NodeView, QueueView, StatisticsView
+from ..core.model import CrawlView, NodeView, PoolFigures, QueueView, StatisticsView
 from ..core.queue import ACTIVE, QueueState
 from ..core.records import EventRow
 from .cursors import cursor
@@ -146,4 +146,20 @@ def node(view: NodeView) -> admin_pb2.Node:
         leased_count=view.leased,
         toe_steps=[frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps],
         pool_size=view.pool_size,
+        pool=pool_message(view.pool),
+        service_address=view.service_address,
+        draining=view.draining,
+    )
+
+
+def pool_message(pool: PoolFigures | None) -> frontier_pb2.PoolFigures | None:
+    """What has become of toe threads."""
+    if pool is None:
+        return None
+    return frontier_pb2.PoolFigures(
+        size=pool.size,
+        alive_count=pool.alive,
+        died_count=pool.died,
+        killed_count=pool.killed,
+        abandoned_count=pool.abandoned,
     )

@@ -1,15 +1,17 @@
 """Which nodes fetch for a crawl: they join with their first lease, and leave, fall silent or are replaced."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import grpc
 import pytest
-from frontier_harness.calls import TIMEOUT_S, Stubs, released, report, seed_of
+from frontier_harness.calls import TIMEOUT_S, Stubs, refused, released, report, seed_of
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import frontier_pb2
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
 LEASE_MS = 400
@@ -71,15 +73,44 @@ def test_a_node_that_has_left_joins_again_with_its_next_lease(at: Hosted) -> Non
     assert attendance(stubs) == ["node/session joins", "node/session left"] * 2
 
 
-def test_what_a_node_that_left_still_had_comes_back_after_a_period(short: Hosted) -> None:
-    """It said that it holds nothing: nobody relies on that."""
-    stubs = short.stubs
+def test_what_a_node_that_left_never_knew_of_goes_back_at_once_and_unstarted(at: Hosted) -> None:
+    """The answer of a Next that was lost while the node ended."""
+    stubs = at.stubs
     stubs.launch("t", A)
     (lease,) = stubs.pages("t", node="gone")
     assert not leave(stubs, "gone").ended_tokens
-    assert stubs.statistics("t").leased_count == 1
+    assert stubs.statistics("t").leased_count == 0
     (again,) = stubs.pages("t", node="other")
-    assert (again.uri, again.attempt) == (lease.uri, 2)
+    assert (again.uri, again.attempt) == (lease.uri, 1)
+
+
+def test_a_node_that_drains_is_told_with_each_heartbeat_and_its_next_process_is_not(at: Hosted) -> None:
+    stubs = at.stubs
+    stubs.launch("t", A)
+    (lease,) = stubs.next("t", wait_s=TIMEOUT_S).leases
+    assert not stubs.heartbeat([lease.token]).drain
+    for _ in range(2):
+        stubs.admin.DrainNode(admin_pb2.DrainNodeRequest(node="node"), timeout=TIMEOUT_S)
+        assert stubs.heartbeat([lease.token]).drain
+    told = [event.operator_acted for event in stubs.events_so_far("t") if event.HasField("operator_acted")]
+    assert [(each.action, each.detail) for each in told if each.action == "drain-node"] == [
+        ("drain-node", "node")
+    ]
+    assert not stubs.heartbeat(node="node", session="the next").drain
+
+
+def test_a_node_that_is_not_there_cannot_be_drained(at: Hosted) -> None:
+    request = admin_pb2.DrainNodeRequest(node="nobody")
+    drain = partial(at.stubs.admin.DrainNode, request, timeout=TIMEOUT_S)
+    refused(drain, grpc.StatusCode.NOT_FOUND, "UNKNOWN_NODE", "nobody")
+
+
+def test_what_a_node_tells_of_itself_is_listed(at: Hosted) -> None:
+    pool = frontier_pb2.PoolFigures(size=4, alive_count=3, died_count=2, killed_count=1, abandoned_count=1)
+    beat = frontier_pb2.HeartbeatRequest(node="n", session="1", pool=pool, service_address="127.0.0.1:7708")
+    at.stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
+    (node,) = at.stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S).nodes
+    assert (node.pool, node.service_address, node.draining) == (pool, "127.0.0.1:7708", False)
 
 
 def test_a_node_that_falls_silent_has_left_after_two_periods(short: Hosted) -> None:

@@ -175,7 +175,7 @@ def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
     leases.heard("one", "1", 10)
     leases.heard("two", "1", 20)
     leases.add(lease(1, node="one"))
-    leases.note_steps("one", [("FETCHING", 3), ("WRITING", 1)])
+    leases.note("one", [("FETCHING", 3), ("WRITING", 1)])
     leases.heard("one", "1", 30)
     one, two = leases.nodes()
     assert (one.node, one.session, one.heard_ms, one.leased) == ("one", "1", 30, 1)
@@ -186,7 +186,7 @@ def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
 def test_a_new_session_begins_with_nothing_done() -> None:
     leases = table()
     leases.heard("node", "1", 0)
-    leases.note_steps("node", [("FETCHING", 3)])
+    leases.note("node", [("FETCHING", 3)])
     leases.heard("node", "2", 0)
     assert leases.nodes()[0].toe_steps == ()
 
@@ -196,7 +196,7 @@ def test_what_is_kept_of_nodes_has_an_end() -> None:
     for number in range(MAX_NODES + 500):
         leases.heard(f"node-{number}", "1", number)
     assert len(leases.nodes()) == MAX_NODES
-    leases.note_steps("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
+    leases.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
     assert max(len(view.toe_steps) for view in leases.nodes()) == MAX_TOE_STEPS
     for number in range(MAX_SUPERSEDED + 10):
         leases.heard("node-1400", f"session-{number}", 0)
@@ -210,5 +210,5 @@ def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:
         leases.heard(f"node-{number}", "1", 0)
         leases.add(lease(number, node=f"node-{number}"))
     assert leases.heard("one-more", "1", 1) == []
-    leases.note_steps("one-more", [("FETCHING", 1)])
+    leases.note("one-more", [("FETCHING", 1)])
     assert leases.nodes()[0].node == "one-more"

@@ -140,12 +140,12 @@ def test_what_a_uris_place_depends_on_and_what_makes_no_sense_is_refused(
     shell = in_state(state, groups=GROUPS, scope=SCOPE)
     before = settings(shell)
     crawl = shell.frontier.registry.named(NAME)
-    memory = (crawl.spec, crawl.settings, crawl.policy, crawl.scope_rules)
+    memory = (crawl.spec, crawl.settings, crawl.scope_rules)
     with still(shell, NAME), pytest.raises(InvalidSpec, match=path.replace(".", r"\.")) as refused:
         update(shell, by="me", **{"weight": 9, **changes})
     assert list(refused.value.metadata) == [path]
     assert settings(shell) == before
-    assert (crawl.spec, crawl.settings, crawl.policy, crawl.scope_rules) == memory
+    assert (crawl.spec, crawl.settings, crawl.scope_rules) == memory
     as_rebuilt(shell)
 
 
@@ -406,7 +406,7 @@ def test_a_policy_of_fetches_counts_for_the_next_lease_and_the_old_one_is_still_
     shell.schedule(NAME, f"{first.uri}more")
     (second,) = shell.grants()
     before, after = (shell.frontier.policy(NAME, grant.fetch_policy_id) for grant in (first, second))
-    assert (before.max_bytes, after.max_bytes) == (FetchSettings().max_bytes, 7)
+    assert (before.fetch.max_bytes, after.fetch.max_bytes) == (FetchSettings().max_bytes, 7)
     assert after.user_agent.endswith("(+https://example.org/bot)")
 
 

@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.errors import InvalidSpec
+from frontier_server.core.spec.fetch_policy import FetchPolicies, fetch_policy
 from frontier_server.core.spec.settings import (
     DAY_MS,
     CrawlSettings,
+    Credential,
+    ExtractSettings,
     FetchSettings,
     GroupSettings,
     IdentitySettings,
@@ -26,9 +29,9 @@ from frontier_server.core.spec.settings import (
     Rewrite,
     RobotsSettings,
     ScopeSettings,
-    fetch_policy,
 )
 from frontier_server.core.spec.spec_problems import MAX_HOSTS, override_problems, problems
+from frontier_server.core.uri.canonical import canonical
 
 GOOD = CrawlSettings(contact="https://operator.example/")
 NAN, INFINITE = float("nan"), float("inf")
@@ -482,9 +485,9 @@ def test_an_override_is_told_nothing_that_it_cannot_say() -> None:
 
 
 def test_the_user_agent_names_program_version_and_contact() -> None:
-    policy = fetch_policy(replace(GOOD, fetch=FetchSettings(product_token="mybot")), "1.2")
+    policy = fetch_policy(replace(GOOD, fetch=FetchSettings(product_token="mybot")), None, "1.2")
     assert policy.user_agent == "mybot/1.2 (+https://operator.example/)"
-    assert fetch_policy(CrawlSettings(), "1.2").user_agent == "toehold/1.2"
+    assert fetch_policy(CrawlSettings(), None, "1.2").user_agent == "toehold/1.2"
 
 
 @given(
@@ -493,10 +496,63 @@ def test_the_user_agent_names_program_version_and_contact() -> None:
 def test_the_same_id_is_the_same_policy_and_another_is_another(
     contact: str, timeout_ms: int, max_bytes: int, addresses: tuple[str, ...]
 ) -> None:
-    one = fetch_policy(CrawlSettings(contact, addresses, fetch=FetchSettings(timeout_ms, max_bytes)), "1")
-    base = fetch_policy(CrawlSettings(fetch=FetchSettings(1, 1)), "1")
+    fetch = FetchSettings(timeout_ms, max_bytes)
+    one = fetch_policy(CrawlSettings(contact, addresses, fetch=fetch), None, "1")
+    base = fetch_policy(CrawlSettings(fetch=FetchSettings(1, 1)), None, "1")
     assert (one.policy_id == base.policy_id) == (one == base)
-    assert one.timeout_ms == timeout_ms and one.max_bytes == max_bytes
+    assert one.fetch == fetch
+
+
+def test_a_credential_goes_to_the_uris_of_its_prefix_only_and_never_from_https_to_http() -> None:
+    """S1.17."""
+    credentials = (
+        Credential("https://www.example.com/members/", "reader", "secret"),
+        Credential("example.com", "anyone", ""),
+    )
+    settings = replace(GOOD, fetch=FetchSettings(credentials=credentials))
+    policies = FetchPolicies("1")
+
+    def user(uri: str) -> str:
+        credential = policies.of(settings, canonical(uri)).credential
+        return credential.user if credential else ""
+
+    assert user("https://www.example.com/members/page") == "reader"
+    assert user("http://www.example.com/members/page") == "anyone"
+    assert user("https://www.example.com/other") == "anyone"
+    assert user("https://example.org/members/") == ""
+    policy = policies.of(settings, canonical("https://www.example.com/members/"))
+    assert policy.fetch.credentials == () and policies.named(policy.policy_id) is policy
+
+
+def test_each_of_a_host_s_fetches_has_an_equal_share_of_its_bandwidth() -> None:
+    """D15."""
+    politeness = PolitenessSettings(max_parallel=4, max_bytes_per_second=1000)
+    policy = fetch_policy(replace(GOOD, politeness=politeness), None, "1")
+    assert policy.max_bytes_per_second == 250
+    assert fetch_policy(GOOD, None, "1").max_bytes_per_second == 0
+
+
+def test_what_nodes_are_told_of_fetches_and_links_is_checked() -> None:
+    fetch = FetchSettings(
+        connect_timeout_ms=0,
+        accept_media_types=("text/html", "text/*", "html"),
+        max_content_length=-1,
+        proxy="https://user:pass@proxy.example",
+        credentials=(Credential("no host", "a:b", "x\n"), Credential("example.com", "a", "")),
+    )
+    found = problems(replace(GOOD, fetch=fetch, extract=ExtractSettings(max_links=-1)))
+    assert set(found) == {
+        "fetch.connect_timeout",
+        "fetch.accept_media_types[2]",
+        "fetch.max_content_length",
+        "fetch.proxy",
+        "fetch.credentials[0].surt_prefix",
+        "fetch.credentials[0].user",
+        "fetch.credentials[0].password",
+        "extract.max_links",
+    }
+    assert "pass" not in found["fetch.proxy"]
+    assert problems(replace(GOOD, fetch=FetchSettings(proxy="http://user:pass@127.0.0.1:3128"))) == {}
 
 
 def test_rules_of_statuses_are_checked_each() -> None:

@@ -76,10 +76,11 @@ def tables_last(said: dict[str, Any]) -> dict[str, Any]:
 def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() -> None:
     said = plain(spec_of("\n".join(EXAMPLE.findall(template()))))
     (group,), (rewrite,), (rule,) = said["groups"], said["identity"]["rewrites"], said["retry"]["statuses"]
-    assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"]
+    (credential,) = said["fetch"]["credentials"]
+    assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"] and all(credential.values())
     shown = {line.split(" = ")[0] for line in EXAMPLE.findall(template())}
-    tables = {"[[groups]]", "[[identity.rewrites]]", "[[retry.statuses]]"}
-    assert shown == tables | {*group, *rewrite, *rule} - {"max_delay_seconds"}
+    tables = {"[[groups]]", "[[identity.rewrites]]", "[[retry.statuses]]", "[[fetch.credentials]]"}
+    assert shown == tables | {*group, *rewrite, *rule, *credential} - {"max_delay_seconds"}
     assert (group["max_parallel"], group["min_gap_seconds"]) == (1, 0.0), "the defaults"
 
 
@@ -98,7 +99,7 @@ def test_a_spec_file_can_say_every_field_of_a_spec() -> None:
             elif field.message_type is not None and field.is_repeated:
                 same(said[key][0], field.message_type)
 
-    lists = "[[identity.rewrites]]\n[[groups]]\n[[retry.statuses]]\n"
+    lists = "[[identity.rewrites]]\n[[groups]]\n[[retry.statuses]]\n[[fetch.credentials]]\n"
     same(plain(spec_of(lists)), CrawlSpec.DESCRIPTOR)
 
 

@@ -273,6 +273,20 @@ DEFAULTS: dict[tuple[str, ...], Any] = {
     ("pause_timeout",): 120,
     ("stop_timeout",): 120,
     ("figures_interval",): 20,
+    ("politeness", "max_bytes_per_second"): 0,
+    ("fetch", "connect_timeout"): 20,
+    ("fetch", "read_timeout"): 20,
+    ("fetch", "accept_media_types"): [],
+    ("fetch", "reject_media_types"): [],
+    ("fetch", "max_content_length"): 0,
+    ("fetch", "cookies"): False,
+    ("fetch", "proxy"): "",
+    ("fetch", "credentials"): [],
+    ("extract", "max_links"): 6000,
+    ("extract", "javascript"): False,
+    ("extract", "obey_nofollow"): False,
+    ("extract", "obey_robots_meta"): True,
+    ("extract", "sitemap_lastmod"): False,
 }
 
 

@@ -18,7 +18,7 @@ _MOST_TOES = 10_000
 
 @click.group(cls=Listing)
 def nodes() -> None:
-    """The frontier's crawler nodes: list them (also without `list`), resize their pools of toe threads."""
+    """The frontier's crawler nodes: list them (also without `list`), resize their pools, let one end."""
 
 
 @nodes.command("list")
@@ -51,6 +51,23 @@ def resize(client: FrontierClient, size: int | None, node: str, as_json: bool) -
     else:
         told = "the default number of" if size is None else str(size)
         show.line(f"{node or 'all nodes'}: {told} toe threads")
+
+
+@nodes.command()
+@click.argument("node")
+@json_option
+@with_frontier
+def drain(client: FrontierClient, node: str, as_json: bool) -> None:
+    """Let NODE end in order.
+
+    It hears of it with its next heartbeat, takes no more leases, finishes what it has started, and hands back
+    the rest.
+    """
+    client.drain_node(node)
+    if as_json:
+        show.record({"node": node, "draining": True})
+    else:
+        show.line(f"{node}: ends when it has finished what it has started")
 
 
 def _row(node: Node) -> Sequence[str]:

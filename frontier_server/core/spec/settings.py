@@ -1,7 +1,6 @@
 """A crawl's spec as the core uses it: milliseconds, every default filled in."""
 
 from dataclasses import dataclass
-from hashlib import blake2b
 
 DAY_MS = 86_400_000
 
@@ -131,6 +130,7 @@ class PolitenessSettings:
     max_overload_delay_ms: int = 3_600_000
     max_parallel: int = 1
     across_crawls: bool = True
+    max_bytes_per_second: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +166,40 @@ class RetrySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Credential:
+    """See the contract's CredentialSpec."""
+
+    surt_prefix: str
+    user: str
+    password: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FetchSettings:
     """See the contract's FetchSpec."""
 
     timeout_ms: int = 1_200_000
     max_bytes: int = 100 * 1024 * 1024
     product_token: str = "toehold"
+    connect_timeout_ms: int = 20_000
+    read_timeout_ms: int = 20_000
+    accept_media_types: tuple[str, ...] = ()
+    reject_media_types: tuple[str, ...] = ()
+    max_content_length: int = 0
+    cookies: bool = False
+    proxy: str = ""
+    credentials: tuple[Credential, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractSettings:
+    """See the contract's ExtractSpec."""
+
+    max_links: int = 6_000
+    javascript: bool = False
+    obey_nofollow: bool = False
+    obey_robots_meta: bool = True
+    sitemap_lastmod: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,24 +229,4 @@ class CrawlSettings:
     pause_timeout_ms: int = 120_000
     stop_timeout_ms: int = 120_000
     figures_interval_ms: int = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class FetchPolicy:
-    """What a node needs to know to fetch."""
-
-    policy_id: str
-    user_agent: str
-    timeout_ms: int
-    max_bytes: int
-    allowed_addresses: tuple[str, ...]
-
-
-def fetch_policy(settings: CrawlSettings, version: str) -> FetchPolicy:
-    """The fetch policy of a crawl; its id is a digest of all that it says."""
-    fetch = settings.fetch
-    contact = f" (+{settings.contact})" if settings.contact else ""
-    agent = f"{fetch.product_token}/{version}{contact}"
-    said = (agent, fetch.timeout_ms, fetch.max_bytes, settings.allowed_addresses)
-    policy_id = blake2b(repr(said).encode(), digest_size=8).hexdigest()
-    return FetchPolicy(policy_id, agent, fetch.timeout_ms, fetch.max_bytes, settings.allowed_addresses)
+    extract: ExtractSettings = ExtractSettings()

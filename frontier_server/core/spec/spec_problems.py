@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from ipaddress import ip_network
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from ..rules.cost import POLICIES
 from ..rules.disposition import RULED
@@ -13,9 +14,12 @@ from ..uri.canonical import MAX_URI_BYTES, SCHEMES, Malformed
 from ..uri.identity import RULES
 from ..uri.patterns import BadPattern, BadReplacement, compile_pattern, compile_rewrite
 from ..uri.scope import parse_authority, parse_prefix
+from ..uri.surt import surt_prefix
 from .settings import (
     DAY_MS,
     CrawlSettings,
+    Credential,
+    ExtractSettings,
     FetchSettings,
     GroupSettings,
     IdentitySettings,
@@ -34,6 +38,7 @@ REVISIT_POLICIES = ("none", "fixed", "adaptive")
 MAX_RULES = 200
 MAX_HOSTS, MAX_PREFIXES, MAX_PATTERNS, MAX_GROUPS, MAX_NETWORKS = 10_000, 10_000, 1_000, 1_000, 1_000
 MAX_RULES, MAX_REWRITES, MAX_THRESHOLDS = 100, 100, 100
+MAX_MEDIA_TYPES, MAX_CREDENTIALS = 100, 100
 MAX_CONTACT_CHARACTERS = 500
 MAX_COUNT = 1 << 62
 YEAR_MS = 365 * DAY_MS
@@ -43,6 +48,8 @@ _CONTACT = re.compile(
 )
 _PRODUCT_TOKEN = re.compile(r"[A-Za-z_-]{1,64}")
 _QUEUE_KEY = re.compile(r"[!-~]{1,256}")
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,60}/(?:\*|[\w!#$&^.+-]{1,100})", re.ASCII)
+_PRINTABLE = re.compile(r"[!-~]{1,500}")
 _GROUP_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 T = TypeVar("T")
@@ -58,6 +65,7 @@ def problems(settings: CrawlSettings) -> dict[str, str]:
     _robots(found, settings.robots)
     _retry(found, settings.retry)
     _fetch(found, settings.fetch)
+    _extract(found, settings.extract)
     _limits(found, settings.limits)
     _identity(found, settings.identity)
     _queues(found, settings.queues)
@@ -110,6 +118,7 @@ def override_problems(settings: CrawlSettings) -> dict[str, str]:
     _politeness(found, settings.politeness)
     _retry(found, settings.retry)
     _fetch(found, settings.fetch)
+    _extract(found, settings.extract)
     _queues(found, settings.queues)
     _quota(found, "host_quota", settings.limits.host_quota)
     _revisit(found, settings.revisit)
@@ -223,6 +232,7 @@ def _politeness(found: _Problems, politeness: PolitenessSettings) -> None:
         DAY_MS,
     )
     found.within("politeness.max_parallel", politeness.max_parallel, 1, 100)
+    found.within("politeness.max_bytes_per_second", politeness.max_bytes_per_second, 0, 1 << 40)
 
 
 def _robots(found: _Problems, robots: RobotsSettings) -> None:
@@ -257,6 +267,55 @@ def _fetch(found: _Problems, fetch: FetchSettings) -> None:
     found.within("fetch.max_bytes", fetch.max_bytes, 1, 1 << 40)
     if not _PRODUCT_TOKEN.fullmatch(fetch.product_token):
         found["fetch.product_token"] = f"{fetch.product_token[:80]!r} is not 1 to 64 of A-Z a-z - _"
+    found.within_ms("fetch.connect_timeout", fetch.connect_timeout_ms, 1, DAY_MS)
+    found.within_ms("fetch.read_timeout", fetch.read_timeout_ms, 1, DAY_MS)
+    _media_types(found, "fetch.accept_media_types", fetch.accept_media_types)
+    _media_types(found, "fetch.reject_media_types", fetch.reject_media_types)
+    found.within("fetch.max_content_length", fetch.max_content_length, 0, 1 << 40)
+    if fetch.proxy:
+        _proxy(found, fetch.proxy)
+    _credentials(found, fetch.credentials)
+
+
+def _media_types(found: _Problems, path: str, values: tuple[str, ...]) -> None:
+    if len(values) > MAX_MEDIA_TYPES:
+        found[path] = f"{len(values)} media types; at most {MAX_MEDIA_TYPES} are taken"
+        return
+    for place, value in enumerate(values):
+        if not _MEDIA_TYPE.fullmatch(value):
+            found[f"{path}[{place}]"] = f"{value[:80]!r} is no media type such as text/html or text/*"
+
+
+def _proxy(found: _Problems, proxy: str) -> None:
+    wrong = "is not http://HOST:PORT, or http://USER:PASSWORD@HOST:PORT"
+    try:
+        parts = urlsplit(proxy)
+        good = parts.scheme == "http" and parts.hostname and parts.port
+    except ValueError:
+        good = False
+    if not good or not _PRINTABLE.fullmatch(proxy) or parts.path not in ("", "/") or parts.query:
+        # Its password is nobody's business who sees the error.
+        found["fetch.proxy"] = f"{proxy.rpartition('@')[2][:80]!r} {wrong}"
+
+
+def _credentials(found: _Problems, credentials: tuple[Credential, ...]) -> None:
+    if len(credentials) > MAX_CREDENTIALS:
+        found["fetch.credentials"] = f"{len(credentials)} credentials; at most {MAX_CREDENTIALS} are taken"
+        return
+    for place, each in enumerate(credentials):
+        path = f"fetch.credentials[{place}]"
+        try:
+            surt_prefix(each.surt_prefix)
+        except Malformed as problem:
+            found[f"{path}.surt_prefix"] = str(problem)
+        if not 1 <= len(each.user) <= 256 or ":" in each.user or not each.user.isprintable():
+            found[f"{path}.user"] = f"{each.user[:80]!r} is not 1 to 256 characters without colon"
+        if len(each.password) > 256 or not (each.password.isprintable() or not each.password):
+            found[f"{path}.password"] = "it has control characters, or more than 256 characters"
+
+
+def _extract(found: _Problems, extract: ExtractSettings) -> None:
+    found.within("extract.max_links", extract.max_links, 0, 100_000)
 
 
 def _limits(found: _Problems, limits: LimitSettings) -> None:

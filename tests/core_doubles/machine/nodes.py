@@ -225,7 +225,7 @@ class Nodes(Base):
     def heartbeat(self, node: str, length_ms: int, spared: int, ended: int, leaving: bool) -> None:
         """After a while a node names its leases, perhaps all but one, and perhaps one that has ended.
 
-        Perhaps it says goodbye, though leases may be out.
+        Perhaps it says goodbye, though leases may be out: those that it does not name go back unstarted.
         """
         self.shell.now_ms += length_ms
         if self.model.leases:
@@ -249,6 +249,9 @@ class Nodes(Base):
         sizes = self.model.pool_sizes
         assert answer.pool_size == sizes.get(node, sizes.get("")), "toe threads that it should have"
         if leaving:
+            unknown = [each for each, lease in self.model.leases.items() if lease.node == node]
+            for token in set(unknown).difference(tokens):
+                reporting.released(self.model, token)
             attendance.left(self.model, node)
         seen = {view.node: view for view in self.shell.frontier.nodes()}[node]
         assert seen.leased == sum(lease.node == node for lease in self.model.leases.values())

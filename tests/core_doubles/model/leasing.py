@@ -11,7 +11,8 @@ from frontier_server.core.model import EmptyReason, Grant, NextAnswer
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.settings import CrawlSettings, QuotaSettings, fetch_policy
+from frontier_server.core.spec.fetch_policy import fetch_policy
+from frontier_server.core.spec.settings import CrawlSettings, QuotaSettings
 
 FORBIDDEN, NO_ROBOTS, OVER_QUOTA = -9998, -61, -5003
 MAX_BEHIND = 200.0
@@ -172,7 +173,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     queue.starts.add(queue.expenditure)
     longest_ms = max(2 * settings.fetch.timeout_ms, model.period_ms)
     assert grant.crawl == crawl.name and grant.expire_ms == model.now_ms + model.period_ms
-    assert grant.fetch_policy_id == fetch_policy(settings, "0").policy_id
+    assert grant.fetch_policy_id == fetch_policy(settings, None, "0").policy_id
     attendance.joined(crawl, node, session)
     model.leases[grant.token] = Lease(
         grant.token,

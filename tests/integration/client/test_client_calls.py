@@ -193,6 +193,15 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
         None,
     ),
     (
+        "drain_node",
+        ("n",),
+        {},
+        "DrainNode",
+        admin_pb2.DrainNodeRequest(node="n"),
+        admin_pb2.DrainNodeResponse(),
+        None,
+    ),
+    (
         "launch_crawl",
         ("c", "cp", "other"),
         {},

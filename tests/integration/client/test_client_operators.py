@@ -144,7 +144,7 @@ def test_each_rpc_of_operators_has_a_method() -> None:
     covered = {call[3] for call in CALLS} | {listing[2] for listing in LISTINGS}
     rest = {"ImportUris", "ExportUris", "StreamOutcomes"}  # below
     crawls = {"CreateCrawl", "AddSeeds", "LaunchCrawl", "GetCrawl", "ListCrawls", "DeleteCrawl"}
-    crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize"}
+    crawls |= {"UpdateCrawl", "TearDownCrawl", "GetStatistics", "GetFrontier", "SetPoolSize", "DrainNode"}
     crawls |= {"CreateCheckpoint", "ListCheckpoints", "DeleteCheckpoint"}
     assert covered | rest | crawls == set(SERVICE.methods_by_name)
 

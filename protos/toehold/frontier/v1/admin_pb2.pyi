@@ -5,7 +5,7 @@ What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
-UNKNOWN_QUEUE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
+UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
 (NOT_FOUND), CRAWL_TORN_DOWN (FAILED_PRECONDITION). What would change
 a crawl that is held is refused: CRAWL_HELD (UNAVAILABLE).
 
@@ -826,6 +826,45 @@ class SetPoolSizeResponse(_message.Message):
 Global___SetPoolSizeResponse: _TypeAlias = SetPoolSizeResponse  # noqa: Y015
 
 @_typing.final
+class DrainNodeRequest(_message.Message):
+    """Names the node to end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """The node's name."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeRequest: _TypeAlias = DrainNodeRequest  # noqa: Y015
+
+@_typing.final
+class DrainNodeResponse(_message.Message):
+    """It will be told."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainNodeResponse: _TypeAlias = DrainNodeResponse  # noqa: Y015
+
+@_typing.final
 class ListSlowestQueuesRequest(_message.Message):
     """Asks for the queues that rest longest."""
 
@@ -1311,6 +1350,9 @@ class Node(_message.Message):
     LEASED_COUNT_FIELD_NUMBER: _builtins.int
     TOE_STEPS_FIELD_NUMBER: _builtins.int
     POOL_SIZE_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    SERVICE_ADDRESS_FIELD_NUMBER: _builtins.int
+    DRAINING_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Its name."""
     session: _builtins.str
@@ -1321,6 +1363,10 @@ class Node(_message.Message):
     """How many toe threads it was asked to have (SetPoolSize); unset if it was
     not.
     """
+    service_address: _builtins.str
+    """Where its NodeService listens; empty if it does not."""
+    draining: _builtins.bool
+    """It was asked to end (DrainNode)."""
     @_builtins.property
     def last_heard_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last heard."""
@@ -1328,6 +1374,10 @@ class Node(_message.Message):
     @_builtins.property
     def toe_steps(self) -> _containers.RepeatedCompositeFieldContainer[_frontier_pb2.ToeStepCount]:
         """Its toe threads by step, as it told last."""
+
+    @_builtins.property
+    def pool(self) -> _frontier_pb2.PoolFigures:
+        """What has become of its toe threads, as it told last; unset if it did not."""
 
     def __init__(
         self,
@@ -1338,10 +1388,13 @@ class Node(_message.Message):
         leased_count: _builtins.int = ...,
         toe_steps: _abc.Iterable[_frontier_pb2.ToeStepCount] | None = ...,
         pool_size: _builtins.int | None = ...,
+        pool: _frontier_pb2.PoolFigures | None = ...,
+        service_address: _builtins.str = ...,
+        draining: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "pool_size", b"pool_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "pool", b"pool", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "leased_count", b"leased_count", "node", b"node", "pool_size", b"pool_size", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "draining", b"draining", "last_heard_time", b"last_heard_time", "leased_count", b"leased_count", "node", b"node", "pool", b"pool", "pool_size", b"pool_size", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015

@@ -221,6 +221,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.FromString,
                 _registered_method=True)
+        self.DrainNode = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/DrainNode',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
+                _registered_method=True)
 
 
 class FrontierAdminServiceServicer:
@@ -561,6 +566,18 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainNode(self, request, context):
+        """Asks a node to end in order: with its next heartbeat it takes no more leases,
+        finishes what it has started, and hands back the rest. Holds for its present
+        session; the frontier forgets it when it is restarted. Repeating it changes
+        nothing.
+
+        Errors: NOT_FOUND / UNKNOWN_NODE for a node that the frontier does not hear.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FrontierAdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -748,6 +765,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.SetPoolSize,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.SerializeToString,
+            ),
+            'DrainNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainNode,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1751,6 +1773,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/SetPoolSize',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.SetPoolSizeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/DrainNode',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.DrainNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,

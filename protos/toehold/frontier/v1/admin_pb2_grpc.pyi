@@ -5,7 +5,7 @@ What operators and controllers need of a Toehold frontier. The rules of
 FrontierService for errors hold here too; further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
-UNKNOWN_QUEUE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
+UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
 (NOT_FOUND), CRAWL_TORN_DOWN (FAILED_PRECONDITION). What would change
 a crawl that is held is refused: CRAWL_HELD (UNAVAILABLE).
 
@@ -228,6 +228,14 @@ class FrontierAdminServiceStub:
     goes before. Nodes hear of it with their next heartbeat, and new ones with
     their first. At most 1000 names are kept.
     """
+    DrainNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]
+    """Asks a node to end in order: with its next heartbeat it takes no more leases,
+    finishes what it has started, and hands back the rest. Holds for its present
+    session; the frontier forgets it when it is restarted. Repeating it changes
+    nothing.
+
+    Errors: NOT_FOUND / UNKNOWN_NODE for a node that the frontier does not hear.
+    """
 
 @_typing.type_check_only
 class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
@@ -409,6 +417,14 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """Sets how many toe threads nodes have: all of them, or one by its name, which
     goes before. Nodes hear of it with their next heartbeat, and new ones with
     their first. At most 1000 names are kept.
+    """
+    DrainNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]  # type: ignore[assignment]
+    """Asks a node to end in order: with its next heartbeat it takes no more leases,
+    finishes what it has started, and hands back the rest. Holds for its present
+    session; the frontier forgets it when it is restarted. Repeating it changes
+    nothing.
+
+    Errors: NOT_FOUND / UNKNOWN_NODE for a node that the frontier does not hear.
     """
 
 class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -810,6 +826,20 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Sets how many toe threads nodes have: all of them, or one by its name, which
         goes before. Nodes hear of it with their next heartbeat, and new ones with
         their first. At most 1000 names are kept.
+        """
+
+    @_abc_1.abstractmethod
+    def DrainNode(
+        self,
+        request: _admin_pb2.DrainNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DrainNodeResponse, _abc.Awaitable[_admin_pb2.DrainNodeResponse]]:
+        """Asks a node to end in order: with its next heartbeat it takes no more leases,
+        finishes what it has started, and hands back the rest. Holds for its present
+        session; the frontier forgets it when it is restarted. Repeating it changes
+        nothing.
+
+        Errors: NOT_FOUND / UNKNOWN_NODE for a node that the frontier does not hear.
         """
 
 def add_FrontierAdminServiceServicer_to_server(servicer: FrontierAdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

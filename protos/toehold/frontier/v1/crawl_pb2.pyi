@@ -470,6 +470,7 @@ class CrawlSpec(_message.Message):
     ROBOTS_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     FETCH_FIELD_NUMBER: _builtins.int
+    EXTRACT_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
     IDENTITY_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
@@ -545,6 +546,10 @@ class CrawlSpec(_message.Message):
         """How nodes fetch."""
 
     @_builtins.property
+    def extract(self) -> Global___ExtractSpec:
+        """Where links are looked for."""
+
+    @_builtins.property
     def limits(self) -> Global___LimitSpec:
         """When the crawl ends before its queues are empty, and what is left alone."""
 
@@ -604,6 +609,7 @@ class CrawlSpec(_message.Message):
         robots: Global___RobotsSpec | None = ...,
         retry: Global___RetrySpec | None = ...,
         fetch: Global___FetchSpec | None = ...,
+        extract: Global___ExtractSpec | None = ...,
         limits: Global___LimitSpec | None = ...,
         identity: Global___IdentitySpec | None = ...,
         queues: Global___QueueSpec | None = ...,
@@ -621,9 +627,9 @@ class CrawlSpec(_message.Message):
         stop_timeout: _duration_pb2.Duration | None = ...,
         figures_interval: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_timeout", b"pause_timeout", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_timeout", b"pause_timeout", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
     _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
@@ -1049,6 +1055,7 @@ class PolitenessSpec(_message.Message):
     MAX_OVERLOAD_DELAY_FIELD_NUMBER: _builtins.int
     MAX_PARALLEL_FIELD_NUMBER: _builtins.int
     ACROSS_CRAWLS_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     delay_factor: _builtins.float
     """How many times a fetch's duration the host rests after it. Default 5."""
     max_parallel: _builtins.int
@@ -1059,6 +1066,12 @@ class PolitenessSpec(_message.Message):
     """Whether the crawl shares its hosts with all crawls that say so too:
     requests at once and rests are then counted together. Default true. false
     keeps count for this crawl alone, and a host may get twice the load.
+    """
+    max_bytes_per_second: _builtins.int
+    """Most bytes a second that are read from a host, headers and TLS left out,
+    while a fetch is under way (Heritrix: maxPerHostBandwidthUsageKbSec, without
+    D15). Each fetch has an equal share: this by `max_parallel`. 0 (default)
+    sets no limit.
     """
     @_builtins.property
     def min_delay(self) -> _duration_pb2.Duration:
@@ -1098,10 +1111,11 @@ class PolitenessSpec(_message.Message):
         max_overload_delay: _duration_pb2.Duration | None = ...,
         max_parallel: _builtins.int | None = ...,
         across_crawls: _builtins.bool | None = ...,
+        max_bytes_per_second: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__across_crawls: _TypeAlias = _typing.Literal["across_crawls"]  # noqa: Y015
     _WhichOneofArgType__across_crawls: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls"]  # noqa: Y015
@@ -1280,6 +1294,14 @@ class FetchSpec(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     PRODUCT_TOKEN_FIELD_NUMBER: _builtins.int
+    CONNECT_TIMEOUT_FIELD_NUMBER: _builtins.int
+    READ_TIMEOUT_FIELD_NUMBER: _builtins.int
+    ACCEPT_MEDIA_TYPES_FIELD_NUMBER: _builtins.int
+    REJECT_MEDIA_TYPES_FIELD_NUMBER: _builtins.int
+    MAX_CONTENT_LENGTH_FIELD_NUMBER: _builtins.int
+    COOKIES_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    CREDENTIALS_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
     """Most bytes of a body, as sent; the rest is cut off and the record marked
     truncated. Default 100 MiB.
@@ -1288,10 +1310,58 @@ class FetchSpec(_message.Message):
     """The product token of the user agent, which is also what robots.txt groups
     are matched with (letters, `-` and `_`). Default `toehold`.
     """
+    max_content_length: _builtins.int
+    """An answer that announces a longer body (Content-Length) is kept without it,
+    as one of a rejected media type. 0 (default) sets no limit. See `max_bytes`,
+    which cuts a body instead.
+    """
+    cookies: _builtins.bool
+    """Whether cookies are kept and sent back (RFC 6265), by each node for itself:
+    at most 50 of a host, gone with the node. Default false.
+    """
+    proxy: _builtins.str
+    """A proxy that everything is fetched through: `http://192.0.2.7:3128`, with
+    `user:password@` if it asks for them. It sees the names of hosts and looks
+    them up itself, so that `allowed_addresses` holds for the proxy's address
+    and for hosts that are written as addresses only. Default: none.
+    """
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Deadline of a whole fetch, from looking up the name to the last byte.
         Default 1200 s. A lease lives at most twice as long.
+        """
+
+    @_builtins.property
+    def connect_timeout(self) -> _duration_pb2.Duration:
+        """Longest wait for a TCP connection, and for a TLS handshake. 1 ms to 1 day,
+        default 20 s.
+        """
+
+    @_builtins.property
+    def read_timeout(self) -> _duration_pb2.Duration:
+        """Longest silence of a server that owes an answer, or the rest of one. 1 ms
+        to 1 day, default 20 s (Heritrix: soTimeoutMs).
+        """
+
+    @_builtins.property
+    def accept_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Media types whose bodies are read: `text/html`, or `text/*` for all of a
+        kind. Of other answers only the head is kept, cut with TRUNCATION_FILTER.
+        An answer without a media type counts as `application/octet-stream`.
+        robots.txt is always read. Empty (default): all. At most 100.
+        """
+
+    @_builtins.property
+    def reject_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Media types whose bodies are not read, whatever is accepted. At most 100."""
+
+    @_builtins.property
+    def credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___CredentialSpec]:
+        """Names and passwords for the parts of sites that ask for them (basic and
+        digest authentication, RFC 7617 and 7616; S1.17). Of several that match a
+        URI the one with the longest prefix counts. A page that answers 401 is asked
+        for once more with them, in the same fetch. They are kept with the crawl's
+        settings, and shown to whoever may ask for these. At most 100.
         """
 
     def __init__(
@@ -1300,16 +1370,115 @@ class FetchSpec(_message.Message):
         timeout: _duration_pb2.Duration | None = ...,
         max_bytes: _builtins.int | None = ...,
         product_token: _builtins.str = ...,
+        connect_timeout: _duration_pb2.Duration | None = ...,
+        read_timeout: _duration_pb2.Duration | None = ...,
+        accept_media_types: _abc.Iterable[_builtins.str] | None = ...,
+        reject_media_types: _abc.Iterable[_builtins.str] | None = ...,
+        max_content_length: _builtins.int = ...,
+        cookies: _builtins.bool = ...,
+        proxy: _builtins.str = ...,
+        credentials: _abc.Iterable[Global___CredentialSpec] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "max_bytes", b"max_bytes", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "connect_timeout", b"connect_timeout", "max_bytes", b"max_bytes", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "max_bytes", b"max_bytes", "product_token", b"product_token", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "accept_media_types", b"accept_media_types", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "credentials", b"credentials", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_bytes: _TypeAlias = _typing.Literal["max_bytes"]  # noqa: Y015
     _WhichOneofArgType__max_bytes: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_bytes) -> _WhichOneofReturnType__max_bytes | None: ...
 
 Global___FetchSpec: _TypeAlias = FetchSpec  # noqa: Y015
+
+@_typing.final
+class CredentialSpec(_message.Message):
+    """A name and a password for a part of a site."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SURT_PREFIX_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    surt_prefix: _builtins.str
+    """Which URIs: as in ScopeSpec.surt_prefixes, without a sign.
+    `https://www.example.com/members/`.
+    """
+    user: _builtins.str
+    """The name; without colon and control characters. 1 to 256 characters."""
+    password: _builtins.str
+    """The password; without control characters. At most 256 characters."""
+    def __init__(
+        self,
+        *,
+        surt_prefix: _builtins.str = ...,
+        user: _builtins.str = ...,
+        password: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["password", b"password", "surt_prefix", b"surt_prefix", "user", b"user"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CredentialSpec: _TypeAlias = CredentialSpec  # noqa: Y015
+
+@_typing.final
+class ExtractSpec(_message.Message):
+    """Where links are looked for, and how many are taken. HTML, style sheets, feeds
+    (RSS, Atom), sitemaps, and the headers Link, Location and Refresh always are
+    looked into.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_LINKS_FIELD_NUMBER: _builtins.int
+    JAVASCRIPT_FIELD_NUMBER: _builtins.int
+    OBEY_NOFOLLOW_FIELD_NUMBER: _builtins.int
+    OBEY_ROBOTS_META_FIELD_NUMBER: _builtins.int
+    SITEMAP_LASTMOD_FIELD_NUMBER: _builtins.int
+    max_links: _builtins.int
+    """Most different links taken from a page; sitemaps, which have a bound of
+    their own, left out. 0 to 100 000, default 6000 (Heritrix: maxOutlinks).
+    """
+    javascript: _builtins.bool
+    """Whether scripts are searched for strings that look like URIs (hop `X`). They
+    often are none. Default false.
+    """
+    obey_nofollow: _builtins.bool
+    """Whether links marked `rel=nofollow` are left alone. Default false: the mark
+    is about ranking, not about visits.
+    """
+    obey_robots_meta: _builtins.bool
+    """Whether the links of a page that says `nofollow` (or `none`) to robots, in
+    `<meta name="robots">`, by our product token, or in X-Robots-Tag, are left
+    alone. What it embeds is fetched. Default true.
+    """
+    sitemap_lastmod: _builtins.bool
+    """Whether a page that a sitemap says has changed (`lastmod`) since it was last
+    fetched is fetched again, although it has been seen. Default false.
+    """
+    def __init__(
+        self,
+        *,
+        max_links: _builtins.int | None = ...,
+        javascript: _builtins.bool = ...,
+        obey_nofollow: _builtins.bool = ...,
+        obey_robots_meta: _builtins.bool | None = ...,
+        sitemap_lastmod: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_links", b"_max_links", "_obey_robots_meta", b"_obey_robots_meta", "max_links", b"max_links", "obey_robots_meta", b"obey_robots_meta"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_links", b"_max_links", "_obey_robots_meta", b"_obey_robots_meta", "javascript", b"javascript", "max_links", b"max_links", "obey_nofollow", b"obey_nofollow", "obey_robots_meta", b"obey_robots_meta", "sitemap_lastmod", b"sitemap_lastmod"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_links: _TypeAlias = _typing.Literal["max_links"]  # noqa: Y015
+    _WhichOneofArgType__max_links: _TypeAlias = _typing.Literal["_max_links", b"_max_links"]  # noqa: Y015
+    _WhichOneofReturnType__obey_robots_meta: _TypeAlias = _typing.Literal["obey_robots_meta"]  # noqa: Y015
+    _WhichOneofArgType__obey_robots_meta: _TypeAlias = _typing.Literal["_obey_robots_meta", b"_obey_robots_meta"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_links) -> _WhichOneofReturnType__max_links | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__obey_robots_meta) -> _WhichOneofReturnType__obey_robots_meta | None: ...
+
+Global___ExtractSpec: _TypeAlias = ExtractSpec  # noqa: Y015
 
 @_typing.final
 class LimitSpec(_message.Message):
@@ -1655,6 +1824,7 @@ class OverrideSettings(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     HOST_QUOTA_FIELD_NUMBER: _builtins.int
     REVISIT_FIELD_NUMBER: _builtins.int
+    EXTRACT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def politeness(self) -> Global___PolitenessSpec:
         """See CrawlSpec.politeness. `across_crawls` is refused: a host has one row."""
@@ -1681,6 +1851,10 @@ class OverrideSettings(_message.Message):
     def revisit(self) -> Global___RevisitSpec:
         """See CrawlSpec.revisit."""
 
+    @_builtins.property
+    def extract(self) -> Global___ExtractSpec:
+        """See CrawlSpec.extract."""
+
     def __init__(
         self,
         *,
@@ -1690,10 +1864,11 @@ class OverrideSettings(_message.Message):
         queues: Global___QueueSpec | None = ...,
         host_quota: Global___QuotaSpec | None = ...,
         revisit: Global___RevisitSpec | None = ...,
+        extract: Global___ExtractSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["extract", b"extract", "fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["extract", b"extract", "fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1712,12 +1887,40 @@ class FetchPolicy(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     ALLOWED_ADDRESSES_FIELD_NUMBER: _builtins.int
+    CONNECT_TIMEOUT_FIELD_NUMBER: _builtins.int
+    READ_TIMEOUT_FIELD_NUMBER: _builtins.int
+    ACCEPT_MEDIA_TYPES_FIELD_NUMBER: _builtins.int
+    REJECT_MEDIA_TYPES_FIELD_NUMBER: _builtins.int
+    MAX_CONTENT_LENGTH_FIELD_NUMBER: _builtins.int
+    COOKIES_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    PASSWORD_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
+    EXTRACT_FIELD_NUMBER: _builtins.int
+    PRODUCT_TOKEN_FIELD_NUMBER: _builtins.int
     fetch_policy_id: _builtins.str
     """Same id, same policy, for ever."""
     user_agent: _builtins.str
     """The User-Agent header, whole."""
     max_bytes: _builtins.int
     """See FetchSpec.max_bytes."""
+    max_content_length: _builtins.int
+    """See FetchSpec.max_content_length."""
+    cookies: _builtins.bool
+    """See FetchSpec.cookies."""
+    proxy: _builtins.str
+    """See FetchSpec.proxy."""
+    user: _builtins.str
+    """The name to answer 401 with; empty if there is none."""
+    password: _builtins.str
+    """The password to answer 401 with."""
+    max_bytes_per_second: _builtins.int
+    """Most bytes a second that this one fetch may read; 0 is no limit. See
+    PolitenessSpec.max_bytes_per_second.
+    """
+    product_token: _builtins.str
+    """See FetchSpec.product_token."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """See FetchSpec.timeout."""
@@ -1725,6 +1928,26 @@ class FetchPolicy(_message.Message):
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """See CrawlSpec.allowed_addresses."""
+
+    @_builtins.property
+    def connect_timeout(self) -> _duration_pb2.Duration:
+        """See FetchSpec.connect_timeout."""
+
+    @_builtins.property
+    def read_timeout(self) -> _duration_pb2.Duration:
+        """See FetchSpec.read_timeout."""
+
+    @_builtins.property
+    def accept_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """See FetchSpec.accept_media_types."""
+
+    @_builtins.property
+    def reject_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """See FetchSpec.reject_media_types."""
+
+    @_builtins.property
+    def extract(self) -> Global___ExtractSpec:
+        """Where to look for links, defaults filled in."""
 
     def __init__(
         self,
@@ -1734,10 +1957,22 @@ class FetchPolicy(_message.Message):
         timeout: _duration_pb2.Duration | None = ...,
         max_bytes: _builtins.int = ...,
         allowed_addresses: _abc.Iterable[_builtins.str] | None = ...,
+        connect_timeout: _duration_pb2.Duration | None = ...,
+        read_timeout: _duration_pb2.Duration | None = ...,
+        accept_media_types: _abc.Iterable[_builtins.str] | None = ...,
+        reject_media_types: _abc.Iterable[_builtins.str] | None = ...,
+        max_content_length: _builtins.int = ...,
+        cookies: _builtins.bool = ...,
+        proxy: _builtins.str = ...,
+        user: _builtins.str = ...,
+        password: _builtins.str = ...,
+        max_bytes_per_second: _builtins.int = ...,
+        extract: Global___ExtractSpec | None = ...,
+        product_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["connect_timeout", b"connect_timeout", "extract", b"extract", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_addresses", b"allowed_addresses", "fetch_policy_id", b"fetch_policy_id", "max_bytes", b"max_bytes", "timeout", b"timeout", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_media_types", b"accept_media_types", "allowed_addresses", b"allowed_addresses", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "extract", b"extract", "fetch_policy_id", b"fetch_policy_id", "max_bytes", b"max_bytes", "max_bytes_per_second", b"max_bytes_per_second", "max_content_length", b"max_content_length", "password", b"password", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout", "user", b"user", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2062,7 +2297,7 @@ class OperatorActed(_message.Message):
     """What: `create`, `launch`, `resume`, `pause`, `hold`, `stop`, `interrupt` (a
     stop of a crawl that stops), `teardown`, `update`, `add-seeds`, `change-queue`,
     `put-override`, `delete-override`, `note-uris`, `forget-uris`, `import`,
-    `cancel-job`, `start-job`, or `resize-pool`.
+    `cancel-job`, `start-job`, `resize-pool` or `drain-node`.
     """
     detail: _builtins.str
     """Of what, in words: a queue's key, a job's kind, the paths of settings."""

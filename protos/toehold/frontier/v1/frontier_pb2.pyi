@@ -181,6 +181,11 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     """FetchPolicy.max_bytes was reached."""
     TRUNCATION_TIME: _Truncation.ValueType  # 2
     """The deadline came while the body was read."""
+    TRUNCATION_FILTER: _Truncation.ValueType  # 3
+    """The body was not read: its media type or its length is one that the crawl
+    leaves alone (FetchSpec.accept_media_types, reject_media_types,
+    max_content_length).
+    """
 
 class Truncation(_Truncation, metaclass=_TruncationEnumTypeWrapper):
     """Whether, and why, a body was cut."""
@@ -191,6 +196,11 @@ TRUNCATION_LENGTH: Truncation.ValueType  # 1
 """FetchPolicy.max_bytes was reached."""
 TRUNCATION_TIME: Truncation.ValueType  # 2
 """The deadline came while the body was read."""
+TRUNCATION_FILTER: Truncation.ValueType  # 3
+"""The body was not read: its media type or its length is one that the crawl
+leaves alone (FetchSpec.accept_media_types, reject_media_types,
+max_content_length).
+"""
 Global___Truncation: _TypeAlias = Truncation  # noqa: Y015
 
 @_typing.final
@@ -436,12 +446,20 @@ class HeartbeatRequest(_message.Message):
     TOKENS_FIELD_NUMBER: _builtins.int
     TOE_STEPS_FIELD_NUMBER: _builtins.int
     LEAVING_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    SERVICE_ADDRESS_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node's name, as in Next."""
     session: _builtins.str
     """The node's session, as in Next."""
     leaving: _builtins.bool
-    """The node ends: this is its last heartbeat, and it holds no lease any more."""
+    """The node ends: this is its last heartbeat, and it holds no lease but those
+    that it names here. All others of its session go back at once, unstarted.
+    """
+    service_address: _builtins.str
+    """Where its NodeService listens, `192.0.2.7:7708`; empty if it does not. At
+    most 256 bytes.
+    """
     @_builtins.property
     def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The tokens of all leases that the node holds, started or not; at most
@@ -452,6 +470,10 @@ class HeartbeatRequest(_message.Message):
     def toe_steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToeStepCount]:
         """Toe threads by what they are doing."""
 
+    @_builtins.property
+    def pool(self) -> Global___PoolFigures:
+        """What has become of its toe threads. Optional."""
+
     def __init__(
         self,
         *,
@@ -460,14 +482,54 @@ class HeartbeatRequest(_message.Message):
         tokens: _abc.Iterable[_builtins.bytes] | None = ...,
         toe_steps: _abc.Iterable[Global___ToeStepCount] | None = ...,
         leaving: _builtins.bool = ...,
+        pool: Global___PoolFigures | None = ...,
+        service_address: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pool", b"pool"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "pool", b"pool", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HeartbeatRequest: _TypeAlias = HeartbeatRequest  # noqa: Y015
+
+@_typing.final
+class PoolFigures(_message.Message):
+    """What has become of a node's toe threads since it was started."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SIZE_FIELD_NUMBER: _builtins.int
+    ALIVE_COUNT_FIELD_NUMBER: _builtins.int
+    DIED_COUNT_FIELD_NUMBER: _builtins.int
+    KILLED_COUNT_FIELD_NUMBER: _builtins.int
+    ABANDONED_COUNT_FIELD_NUMBER: _builtins.int
+    size: _builtins.int
+    """How many there should be."""
+    alive_count: _builtins.int
+    """How many there are, those that will end after their present URI included."""
+    died_count: _builtins.int
+    """How many died and were replaced (D12)."""
+    killed_count: _builtins.int
+    """How many were killed."""
+    abandoned_count: _builtins.int
+    """How many of those did not end and were left behind; they may still run."""
+    def __init__(
+        self,
+        *,
+        size: _builtins.int = ...,
+        alive_count: _builtins.int = ...,
+        died_count: _builtins.int = ...,
+        killed_count: _builtins.int = ...,
+        abandoned_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abandoned_count", b"abandoned_count", "alive_count", b"alive_count", "died_count", b"died_count", "killed_count", b"killed_count", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolFigures: _TypeAlias = PoolFigures  # noqa: Y015
 
 @_typing.final
 class ToeStepCount(_message.Message):
@@ -510,9 +572,14 @@ class HeartbeatResponse(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     INTERRUPT_TOKENS_FIELD_NUMBER: _builtins.int
     POOL_SIZE_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
     pool_size: _builtins.int
     """How many toe threads the node should have (SetPoolSize). Unset: as many as
     it was started with.
+    """
+    drain: _builtins.bool
+    """The node should end: take no more leases, finish what it has started, hand
+    back the rest, and say so (DrainNode).
     """
     @_builtins.property
     def ended_tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -553,10 +620,11 @@ class HeartbeatResponse(_message.Message):
         limits: Global___Limits | None = ...,
         interrupt_tokens: _abc.Iterable[_builtins.bytes] | None = ...,
         pool_size: _builtins.int | None = ...,
+        drain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "drain", b"drain", "ended_tokens", b"ended_tokens", "interrupt_tokens", b"interrupt_tokens", "interval_duration", b"interval_duration", "lease_duration", b"lease_duration", "limits", b"limits", "pool_size", b"pool_size", "release_tokens", b"release_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
