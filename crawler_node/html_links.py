@@ -1,4 +1,4 @@
-"""The links of an HTML document: which elements link, how, and in which charset the document is written.
+"""The links of an HTML document: which elements link, and how.
 
 A tokenizer, no tree: time is in proportion to the length, whatever the nesting. Links in `<template>`,
 `<noscript>` and `<noframes>` count as well.
@@ -8,15 +8,12 @@ import re
 from collections.abc import Iterator
 
 import turbohtml
-from turbohtml.detect import detect
 
+from .charset import text_of
 from .links import Base, Hop, Outlink, References
 
 _START_TAG = turbohtml.TokenType.START_TAG
 _TEXT = turbohtml.TokenType.TEXT
-
-_SAMPLE_BYTES = 32 * 1024
-_DECLARED_WITHIN_BYTES = 1024  # where the WHATWG standard looks for <meta charset>
 
 # What links how, as Heritrix has it: a page is gone to, the rest is part of the page.
 _ATTRIBUTES: dict[str, tuple[tuple[str, Hop], ...]] = {
@@ -56,8 +53,6 @@ _REFRESH = re.compile(
     r"""\s*+[\d.]++(?:\s*+[;,]|\s)\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.++))""",
     re.IGNORECASE | re.DOTALL,
 )
-_LABEL = re.compile(r"[a-z0-9_:.-]{1,40}")
-_NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 def html_links(base: Base, charset: str | None, body: bytes, max_links: int) -> list[Outlink]:
@@ -85,38 +80,6 @@ def html_links(base: Base, charset: str | None, body: bytes, max_links: int) -> 
         if references.full:
             break
     return references.outlinks(base.moved(based), max_links)
-
-
-def text_of(body: bytes, charset: str | None) -> str:
-    """A document's text: by its byte order mark, else the Content-Type's charset, else what the document
-    declares, else what it looks like. What cannot be decoded becomes U+FFFD."""
-    return body.decode(_codec(body, (charset or "").lower()), "replace")
-
-
-def _codec(body: bytes, label: str) -> str:
-    marked = detect(body[:4])
-    if marked.bom and marked.codec is not None:
-        return marked.codec
-    if label in ("utf-8", "utf8"):
-        return "utf-8"
-    if label in ("utf-16", "utf-16le", "utf-16be"):  # as a declaration these would mean UTF-8
-        return f"whatwg-{label}"
-    # The Content-Type's label goes before what the document declares, and so wins if it is known. Python
-    # is not asked for codecs: it has some that take quadratic time, and remembers every name it lacks.
-    declaration = b'<meta charset="%s">' % label.encode() if _LABEL.fullmatch(label) else b""
-    return detect(declaration + _sample(body)).codec or "utf-8"
-
-
-def _sample(body: bytes) -> bytes:
-    """What a charset is guessed from: the head, and the text from the first byte that is not ASCII."""
-    if len(body) <= _SAMPLE_BYTES:
-        return body
-    head = body[:_DECLARED_WITHIN_BYTES]
-    found = _NOT_ASCII.search(body, _DECLARED_WITHIN_BYTES)
-    start = found.start() if found else _DECLARED_WITHIN_BYTES
-    text = body[start : start + _SAMPLE_BYTES]
-    # Not cut within a character: no charset has ">" as a later byte of one.
-    return head + (text[: text.rfind(b">") + 1] or text)
 
 
 def _start_tags(text: str, within_fallback: bool = False) -> Iterator[turbohtml.Token]:

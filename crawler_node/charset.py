@@ -1,0 +1,43 @@
+"""Charset: how the bytes of a document become its text. Takes time in proportion to their number."""
+
+import re
+
+from turbohtml.detect import detect
+
+_SAMPLE_BYTES = 32 * 1024
+_DECLARED_WITHIN_BYTES = 1024  # where the WHATWG standard looks for <meta charset>
+
+_LABEL = re.compile(r"[a-z0-9_:.-]{1,40}")
+_NOT_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+def text_of(body: bytes, charset: str | None) -> str:
+    """A document's text: by its byte order mark, else the Content-Type's charset, else what the document
+    declares (`<meta charset>`), else what it looks like. What cannot be decoded becomes U+FFFD."""
+    return body.decode(_codec(body, (charset or "").lower()), "replace")
+
+
+def _codec(body: bytes, label: str) -> str:
+    marked = detect(body[:4])
+    if marked.bom and marked.codec is not None:
+        return marked.codec
+    if label in ("utf-8", "utf8"):
+        return "utf-8"
+    if label in ("utf-16", "utf-16le", "utf-16be"):  # as a declaration these would mean UTF-8
+        return f"whatwg-{label}"
+    # The Content-Type's label goes before what the document declares, and so wins if it is known. Python
+    # is not asked for codecs: it has some that take quadratic time, and remembers every name it lacks.
+    declaration = b'<meta charset="%s">' % label.encode() if _LABEL.fullmatch(label) else b""
+    return detect(declaration + _sample(body)).codec or "utf-8"
+
+
+def _sample(body: bytes) -> bytes:
+    """What a charset is guessed from: the head, and the text from the first byte that is not ASCII."""
+    if len(body) <= _SAMPLE_BYTES:
+        return body
+    head = body[:_DECLARED_WITHIN_BYTES]
+    found = _NOT_ASCII.search(body, _DECLARED_WITHIN_BYTES)
+    start = found.start() if found else _DECLARED_WITHIN_BYTES
+    text = body[start : start + _SAMPLE_BYTES]
+    # Not cut within a character: no charset has ">" as a later byte of one.
+    return head + (text[: text.rfind(b">") + 1] or text)

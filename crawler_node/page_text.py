@@ -1,0 +1,81 @@
+"""The title and the text of an HTML page, for those who want data and not archives.
+
+A tokenizer, no tree: time is in proportion to the length, whatever the nesting.
+"""
+
+from dataclasses import dataclass
+
+import turbohtml
+
+from .charset import text_of
+
+MAX_PAGE_BYTES = 8 * 1024 * 1024
+"""The part of a page, decoded, that is read."""
+
+MAX_TITLE_CHARS = 1000
+
+MAX_TEXT_CHARS = 1_000_000
+
+_START_TAG = turbohtml.TokenType.START_TAG
+_END_TAG = turbohtml.TokenType.END_TAG
+_TEXT = turbohtml.TokenType.TEXT
+
+# What they hold is one text to the tokenizer, and none to a reader.
+_UNREAD = frozenset({"iframe", "noembed", "noframes", "noscript", "script", "style"})
+# They can be nested, and what they hold is marked up.
+_UNSHOWN = frozenset({"template", "svg", "math"})
+_CELLS = frozenset({"td", "th", "option"})
+_TEXTS = {"address", "blockquote", "br", "center", "figcaption", "figure", "hr", "p", "pre", "textarea"}
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6", "hgroup", "legend", "summary", "caption", "title"}
+_SECTIONS = {"article", "aside", "body", "details", "dialog", "div", "fieldset", "footer", "form", "head"}
+_MORE_SECTIONS = {"header", "html", "main", "nav", "search", "section", "select"}
+_LISTS = {"dd", "dir", "dl", "dt", "li", "menu", "ol", "optgroup", "ul"}
+_TABLES = {"table", "tbody", "tfoot", "thead", "tr"}
+_BLOCKS = frozenset(_TEXTS | _HEADINGS | _SECTIONS | _MORE_SECTIONS | _LISTS | _TABLES)
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """What a page says. `text` has a line for each block, blanks within it collapsed, and no empty lines.
+
+    At most MAX_TITLE_CHARS and MAX_TEXT_CHARS long; the rest is cut off.
+    """
+
+    title: str
+    text: str
+
+
+def page_text(body: bytes, charset: str | None) -> PageText:
+    """The title and the text of an HTML page: what a browser without scripts and pictures would show, but for
+    what stands in for scripts and frames.
+
+    `body` is without Content-Encoding; `charset` is what the Content-Type says. A page without a title has
+    an empty one. Never raises for what a page holds.
+    """
+    title = ""
+    pieces: list[str] = []
+    within = ""  # the tag that the last one was, if it was a start tag
+    depths = dict.fromkeys(_UNSHOWN, 0)
+    shown = True
+    for token in turbohtml.tokenize(text_of(body[:MAX_PAGE_BYTES], charset)):
+        kind = token.type
+        if kind is _TEXT:
+            if shown and within not in _UNREAD:
+                data = token.data or ""
+                if within != "title":
+                    pieces.append(data.replace("\n", " "))
+                elif not title:
+                    title = " ".join(data.split())
+        elif kind is _START_TAG or kind is _END_TAG:
+            tag = token.tag or ""
+            within = tag if kind is _START_TAG else ""
+            if tag in _BLOCKS:
+                pieces.append("\n")
+            elif tag in _CELLS:
+                pieces.append(" ")
+            elif tag in _UNSHOWN and not token.self_closing:
+                depths[tag] = max(0, depths[tag] + (1 if within else -1))
+                shown = not any(depths.values())
+    lines = (" ".join(line.split()) for line in "".join(pieces).split("\n"))
+    text = "\n".join(line for line in lines if line)
+    return PageText(title[:MAX_TITLE_CHARS], text[:MAX_TEXT_CHARS])
