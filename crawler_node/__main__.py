@@ -21,9 +21,10 @@ from .extract import outlinks
 from .frontier import Contact, Frontier
 from .http_fetch import HttpFetcher
 from .node import ExitCode, Node
+from .rolling import OutputError
 from .sitemap import sitemaps_of_robots
 from .toe import Stages
-from .warc import WarcError, WarcWriter
+from .warc import WarcWriter
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -132,7 +133,7 @@ def main(
     )
     try:
         archive = Archive(WarcWriter(directory, name), directory)
-    except WarcError as error:
+    except OutputError as error:
         click.echo(f"toehold-node: {error}", err=True)
         sys.exit(EXIT_WARC_UNUSABLE)
     node = Node(

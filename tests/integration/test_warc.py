@@ -21,9 +21,11 @@ from fastwarc.warc import ArchiveIterator
 from node_doubles.leases import lease
 
 from crawler_node.fetch import Fetch
+from crawler_node.links import Hop, Outlink
 from crawler_node.outcome import Status, Truncation
+from crawler_node.rolling import Location, OutputError, Rolling
 from crawler_node.visit import Visit
-from crawler_node.warc import Location, WarcError, WarcWriter
+from crawler_node.warc import Metadata, WarcWriter
 
 START_MS = 1_700_000_000_123
 BODY = b"<html>caf\xe9</html>\r\n\r\n"
@@ -64,9 +66,10 @@ def visit(
     truncation: Truncation = Truncation.NONE,
     hops: tuple[Fetch, ...] = (),
     conditional: bool = False,
+    last_digest: str = "",
 ) -> Visit:
     made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
-    return Visit(lease(uri), made)
+    return Visit(lease(uri, last_digest=last_digest), made)
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,12 @@ def test_a_fetch_becomes_a_request_and_a_response_that_others_can_read(tmp_path:
     writer.close()
     (path,) = files(tmp_path)
     assert path.name == location.file_name
-    info, response, request = read(path)
+    info, response, request, _ = read(path)
     assert (info.kind, response.kind, request.kind) == ("warcinfo", "response", "request")
     assert info.headers["WARC-Filename"] == path.name
     assert info.headers["WARC-Date"] == "2023-11-14T22:13:20.123Z"
     assert b"software: Toehold/0.1\r\nformat: WARC File Format 1.1\r\n" in info.block
+    assert b"\r\nnode: node\r\n" in info.block and b"\r\nhostname: " in info.block
     assert response.offset == location.offset
     assert (
         response.block
@@ -150,7 +154,7 @@ def test_a_cut_body_is_marked_in_its_response(tmp_path: Path, truncation: Trunca
     writer = WarcWriter(tmp_path, "node")
     writer.append(visit(truncation=truncation))
     writer.close()
-    _, response, request = read(files(tmp_path)[0])
+    _, response, request, _ = read(files(tmp_path)[0])
     assert response.headers["WARC-Truncated"] == truncation.value
     assert "WARC-Truncated" not in request.headers
 
@@ -175,8 +179,9 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
     writer.append(visit())
     writer.close()
     (path,) = files(tmp_path)
-    _, revisit, request, response, _ = read(path)
+    _, revisit, request, metadata, response, *_ = read(path)
     assert (revisit.kind, request.kind, response.kind) == ("revisit", "request", "response")
+    assert metadata.headers["WARC-Concurrent-To"] == revisit.headers["WARC-Record-ID"]
     profile = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
     assert revisit.headers["WARC-Profile"] == profile
     assert revisit.uri == "http://a.example/x?y=z"
@@ -188,11 +193,109 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
     check(path)
 
 
+def digest_of(body: bytes) -> str:
+    return "sha1:" + base64.b32encode(hashlib.sha1(body).digest()).decode()
+
+
+def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Path) -> None:
+    """WARC 1.1, 6.7: profile identical-payload-digest; the block is the answer's head."""
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(visit(last_digest=digest_of(BODY)))
+    writer.close()
+    (path,) = files(tmp_path)
+    _, revisit, request, metadata = read(path)
+    assert (revisit.kind, request.kind, metadata.kind) == ("revisit", "request", "metadata")
+    profile = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+    assert revisit.headers["WARC-Profile"] == profile
+    assert revisit.headers["WARC-Payload-Digest"] == digest_of(BODY)
+    assert revisit.headers["WARC-Refers-To-Target-URI"] == revisit.uri == "http://a.example/x?y=z"
+    assert revisit.block == b"HTTP/1.1 200 All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
+    assert request.headers["WARC-Concurrent-To"] == revisit.headers["WARC-Record-ID"]
+    check(path)
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        visit(body=b"new", last_digest=digest_of(BODY)),
+        visit(truncation=Truncation.LENGTH, last_digest=digest_of(BODY)),
+        visit(body=b"", last_digest=digest_of(b"")),
+        visit(),
+    ],
+    ids=["another body", "a cut body", "an empty body", "a first visit"],
+)
+def test_any_other_answer_is_stored_whole(tmp_path: Path, now: Visit) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(now)
+    writer.close()
+    assert read(files(tmp_path)[0])[1].kind == "response"
+    check(files(tmp_path)[0])
+
+
+def found_visit() -> Visit:
+    made = visit()
+    made.fetch.duration_ms = 17
+    found = lease(made.fetch.uri, path="LE", source="http://seed.example/")
+    found.via = "http://a.example/\r\nevil: 1"
+    links = [
+        Outlink("http://b.example/", Hop.LINK, "a/@href"),
+        Outlink("http://c.example/", Hop.EMBED, "x\ny"),
+    ]
+    return Visit(found, made.fetch, links)
+
+
+TOLD = b"via: http://a.example/ evil: 1\r\nhopsFromSeed: LE\r\nsourceTag: http://seed.example/\r\nfetchTimeMs: 17\r\n"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        (Metadata.VISIT, TOLD),
+        (
+            Metadata.OUTLINKS,
+            TOLD + b"outlink: http://b.example/ L a/@href\r\noutlink: http://c.example/ E x y\r\n",
+        ),
+    ],
+)
+def test_how_a_page_was_found_is_told_beside_it(tmp_path: Path, metadata: Metadata, told: bytes) -> None:
+    writer = WarcWriter(tmp_path, "node", metadata=metadata)
+    writer.append(found_visit())
+    writer.close()
+    _, response, _, beside = read(files(tmp_path)[0])
+    assert (beside.kind, beside.uri, beside.block) == ("metadata", response.uri, told)
+    assert beside.headers["Content-Type"] == "application/warc-fields"
+    assert beside.headers["WARC-Concurrent-To"] == response.headers["WARC-Record-ID"]
+    assert beside.headers["WARC-Date"] == response.headers["WARC-Date"]
+    check(files(tmp_path)[0])
+
+
+def test_metadata_can_be_left_out(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node", metadata=Metadata.NONE)
+    writer.append(found_visit())
+    writer.close()
+    assert [record.kind for record in read(files(tmp_path)[0])] == ["warcinfo", "response", "request"]
+
+
+def test_a_file_is_compressed_as_hard_as_asked_for(tmp_path: Path) -> None:
+    body = b" ".join(b"%d" % (n * n) for n in range(5000))
+    sizes = []
+    for level in (1, 9):
+        writer = WarcWriter(tmp_path / str(level), "node", gzip_level=level)
+        writer.append(visit(body=body))
+        writer.close()
+        (path,) = files(tmp_path / str(level))
+        check(path)
+        sizes.append(path.stat().st_size)
+    assert sizes[1] < 0.9 * sizes[0]
+    with pytest.raises(ValueError, match="gzip level 0 "):
+        WarcWriter(tmp_path, "node", gzip_level=0)
+
+
 def test_a_304_that_nobody_asked_for_is_a_response(tmp_path: Path) -> None:
     writer = WarcWriter(tmp_path, "node")
     writer.append(visit(body=b"", status=304))
     writer.close()
-    assert [record.kind for record in read(files(tmp_path)[0])] == ["warcinfo", "response", "request"]
+    assert [record.kind for record in read(files(tmp_path)[0])][:3] == ["warcinfo", "response", "request"]
 
 
 def test_what_was_not_answered_is_not_stored_and_begins_no_file(tmp_path: Path) -> None:
@@ -224,17 +327,17 @@ def test_a_file_is_open_by_name_until_it_is_closed(tmp_path: Path) -> None:
     assert [path.name for path in files(tmp_path)] == [f"{name}.open"]
     assert location.file_name == name
     writer.sync()
-    assert len(read(files(tmp_path)[0])) == 3
+    assert len(read(files(tmp_path)[0])) == 4
     writer.close()
     assert [path.name for path in files(tmp_path)] == [name]
-    with pytest.raises(WarcError, match="closed"):
+    with pytest.raises(OutputError, match="closed"):
         writer.append(visit())
     writer.close()
     writer.sync()
 
 
 def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path, "node", max_bytes=10_000)
+    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=10_000))
     locations = [stored(writer.append(visit(body=os.urandom(3000)))) for _ in range(7)]
     sizes = [path.stat().st_size for path in files(tmp_path)]
     assert len(sizes) == 4
@@ -250,8 +353,42 @@ def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> N
         check(path)
 
 
+def test_a_file_that_is_old_enough_is_closed_by_the_next_page_or_without_one(tmp_path: Path) -> None:
+    now_ms = START_MS
+    writer = WarcWriter(
+        tmp_path, "node", rolling=Rolling(max_age_s=60, prefix="x_1"), clock_ms=lambda: now_ms
+    )
+    first = stored(writer.append(visit()))
+    now_ms += 59_999
+    writer.roll_if_old()
+    assert stored(writer.append(visit())).file_name == first.file_name
+    now_ms += 1
+    assert stored(writer.append(visit())).file_name != first.file_name
+    assert [path.suffix for path in files(tmp_path)] == [".gz", ".open"]
+    now_ms += 60_000
+    writer.roll_if_old()
+    writer.roll_if_old()
+    assert [path.suffix for path in files(tmp_path)] == [".gz", ".gz"]
+    assert [path.name.split("-")[0] for path in files(tmp_path)] == ["x_1", "x_1"]
+    for path in files(tmp_path):
+        check(path)
+    writer.close()
+
+
+@pytest.mark.parametrize("prefix", ["", "a/b", ".hidden", "x" * 65, "a b"])
+def test_what_cannot_begin_a_file_name_is_refused(prefix: str) -> None:
+    with pytest.raises(ValueError, match="cannot begin the names of files"):
+        Rolling(prefix=prefix)
+
+
+@pytest.mark.parametrize("more", [{"max_bytes": 0}, {"max_age_s": 0}])
+def test_files_of_no_size_or_age_are_refused(more: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be above 0"):
+        Rolling(**more)  # type: ignore[arg-type]
+
+
 def test_threads_do_not_get_in_each_others_way(tmp_path: Path) -> None:
-    writer = WarcWriter(tmp_path, "node", max_bytes=200_000)
+    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=200_000))
     located: dict[str, Location] = {}
 
     def work(thread: int) -> None:
@@ -297,14 +434,14 @@ def test_a_large_body_is_not_read_into_memory(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for directory in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(WarcError, match=re.escape(str(directory))):
+        with pytest.raises(OutputError, match=re.escape(str(directory))):
             WarcWriter(directory, "node")
 
 
 def test_a_name_that_is_taken_is_not_overwritten(tmp_path: Path) -> None:
     first, second = (WarcWriter(tmp_path, "node", clock_ms=lambda: START_MS) for _ in range(2))
     first.append(visit())
-    with pytest.raises(WarcError, match="cannot be created"):
+    with pytest.raises(OutputError, match="cannot be created"):
         second.append(visit())
     first.close()
     second.close()
@@ -352,7 +489,7 @@ def test_a_write_that_fails_leaves_no_torn_record(tmp_path: Path, disk: FailingD
     writer = WarcWriter(tmp_path, "node")
     writer.append(visit("http://a.example/1"))
     disk.room = 100
-    with pytest.raises(WarcError, match="No space left"):
+    with pytest.raises(OutputError, match="No space left"):
         writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.room = None
     writer.append(visit("http://a.example/3"))
@@ -370,7 +507,7 @@ def test_a_write_that_fails_leaves_no_torn_record(tmp_path: Path, disk: FailingD
 def test_a_file_that_cannot_be_begun_is_not_left_behind(tmp_path: Path, disk: FailingDisk, room: int) -> None:
     writer = WarcWriter(tmp_path, "node")
     disk.room = room
-    with pytest.raises(WarcError):
+    with pytest.raises(OutputError):
         writer.append(visit())
     assert files(tmp_path) == []
     disk.room = None
@@ -382,7 +519,7 @@ def test_a_file_that_cannot_be_begun_is_not_left_behind(tmp_path: Path, disk: Fa
 def test_a_file_in_which_nothing_could_be_stored_goes(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node")
     disk.room = 600
-    with pytest.raises(WarcError):
+    with pytest.raises(OutputError):
         writer.append(visit(body=os.urandom(5000)))
     assert [path.suffix for path in files(tmp_path)] == [".open"]
     writer.close()
@@ -393,7 +530,7 @@ def test_a_file_that_cannot_be_made_durable_is_given_up(tmp_path: Path, disk: Fa
     writer = WarcWriter(tmp_path, "node")
     writer.append(visit("http://a.example/1"))
     disk.broken = {"fsync"}
-    with pytest.raises(WarcError, match="durable"):
+    with pytest.raises(OutputError, match="durable"):
         writer.sync()
     disk.broken = set()
     writer.append(visit("http://a.example/2"))
@@ -401,38 +538,38 @@ def test_a_file_that_cannot_be_made_durable_is_given_up(tmp_path: Path, disk: Fa
     writer.close()
     given_up, good = files(tmp_path)
     assert (given_up.suffix, good.suffix) == (".open", ".gz")
-    assert [record.uri for record in read(good)[1:]] == ["http://a.example/2"] * 2
+    assert [record.uri for record in read(good)[1:]] == ["http://a.example/2"] * 3
 
 
 def test_a_record_that_cannot_be_cut_off_ends_its_file(tmp_path: Path, disk: FailingDisk) -> None:
     writer = WarcWriter(tmp_path, "node")
     writer.append(visit("http://a.example/1"))
     disk.room, disk.broken = 100, {"ftruncate"}
-    with pytest.raises(WarcError, match="No space left"):
+    with pytest.raises(OutputError, match="No space left"):
         writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.room, disk.broken = None, set()
     writer.append(visit("http://a.example/3"))
-    with pytest.raises(WarcError, match="durable"):  # of http://a.example/1 nobody knows
+    with pytest.raises(OutputError, match="durable"):  # of http://a.example/1 nobody knows
         writer.sync()
     writer.sync()
     writer.close()
     given_up, good = files(tmp_path)
     assert given_up.suffix == ".open"
-    assert [record.uri for record in read(good)[1:]] == ["http://a.example/3"] * 2
+    assert [record.uri for record in read(good)[1:]] == ["http://a.example/3"] * 3
 
 
 def test_a_failure_while_a_file_is_closed_is_told_by_the_next_sync(tmp_path: Path, disk: FailingDisk) -> None:
-    writer = WarcWriter(tmp_path, "node", max_bytes=1500)
+    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=1500))
     writer.append(visit("http://a.example/1", os.urandom(1000)))
     disk.broken = {"fsync"}
-    with pytest.raises(WarcError, match="durable"):
+    with pytest.raises(OutputError, match="durable"):
         writer.append(visit("http://a.example/2", os.urandom(1000)))
     disk.broken = set()
     writer.append(visit("http://a.example/3", os.urandom(1000)))
-    with pytest.raises(WarcError, match="durable"):
+    with pytest.raises(OutputError, match="durable"):
         writer.sync()
     writer.sync()
     disk.broken = {"fsync"}
-    with pytest.raises(WarcError, match="durable"):
+    with pytest.raises(OutputError, match="durable"):
         writer.close()
     assert [path.suffix for path in files(tmp_path)] == [".open", ".open"]

@@ -1,0 +1,311 @@
+"""Rolling files: append-only files of one process, each closed when it is long or old enough.
+
+A file ends in `.open` and is locked (flock) while it is written; closed, it is durable and has its final
+name. What a process that died left behind is repair's business: the system frees its locks.
+"""
+
+import fcntl
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copyfileobj
+from typing import IO
+
+DEFAULT_MAX_BYTES = 1_000_000_000
+"""A file is closed, and the next one begun, when more would make it longer than this."""
+
+DEFAULT_MAX_AGE_S = 86_400.0
+"""A file is closed when it was begun so long ago."""
+
+DEFAULT_PREFIX = "toehold"
+
+OPEN_SUFFIX = ".open"
+
+_PIECE_BYTES = 64 * 1024
+
+Head = Callable[[str, int], bytes]
+"""What a new file begins with, by its final name and the time in ms since the epoch."""
+
+
+class OutputError(OSError):
+    """Something could not be written, or not be made durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rolling:
+    """How files are named, and when they are closed.
+
+    They are named `<prefix>-<UTC time>-<serial>-<node>~<process id>`, and by what they hold. Raises
+    ValueError.
+    """
+
+    prefix: str = DEFAULT_PREFIX
+    max_bytes: int = DEFAULT_MAX_BYTES
+    max_age_s: float = DEFAULT_MAX_AGE_S
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.prefix) or self.prefix.startswith("."):
+            raise ValueError(
+                f"{self.prefix[:200]!r} cannot begin the names of files: 1 to 64 letters, digits, '_', '-' "
+                "and '.' can, the first not '.'"
+            )
+        if self.max_bytes <= 0 or self.max_age_s <= 0:
+            raise ValueError(
+                f"files of {self.max_bytes} bytes and {self.max_age_s} s cannot be; both must be above 0"
+            )
+
+
+DEFAULT_ROLLING = Rolling()
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where something begins: a file, by the name that it has when closed, and an offset in bytes."""
+
+    file_name: str
+    offset: int
+
+
+class RollingFiles:
+    """The files of one process in one directory. Thread-safe. The first is begun with the first append.
+
+    `suffix` is how their names end, `.warc.gz`. Raises OutputError when the directory can be neither made
+    nor written to.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        node: str,
+        suffix: str,
+        *,
+        head: Head = lambda name, now_ms: b"",
+        rolling: Rolling = DEFAULT_ROLLING,
+        process_id: int | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.directory = directory
+        self._owner = f"{_name(node)}~{os.getpid() if process_id is None else process_id}"
+        self._suffix = suffix
+        self._head = head
+        self._rolling = rolling
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._serial = 0
+        self._file: _File | None = None
+        self._doubt: OutputError | None = None
+        self._closed = False
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            directory_is_writable = os.access(directory, os.W_OK | os.X_OK)
+        except OSError as problem:
+            raise OutputError(f"directory {str(directory)!r} cannot be made: {problem}") from problem
+        if not directory_is_writable:
+            raise OutputError(f"directory {str(directory)!r} is not writable")
+
+    def append(self, data: IO[bytes], length: int) -> Location:
+        """Appends `length` bytes, all that `data` has from where it is, into one file.
+
+        All of it is stored or nothing: after a failed write the file is cut back to where it was. Not
+        durable before `sync`. Raises OutputError.
+        """
+        with self._lock:
+            if self._closed:
+                raise OutputError("the output is closed")
+            file = self._file
+            if file is not None and (self._is_old(file) or self._is_full(file, length)):
+                self._finish(file)
+            file = self._file or self._begin()
+            offset = file.length
+            try:
+                copyfileobj(data, file, _PIECE_BYTES)
+            except OSError as problem:
+                self._take_back(file, offset)
+                raise OutputError(f"{file.name}: cannot be written: {problem}") from problem
+            return Location(file.name, offset)
+
+    def sync(self) -> None:
+        """Makes all that was appended so far durable.
+
+        Raises OutputError. Then nothing appended since the last sync that succeeded may be counted on, and
+        the file is given up: it stays behind as `.open`, and the next append begins a new one.
+        """
+        with self._lock:
+            file = self._file
+            descriptor = None if file is None else os.dup(file.descriptor)
+        problem: OSError | None = None
+        if descriptor is not None:
+            try:
+                os.fsync(descriptor)  # without the lock: appends go on
+            except OSError as error:
+                problem = error
+            finally:
+                os.close(descriptor)
+        with self._lock:
+            if problem is not None:
+                self._give_up(file, problem)
+            # Looked at last: an append that closed the file may have been told of the failure in our place.
+            doubt, self._doubt = self._doubt, None
+        if doubt is not None:
+            raise doubt
+
+    def roll_if_old(self) -> None:
+        """Closes the present file if it is old enough, though nothing is appended. Raises OutputError; what
+        that puts in doubt the next sync tells too."""
+        with self._lock:
+            if self._file is not None and self._is_old(self._file):
+                self._finish(self._file)
+
+    def close(self) -> None:
+        """Closes the present file under its final name; nothing can be appended after. Raises OutputError."""
+        with self._lock:
+            self._closed = True
+            if self._file is not None:
+                self._finish(self._file)
+
+    # under the lock
+
+    def _is_old(self, file: "_File") -> bool:
+        return self._clock_ms() - file.begun_ms >= self._rolling.max_age_s * 1000
+
+    def _is_full(self, file: "_File", length: int) -> bool:
+        return not file.is_empty and file.length + length > self._rolling.max_bytes
+
+    def _begin(self) -> "_File":
+        now_ms = self._clock_ms()
+        stamp = re.sub(r"[^0-9]", "", utc_text(now_ms))
+        name = f"{self._rolling.prefix}-{stamp}-{self._serial:05}-{self._owner}{self._suffix}"
+        try:
+            file = _File(self.directory, name, now_ms)
+        except OSError as problem:
+            raise OutputError(f"{name}: cannot be created: {problem}") from problem
+        self._serial += 1
+        try:
+            file.write(self._head(name, now_ms))
+            file.mark_empty()
+            sync_directory(self.directory)
+        except OSError as problem:
+            file.remove()
+            raise OutputError(f"{name}: cannot be written: {problem}") from problem
+        self._file = file
+        return file
+
+    def _finish(self, file: "_File") -> None:
+        try:
+            file.finish()
+            sync_directory(self.directory)
+        except OSError as problem:
+            raise self._give_up(file, problem) from problem
+        self._file = None
+
+    def _take_back(self, file: "_File", offset: int) -> None:
+        """Cuts off what was written since `offset`, so that what comes next does not follow half of it."""
+        try:
+            file.cut(offset)
+        except OSError as problem:
+            self._give_up(file, problem)
+
+    def _give_up(self, file: "_File | None", problem: OSError) -> OutputError:
+        """Leaves a file alone that the disk may not hold as it was written (a later fsync would not tell)."""
+        self._doubt = OutputError(f"{file.name if file else 'output'}: cannot be made durable: {problem}")
+        if file is not None and file is self._file:
+            self._file = None
+            file.close()
+        return self._doubt
+
+
+class _File:
+    """One file while it is written, unbuffered: what failed to be written is not written later."""
+
+    def __init__(self, directory: Path, name: str, begun_ms: int) -> None:
+        self.name = name
+        self.begun_ms = begun_ms
+        self.length = 0
+        self._final_path = directory / name
+        self._path = directory / f"{name}{OPEN_SUFFIX}"
+        self._empty_length = 0
+        self.descriptor = _create_locked(self._path)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing but its head."""
+        return self.length <= self._empty_length
+
+    def mark_empty(self) -> None:
+        """Says that what was written so far is only the file's own head."""
+        self._empty_length = self.length
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = os.write(self.descriptor, rest)
+            self.length += written
+            rest = rest[written:]
+
+    def cut(self, offset: int) -> None:
+        os.ftruncate(self.descriptor, offset)
+        self.length = offset
+
+    def finish(self) -> None:
+        """Makes it durable under its final name; a file that holds nothing goes."""
+        if self.is_empty:
+            self.remove()
+            return
+        os.fsync(self.descriptor)
+        self._path.rename(self._final_path)
+        self.close()
+
+    def remove(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def is_at(path: Path, descriptor: int) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def utc_text(time_ms: int) -> str:
+    """A time since the epoch as `2023-11-14T22:13:20.123Z`."""
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"
+
+
+def _create_locked(path: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Between the two a repair may have found an empty file that nobody wrote, and removed it.
+            if is_at(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        os.close(descriptor)
+
+
+def _name(node: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", node)[:64] or "node"
