@@ -61,8 +61,8 @@ class AddressRule:
     def allows(self, address: Address) -> bool:
         """Whether a connection to this address may be opened.
 
-        An IPv6 address that carries an IPv4 one (mapped, NAT64, 6to4, Teredo) is allowed only if that is
-        too: some router or kernel on the way may take the one for the other.
+        An IPv6 address that carries an IPv4 one (mapped, translated, NAT64, 6to4, Teredo, ISATAP) is allowed
+        only if that is too: some router or kernel on the way may take the one for the other.
         """
         if isinstance(address, IPv6Address):
             if address.ipv4_mapped is not None:
@@ -134,7 +134,9 @@ class Resolver:
         A host that is an address is its own answer. IPv6 addresses have no brackets.
         """
         host = _key(host)
-        known = self._table.get((host, port)) or _literal(host)
+        known = self._table.get((host, port))
+        if not known and (address := literal(host)) is not None:
+            known = (address,)
         with self._lock:
             known = known or self._cache.get(host)
             if known is not None:
@@ -191,25 +193,58 @@ def system_lookup(host: str) -> Sequence[Address]:
     return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
 
-_NAT64 = IPv6Network("64:ff9b::/96")
-_COMPATIBLE = IPv6Network("::/96")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_NOT_PUBLIC: tuple[Network, ...] = tuple(
+    ip_network(network)
+    for network in (
+        "192.0.0.0/24",  # protocol assignments; a cloud's metadata service answers at .192
+        "192.88.99.0/24",  # the former anycast relays of 6to4
+        "168.63.129.16",  # a cloud's metadata service, at a public address
+        "2001::/23",  # protocol assignments, Teredo among them
+        "3ffe::/16",  # the former 6bone
+        "3fff::/20",  # documentation (RFC 9637)
+    )
+)
+"""What Python's `is_global` takes for public, or took before its later versions. The metadata services of
+other clouds (169.254.169.254, 100.100.100.200, fd00:ec2::254) lie in ranges that it knows."""
 
 
 def _is_public(address: Address) -> bool:
-    if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast
-    # Everything that IPv6 routes on the public network is in 2000::/3; Python's is_global is a list of
-    # exceptions, and lacks some.
-    return address in _NAT64 or (address in _GLOBAL_UNICAST and address.is_global)
+    if address in _NAT64:  # what it carries is looked at besides
+        return True
+    if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
+        return False  # everything that IPv6 routes on the public network is in there
+    if not address.is_global or address.is_multicast:
+        return False
+    return not any(address in network for network in _NOT_PUBLIC)
+
+
+_COMPATIBLE = IPv6Network("::/96")
+_TRANSLATED = IPv6Network("::ffff:0:0:0/96")  # RFC 7915
+_LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")  # RFC 8215
+_ISATAP = 0x0000_5EFE  # the upper half of the interface identifier (RFC 5214 6.1)
+_UNIVERSAL_BIT = 0x0200_0000
 
 
 def _embedded(address: IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses that something on the way may take out of an IPv6 one."""
+    bits = int(address)
+    last = IPv4Address(bits & 0xFFFF_FFFF)
     inner = list(address.teredo or ())
     if address.sixtofour is not None:
         inner.append(address.sixtofour)
-    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
-        inner.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    if address in _LOCAL_NAT64:
+        # RFC 6052 2.2: at the end, or astride the zero byte after the 48 bits of this prefix.
+        split = IPv4Address((bits >> 64 & 0xFFFF) << 16 | bits >> 40 & 0xFFFF)
+        inner.append(last if int(last) else split)
+    elif (
+        address in _NAT64
+        or address in _TRANSLATED
+        or (address in _COMPATIBLE and bits > 1)
+        or bits >> 32 & 0xFFFF_FFFF & ~_UNIVERSAL_BIT == _ISATAP
+    ):
+        inner.append(last)
     return inner
 
 
@@ -222,9 +257,10 @@ def _network(value: str) -> Network:
         ) from None
 
 
-def _literal(host: str) -> tuple[Address, ...] | None:
+def literal(host: str) -> Address | None:
+    """The address that a host is, if it is one; IPv6 without brackets."""
     try:
-        return (ip_address(host),)
+        return ip_address(host)
     except ValueError:
         return None
 

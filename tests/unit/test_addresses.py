@@ -14,7 +14,15 @@ LOOPBACK = AddressRule.parse(["loopback"])
 
 @pytest.mark.parametrize(
     "address",
-    ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "64:ff9b::8.8.8.8", "2002:808:808::1", "::ffff:8.8.8.8"],
+    [
+        "8.8.8.8",
+        "1.1.1.1",
+        "2606:4700::1111",
+        "2606:4700::5efe:8.8.8.8",
+        "64:ff9b::8.8.8.8",
+        "2002:808:808::1",
+        "::ffff:8.8.8.8",
+    ],
 )
 def test_public_addresses_are_public(address: str) -> None:
     assert PUBLIC.allows(ip_address(address))
@@ -60,6 +68,36 @@ def test_public_addresses_are_public(address: str) -> None:
         "ff0e::1",
         "100::1",
         "5f00::1",
+        # metadata services of clouds
+        "100.100.100.200",
+        "fd00:ec2::254",
+        "192.0.0.192",
+        "168.63.129.16",
+        "::ffff:168.63.129.16",
+        # what Python takes for global
+        "192.88.99.1",
+        "3ffe::1",
+        "3fff::1",
+        "2001:20::1",
+        "2001:2::1",
+        # documentation and broadcast
+        "198.51.100.1",
+        "203.0.113.1",
+        "::ffff:255.255.255.255",
+        # IPv4 within IPv6
+        "::ffff:224.0.0.1",
+        "64:ff9b::224.0.0.1",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b::192.0.0.192",
+        "64:ff9b:1::10.0.0.1",
+        "64:ff9b:1:a00:0:100::",
+        "::ffff:0:10.0.0.1",
+        "::ffff:0:8.8.8.8",
+        "2002:a9fe:a9fe::1",
+        "2002:e000:1::1",
+        "2606:4700::5efe:10.0.0.1",
+        "2606:4700::200:5efe:127.0.0.1",
+        "2606:4700::5efe:169.254.169.254",
     ],
 )
 def test_other_addresses_are_not_public_however_they_are_wrapped(address: str) -> None:
@@ -85,6 +123,22 @@ def test_an_address_that_carries_another_needs_both_allowed() -> None:
     tunnel = AddressRule.parse(["2002::/16"])
     assert not tunnel.allows(ip_address("2002:a00:1::1"))
     assert AddressRule.parse(["2002::/16", "10.0.0.0/8"]).allows(ip_address("2002:a00:1::1"))
+
+
+@pytest.mark.parametrize(
+    ("network", "address"),
+    [
+        ("64:ff9b:1::/48", "64:ff9b:1::10.0.0.1"),
+        ("64:ff9b:1::/48", "64:ff9b:1:a00:0:100::"),
+        ("::ffff:0:0:0/96", "::ffff:0:10.0.0.1"),
+        ("fd00::/8", "fd00::5efe:10.0.0.1"),
+        ("fd00::/8", "fd00::200:5efe:10.0.0.1"),
+    ],
+)
+def test_networks_of_a_site_that_carry_ipv4_need_both_allowed(network: str, address: str) -> None:
+    assert not AddressRule.parse([network]).allows(ip_address(address))
+    assert not AddressRule.parse([network, "10.0.0.2"]).allows(ip_address(address))
+    assert AddressRule.parse([network, "10.0.0.1"]).allows(ip_address(address))
 
 
 @pytest.mark.parametrize(

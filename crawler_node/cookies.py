@@ -1,0 +1,223 @@
+"""CookieJars: cookies kept and sent back as RFC 6265 says, for each crawl by itself, within bounds.
+
+The standard library's jar knows no public suffixes, sends cookies of a host to those below it, and is as
+large as its servers like.
+"""
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from http.cookiejar import http2time
+
+from publicsuffixlist import PublicSuffixList
+
+from .addresses import literal
+
+MAX_COOKIES = 50
+"""Cookies of a host; the oldest goes when there would be one more."""
+
+MAX_COOKIE_BYTES = 4096
+"""Name and value of a cookie; a longer one is not kept (RFC 6265 6.1)."""
+
+MAX_ATTRIBUTE_BYTES = 1024
+"""An attribute that is longer counts as not there, as browsers have it."""
+
+MAX_HEADER_BYTES = 8000
+"""Most of a Cookie header: common servers refuse lines that are longer than 8 KiB."""
+
+MAX_KEPT_BYTES = 32 * 1024 * 1024
+"""All cookies of all crawls; hosts that were not asked for longest go first."""
+
+OVERHEAD_BYTES = 300
+"""What a cookie takes beside its text."""
+
+
+@dataclass(slots=True)
+class _Cookie:
+    name: bytes
+    value: bytes
+    path: str
+    host_only: bool
+    secure: bool
+    expires_s: float  # since the epoch; infinite for one that lasts as long as the jar
+    serial: int = 0  # the lower, the older
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.name) + len(self.value) + len(self.path) + OVERHEAD_BYTES
+
+
+_Key = tuple[bytes, str]  # name and path
+_Host = tuple[str, str]  # crawl and domain
+
+
+class CookieJars:
+    """The cookies of all crawls of a node. Thread-safe. `clock` gives seconds since the epoch."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._hosts: OrderedDict[_Host, dict[_Key, _Cookie]] = OrderedDict()  # least recently used first
+        self._kept_bytes = 0
+        self._serial = 0
+
+    def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
+        """The Cookie header for a request, empty if there is none to send."""
+        if not self._hosts:
+            return b""
+        host, now_s = _canonical(host), self._clock()
+        fitting: list[_Cookie] = []
+        with self._lock:
+            for domain in _domains(host):
+                cookies = self._hosts.get((crawl, domain))
+                if cookies is None:
+                    continue
+                self._hosts.move_to_end((crawl, domain))
+                fitting += [
+                    each
+                    for each in cookies.values()
+                    if (domain == host or not each.host_only)
+                    and (https or not each.secure)
+                    and each.expires_s > now_s
+                    and _path_matches(path, each.path)
+                ]
+        fitting.sort(key=lambda each: (-len(each.path), each.serial))
+        return _joined(fitting[:MAX_COOKIES])
+
+    def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
+        """Takes in the Set-Cookie headers of an answer; what breaks a rule is left out."""
+        host, now_s = _canonical(host), self._clock()
+        read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
+        with self._lock:
+            for domain, cookie in read:
+                if https or not cookie.secure:
+                    self._keep((crawl, domain), cookie, now_s, https)
+
+    def _keep(self, host: _Host, cookie: _Cookie, now_s: float, https: bool) -> None:
+        cookies = self._hosts.setdefault(host, {})
+        key = (cookie.name, cookie.path)
+        old = cookies.get(key)
+        if old is not None and old.secure and not https:
+            return  # whoever sits on the way may not change what only https may see
+        if cookie.expires_s <= now_s:
+            if old is not None:
+                self._kept_bytes -= cookies.pop(key).size_bytes
+        else:
+            if old is not None:
+                cookie.serial = old.serial  # it keeps its age (RFC 6265 5.3, 11.3)
+                self._kept_bytes -= old.size_bytes
+            else:
+                self._serial += 1
+                cookie.serial = self._serial
+                if len(cookies) >= MAX_COOKIES:
+                    self._kept_bytes -= cookies.pop(next(iter(cookies))).size_bytes
+            cookies[key] = cookie
+            self._kept_bytes += cookie.size_bytes
+        self._hosts.move_to_end(host)
+        if not cookies:
+            del self._hosts[host]
+        while self._kept_bytes > MAX_KEPT_BYTES:
+            _, dropped = self._hosts.popitem(last=False)
+            self._kept_bytes -= sum(each.size_bytes for each in dropped.values())
+
+
+def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str, _Cookie] | None:
+    """The cookie of a Set-Cookie header and the domain that it is for (RFC 6265 5.2 and 5.3)."""
+    pair, _, rest = line.partition(b";")
+    name, equals, value = pair.partition(b"=")
+    name, value = name.strip(b" \t"), value.strip(b" \t")
+    if not (equals and name) or len(name) + len(value) > MAX_COOKIE_BYTES or _CONTROL.search(pair):
+        return None
+    attributes = _attributes(rest)
+    domain = _domain_of(attributes.get("domain", ""), host)
+    if domain is None:
+        return None
+    path = attributes.get("path", "")
+    if not path.startswith("/"):
+        path = request_path.rpartition("/")[0] or "/"
+    expires_s = _expires_s(attributes, now_s)
+    return domain[0], _Cookie(name, value, path, domain[1], "secure" in attributes, expires_s)
+
+
+def _domain_of(named: str, host: str) -> tuple[str, bool] | None:
+    """Whom a cookie of a host is for that names a domain: the domain, and whether it is for that host only.
+    None if it is for somebody else (RFC 6265 5.3, 4 to 6)."""
+    named = named.removeprefix(".").lower()
+    if not named or (named == host and (literal(host) is not None or _is_suffix(host))):
+        return host, True
+    if literal(host) is not None or _is_suffix(named) or not _domain_matches(host, named):
+        return None
+    return named, False
+
+
+def _attributes(text: bytes) -> dict[str, str]:
+    """Names in lower case; of several of a name the last counts."""
+    found = {}
+    for each in text.split(b";"):
+        name, _, value = each.partition(b"=")
+        if len(value) <= MAX_ATTRIBUTE_BYTES and not _CONTROL.search(each):
+            found[name.strip().lower().decode("latin-1")] = value.strip().decode("latin-1")
+    return found
+
+
+def _expires_s(attributes: dict[str, str], now_s: float) -> float:
+    max_age = attributes.get("max-age", "")
+    if re.fullmatch(r"-?[0-9]+", max_age, re.ASCII):
+        return now_s + int(max_age[:12]) if int(max_age[:12]) > 0 else -1.0
+    expires = attributes.get("expires", "")
+    when_s = http2time(expires) if 0 < len(expires) <= 100 else None
+    return float("inf") if when_s is None else float(when_s)
+
+
+def _joined(cookies: list[_Cookie]) -> bytes:
+    parts: list[bytes] = []
+    length = 0
+    for cookie in cookies:
+        part = cookie.name + b"=" + cookie.value
+        length += len(part) + 2
+        if length > MAX_HEADER_BYTES:
+            break
+        parts.append(part)
+    return b"; ".join(parts)
+
+
+def _canonical(host: str) -> str:
+    return host.lower().rstrip(".")
+
+
+def _domains(host: str) -> Iterable[str]:
+    """A host and all domains above it."""
+    yield host
+    if literal(host) is None:
+        while host:
+            host = host.partition(".")[2]
+            if host:
+                yield host
+
+
+def _domain_matches(host: str, domain: str) -> bool:
+    return host == domain or host.endswith("." + domain)
+
+
+def _path_matches(path: str, cookie_path: str) -> bool:
+    """RFC 6265 5.1.4."""
+    if not path.startswith(cookie_path):
+        return False
+    return len(path) == len(cookie_path) or cookie_path.endswith("/") or path[len(cookie_path)] == "/"
+
+
+def _is_suffix(domain: str) -> bool:
+    return bool(_suffixes().is_public(domain))
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    """Read when it is first needed: that takes some 60 ms."""
+    return PublicSuffixList()
+
+
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
