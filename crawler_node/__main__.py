@@ -17,13 +17,13 @@ import structlog
 
 from .addresses import Resolver, parse_resolve
 from .archive import Archive
+from .chain import Stages
 from .extract import outlinks
 from .frontier import Contact, Frontier
 from .http_fetch import HttpFetcher
 from .node import ExitCode, Node
 from .rolling import OutputError
 from .sitemap import sitemaps_of_robots
-from .toe import Stages
 from .warc import WarcWriter
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -52,7 +52,11 @@ class Held:
     ended: bool = False
     """The frontier says that the lease is over: whatever comes of it is not reported."""
     killed: bool = False
-    """The frontier wants its fetch broken off for good: one that is, has failed."""
+    """Its fetch is wanted broken off for good: one that is, has failed."""
+    broken_off_at_s: float | None = None
+    """Since when its toe should come to an end with it, if it should."""
+    claimed: bool = False
+    """Its toe has brought something, which counts."""
     cancellation: Cancellation = field(default_factory=Cancellation)
 
 
@@ -140,12 +144,27 @@ class LeaseBook:
                 self._work.wait()
             return None
 
-    def done(self, held: Held) -> None:
-        """The toe is done with a started lease, which stays held until it is settled."""
+    def claim(self, held: Held) -> bool:
+        """A toe brings what came of a started lease; False if the lease was taken away from it."""
         with self._lock:
-            held.stage = Stage.DONE
-            self._started_count -= 1
-            self._room.notify()
+            if held.stage is Stage.STARTED and not held.claimed:
+                held.claimed = True
+                return True
+            return False
+
+    def take_away(self, held: Held) -> bool:
+        """Takes a started lease away from a toe that does not come to an end, to be reported without it;
+        False if the toe has brought something."""
+        with self._lock:
+            if held.stage is not Stage.STARTED or held.claimed:
+                return False
+            self._finish_started(held)
+            return True
+
+    def done(self, held: Held) -> None:
+        """The toe is done with a started lease that it has claimed, which stays held until it is settled."""
+        with self._lock:
+            self._finish_started(held)
 
     def resize(self, toe_count: int) -> list[Held]:
         """There are now this many toes to start leases; those that wait look whether they should leave.
@@ -194,8 +213,7 @@ class LeaseBook:
                     running.append(held)
             for held in self._unqueue(ended):
                 self._drop(held)
-        for held in running:
-            held.cancellation.cancel()
+        self._break_off(running)
 
     def give_back(self, tokens: Iterable[bytes]) -> list[Held]:
         """Takes those of these leases that have not been started out of the queue, to be handed back."""
@@ -212,8 +230,7 @@ class LeaseBook:
             for held in running:
                 held.killed = True
             unstarted = self._take_out(self._unqueue(asked))
-        for held in running:
-            held.cancellation.cancel()
+        self._break_off(running)
         return unstarted
 
     # the node's side
@@ -239,19 +256,29 @@ class LeaseBook:
             self._closed = True
         return self.suspend()
 
+    def break_off(self, held: Held) -> None:
+        """Interrupts the running fetch of a lease for good."""
+        held.killed = True
+        self._break_off([held])
+
     def interrupt_started(self) -> None:
         """Interrupts every running fetch."""
         with self._lock:
             running = self._started()
+        self._break_off(running)
+
+    def _break_off(self, running: Iterable[Held]) -> None:
+        now_s = self._clock_s()
         for held in running:
+            held.broken_off_at_s = held.broken_off_at_s or now_s
             held.cancellation.cancel()
 
-    def take_back_started(self) -> list[Held]:
-        """The leases of toes that do not come to an end, to be handed back."""
-        with self._lock:
-            return self._started()
-
     # under the lock
+
+    def _finish_started(self, held: Held) -> None:
+        held.stage = Stage.DONE
+        self._started_count -= 1
+        self._room.notify()
 
     def _started(self) -> list[Held]:
         return [held for held in self._held.values() if held.stage is Stage.STARTED]

@@ -12,7 +12,14 @@ from typing import Protocol, TypeVar
 import structlog
 
 from toehold.frontier.v1.crawl_pb2 import Verdict
-from toehold.frontier.v1.frontier_pb2 import Candidate, HeartbeatResponse, NextResponse, Report, ReportResult
+from toehold.frontier.v1.frontier_pb2 import (
+    Candidate,
+    HeartbeatResponse,
+    NextResponse,
+    PoolFigures,
+    Report,
+    ReportResult,
+)
 from toehold_client import FrontierClient
 from toehold_client.errors import (
     CrawlFinished,
@@ -98,6 +105,8 @@ class Client(Protocol):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int],
         leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> HeartbeatResponse:
         """Names the leases held, or says that the node ends."""
         ...
@@ -180,7 +189,13 @@ class Frontier:
         return self._call(lambda: self._client.finished(reports, node=self._node, session=self._session))
 
     def heartbeat(
-        self, tokens: Collection[bytes], toe_steps: Mapping[str, int], *, leaving: bool = False
+        self,
+        tokens: Collection[bytes],
+        toe_steps: Mapping[str, int],
+        *,
+        leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> HeartbeatResponse:
         """Names the leases held, and what the toes are doing, or says that the node ends (`leaving`)."""
         return self._call(
@@ -190,6 +205,8 @@ class Frontier:
                 tokens=tokens,
                 toe_steps=toe_steps,
                 leaving=leaving,
+                pool=pool,
+                service_address=service_address,
             )
         )
 

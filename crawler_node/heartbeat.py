@@ -8,8 +8,11 @@ from typing import Protocol
 
 import structlog
 
+from toehold.frontier.v1 import frontier_pb2
+
 from .book import Held, LeaseBook
 from .frontier import Abandoned, Frontier, NotNow, Refused, Rests, Superseded
+from .pool import PoolFigures
 
 DEFAULT_INTERVAL_S = 3.0
 """For a frontier that does not tell one."""
@@ -28,21 +31,30 @@ class Pool(Protocol):
         """Changes the number of threads. RuntimeError if there cannot be so many now."""
         ...
 
-    def mend(self) -> None:
-        """Replaces the threads that are missing."""
-        ...
-
     def steps(self) -> Counter[str]:
         """What the threads are doing."""
         ...
 
+    def figures(self) -> PoolFigures:
+        """What has become of them."""
+        ...
+
+
+def figures_message(figures: PoolFigures) -> frontier_pb2.PoolFigures:
+    """What has become of a pool's threads, as it is told."""
+    return frontier_pb2.PoolFigures(
+        size=figures.size,
+        alive_count=figures.alive,
+        died_count=figures.died,
+        killed_count=figures.killed,
+        abandoned_count=figures.abandoned,
+    )
+
 
 class Heartbeat:
     """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
-    gets again when the frontier names none.
-
-    It also sees to it that dead toe threads are replaced: one heartbeat is a good rest between a thread's
-    death and its successor's, if they should all die.
+    gets again when the frontier has named one and names none any more. `service_address` is told with each;
+    `drain` is called when the frontier wants the node to end.
     """
 
     def __init__(
@@ -52,6 +64,8 @@ class Heartbeat:
         pool: Pool,
         give_back: Callable[[Iterable[Held]], None],
         toes: int,
+        service_address: str = "",
+        drain: Callable[[], None] = lambda: None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier = frontier
@@ -60,6 +74,9 @@ class Heartbeat:
         self._give_back = give_back
         self._toes = toes
         self._pool_size = toes
+        self._service_address = service_address
+        self._drain = drain
+        self._draining = False
         self._clock_s = clock_s
         self._leaving = False
         self._stop = threading.Event()
@@ -77,7 +94,6 @@ class Heartbeat:
         """Sends heartbeats. Raises Superseded."""
         rests = Rests()
         while not self._stop.is_set():
-            self._pool.mend()
             try:
                 wait_s = self._beat()
             except Abandoned:
@@ -97,7 +113,9 @@ class Heartbeat:
         """Sends one heartbeat; how long to wait for the next."""
         sent_at_s = self._clock_s()
         tokens = self._book.tokens()
-        answer = self._frontier.heartbeat(tokens, self._pool.steps())
+        answer = self._frontier.heartbeat(
+            tokens, self._pool.steps(), pool=self._figures(), service_address=self._service_address
+        )
         self._book.end(answer.ended_tokens)
         lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
         if lease_period_s > 0:
@@ -105,8 +123,15 @@ class Heartbeat:
         self._give_back(self._book.give_back(answer.release_tokens))
         self._give_back(self._book.kill(answer.interrupt_tokens))
         self._size_pool(answer.pool_size if answer.HasField("pool_size") else self._toes)
+        if answer.drain and not self._draining:
+            log.info("the frontier wants this node to end")
+            self._draining = True
+            self._drain()
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+
+    def _figures(self) -> frontier_pb2.PoolFigures:
+        return figures_message(self._pool.figures())
 
     def _size_pool(self, size: int) -> None:
         if size == self._pool_size:

@@ -15,13 +15,17 @@ from queue import Empty, SimpleQueue
 import structlog
 
 from .archive import Archive
-from .book import LeaseBook
+from .book import Held, LeaseBook
+from .chain import Chain, Stages
 from .feeder import Feeder
 from .frontier import Contact, Frontier, Superseded
 from .heartbeat import Heartbeat
+from .outcome import Status
+from .page import Page
 from .pool import ToePool
+from .report import DEFERRED, failed
 from .reporter import Reporter
-from .toe import Stages, ToeThread
+from .toe import ToeThread
 
 log = structlog.get_logger()
 
@@ -35,6 +39,8 @@ class ExitCode(IntEnum):
     """It gave up reporting, or a thread of the node failed."""
     SUPERSEDED = 3
     """Another process has taken its name."""
+    WORN_OUT = 5
+    """Too many toe threads had to be left behind; everything else is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,18 @@ ORDERLY = Drain(fetch_s=None, silence_s=30.0, report_s=inf, unreported=ExitCode.
 ORPHANED = Drain(fetch_s=10.0, silence_s=5.0, report_s=20.0, unreported=ExitCode.DRAINED)
 """When the parent has died: soon, and the frontier may be gone with it."""
 
+WORN_OUT = Drain(fetch_s=60.0, silence_s=30.0, report_s=inf, unreported=ExitCode.UNREPORTED)
+"""When threads that were left behind take too much of the process."""
 
-INTERRUPT_S = 5.0
-"""How long interrupted toes have to end; a toe that does not is left behind, and its lease handed back."""
+
+BREAK_OFF_S = 5.0
+"""How long toes have to end when nothing can be reported any more."""
+
+MAX_LEFT_BEHIND = 3
+"""How many toe threads that were left behind a process bears."""
+
+WATCH_S = 0.5
+"""How often the toe threads are looked at."""
 
 HURRY_S = 10.0
 """How long reporting has left when the node is asked again to end."""
@@ -83,9 +98,13 @@ class Node:
         archive: Archive,
         crawl: str,
         toes: int,
+        max_left_behind: int = MAX_LEFT_BEHIND,
+        service_address: str = "",
     ) -> None:
         """`feeding` is a second connection to the same frontier (see Feeder); `archive` is what `stages`
-        store in. `crawl` names the only crawl to fetch for; empty for any."""
+        store in. `crawl` names the only crawl to fetch for; empty for any. With more than `max_left_behind`
+        toe threads left behind the node ends, to be started anew. `service_address` is where it can be
+        asked."""
         self._frontier = frontier
         self._contact = contact
         self._archive = archive
@@ -95,11 +114,18 @@ class Node:
         self._book = LeaseBook()
         self._reporter = Reporter(frontier, self._book, archive)
         give_back = self._reporter.give_back
+        self._chain = Chain(stages)
         self._pool = ToePool(
-            lambda serial: ToeThread(serial, self._book, stages, self._reporter),
+            lambda serial: ToeThread(serial, self._book, self._chain, self._reporter),
             lambda size: give_back(self._book.resize(size)),
+            self._report_left_behind,
         )
-        self._heartbeat = Heartbeat(frontier, self._book, self._pool, give_back, toes)
+        self._max_left_behind = max_left_behind
+        self._draining = False
+        self._ended = threading.Event()
+        self._heartbeat = Heartbeat(
+            frontier, self._book, self._pool, give_back, toes, service_address, self.drain
+        )
         self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))
 
@@ -107,11 +133,27 @@ class Node:
         """Starts the node's threads."""
         self._spawn("reporter", self._reporter.run, _Event.REPORTED)
         self._pool.set_size(self._toes)
+        self._spawn("watch", self._watch)
         self._spawn("heartbeat", self._heartbeat.run, _Event.LEFT)
         self._feeding = self._spawn("feeder", self._feeder.run)
 
+    @property
+    def pool(self) -> ToePool:
+        """Its toe threads."""
+        return self._pool
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no more leases, for good."""
+        return self._draining
+
+    def unreported_count(self) -> int:
+        """How many finished pages wait to be reported."""
+        return self._reporter.unreported_count()
+
     def drain(self) -> None:
         """Asks the node to end in order; asked again, it hurries."""
+        self._draining = True
         self._events.put(_Event.ASKED)
 
     def orphaned(self) -> None:
@@ -121,9 +163,13 @@ class Node:
     def wait(self) -> ExitCode:
         """Waits until the node has ended. WARC files are closed then, whatever happened."""
         try:
-            drain = ORPHANED if self._next_event() is _Event.ORPHANED else ORDERLY
+            why = self._next_event() or _Event.ASKED
+            self._draining = True
             self._take_no_more()
-            return self._finish_reports(self._finish_fetches(drain))
+            orphaned, worn = why is _Event.ORPHANED, why is _Event.WORN_OUT
+            drain = ORPHANED if orphaned else WORN_OUT if worn else ORDERLY
+            exit_code = self._finish_reports(self._finish_fetches(drain))
+            return ExitCode.WORN_OUT if worn and exit_code is ExitCode.DRAINED else exit_code
         except _BrokenOff as end:
             self._take_no_more()
             self._break_off()
@@ -145,18 +191,18 @@ class Node:
         until_s = None if drain.fetch_s is None else time.monotonic() + drain.fetch_s
         interrupted = False
         while (event := self._next_event(until_s)) is not _Event.TOES_ENDED:
+            if event is _Event.WORN_OUT:
+                continue
             if event is _Event.ORPHANED:
                 drain = ORPHANED
-            if interrupted and event is None:
-                log.warning("toe threads do not end and are left behind")
-                self._reporter.give_back(self._book.take_back_started())
-                break
-            if not interrupted and event is _Event.ORPHANED:
+            if interrupted:  # a toe that does not end is left behind
+                continue
+            if event is _Event.ORPHANED:
                 until_s = time.monotonic() + (ORPHANED.fetch_s or 0.0)
-            elif not interrupted:
+            else:
                 log.info("interrupting the fetches that still run")
                 self._book.interrupt_started()
-                interrupted, until_s = True, time.monotonic() + INTERRUPT_S
+                interrupted, until_s = True, None
         return drain
 
     def _finish_reports(self, drain: Drain) -> ExitCode:
@@ -170,7 +216,7 @@ class Node:
             if event is _Event.REPORTED:
                 self._say_goodbye()
                 return ExitCode.DRAINED
-            if event is not None:
+            if event in (_Event.ASKED, _Event.ORPHANED):
                 at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
             if event is _Event.ORPHANED:
                 drain = ORPHANED
@@ -191,12 +237,31 @@ class Node:
         """Ends at once: nothing more can be reported, or what should do it is broken."""
         self._reporter.abandon()
         self._book.interrupt_started()
-        until_s = time.monotonic() + INTERRUPT_S
+        until_s = time.monotonic() + BREAK_OFF_S
         with suppress(Empty):
             while self._events.get(timeout=max(0.0, until_s - time.monotonic())) is not _Event.TOES_ENDED:
                 pass
 
+    def _watch(self) -> None:
+        """Keeps the pool whole, until the node has ended."""
+        worn_out = False
+        while not self._ended.wait(WATCH_S):
+            self._pool.watch()
+            self._chain.mend()
+            left_behind = self._pool.left_behind_count
+            if left_behind > self._max_left_behind and not worn_out:
+                log.error("too many toe threads were left behind; the process ends", toes=left_behind)
+                self._events.put(_Event.WORN_OUT)
+                worn_out = True
+
+    def _report_left_behind(self, held: Held, serial: int) -> None:
+        """Reports a lease without the toe that was at it. Interrupted because the node ends, it counts as not
+        tried."""
+        status = Status.PROCESSING_THREAD_KILLED if held.killed else DEFERRED
+        self._reporter.append([Page(held, failed(held.lease, status, serial, "leftBehind"))])
+
     def _close(self) -> None:
+        self._ended.set()
         self._heartbeat.stop()
         self._reporter.abandon()
         try:
@@ -248,6 +313,7 @@ class Node:
 class _Event(Enum):
     ASKED = auto()
     ORPHANED = auto()
+    WORN_OUT = auto()
     TOES_ENDED = auto()
     REPORTED = auto()
     LEFT = auto()

@@ -76,9 +76,12 @@ class Reporter:
 
     def give_back(self, held: Iterable[Held]) -> None:
         """Hands leases back unstarted. Does not wait: they are few, and small."""
-        pages = [(Page(one, released(one.lease)), 0) for one in held]
+        self.append([Page(one, released(one.lease)) for one in held])
+
+    def append(self, pages: Iterable[Page]) -> None:
+        """Takes small pages that nobody may wait with."""
         with self._lock:
-            self._backlog.extend(pages)
+            self._backlog.extend((page, 0) for page in pages)
             self._work.notify()
 
     def lift_bound(self) -> None:

@@ -1,53 +1,24 @@
-"""ToeThread: takes a lease, fetches it, finds its links, stores it, and hands it to the reporter.
+"""ToeThread: takes leases one after the other, sends each through the chain, and hands over what came of it.
 
-A toe never calls the frontier, and nothing that happens to one lease ends its thread.
+Nothing that happens to one lease ends its thread, but what is meant to end threads.
 """
 
+import sys
 import threading
-from collections.abc import Callable, Sequence
+import time
+import traceback
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import structlog
 
-from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
-
 from .book import Held, LeaseBook, Stage
-from .decode import decoded
-from .fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
-from .links import MAX_URI_BYTES, Found, Hop, Outlink
+from .chain import Chain, Killed, Step
 from .outcome import Status
 from .page import Page
-from .report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off, released
-from .visit import Stored, Visit
-
-MAX_ROBOTS_BYTES = 500 * 1024
-"""The part of a robots.txt that is reported (RFC 9309 2.5 wants at least so much to be read)."""
-
-MAX_LINK_BYTES = 8 * 1024 * 1024
-"""URI bytes of one page's links; those beyond it are left out, and the report says `linksCut`."""
+from .report import failed, released
 
 log = structlog.get_logger()
-
-
-class Step(StrEnum):
-    """What a toe thread is doing (Heritrix's ToeThread.Step, S4.8); heartbeats tell it."""
-
-    ABOUT_TO_GET_URI = "ABOUT_TO_GET_URI"
-    FETCHING = "FETCHING"
-    EXTRACTING = "EXTRACTING"
-    WRITING = "WRITING"
-    FINISHING = "FINISHING"
-    """Handing the page to the reporter, and waiting while that has too much."""
-
-
-class Store(Protocol):
-    """Where fetches are kept."""
-
-    def append(self, visit: Visit) -> Stored:
-        """Stores a fetch, whatever became of it; see Archive.append. OSError if it cannot be stored."""
-        ...
 
 
 class Handover(Protocol):
@@ -59,26 +30,64 @@ class Handover(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
-    """What a toe does to a lease: how it fetches, finds links, and stores."""
+class ToeReport:
+    """A toe thread at one moment (as Heritrix's ToeThread reports, 2.20). Times are monotonic."""
 
-    fetcher: Fetcher
-    outlinks: Callable[[Fetch, ExtractSettings, str], Found]
-    sitemaps: Callable[[bytes], Sequence[str]]
-    store: Store
+    serial: int
+    step: Step
+    step_since_s: float
+    held: Held | None
+    """What it is at."""
+    held_since_s: float
+    retired: bool
+    killed: bool
+    abandoned: bool
 
 
 class ToeThread:
     """One toe thread. Made idle; `start` lets it work until it is retired."""
 
-    def __init__(self, serial: int, book: LeaseBook, stages: Stages, handover: Handover) -> None:
-        self.serial = serial
-        self.step = Step.ABOUT_TO_GET_URI
+    def __init__(self, serial: int, book: LeaseBook, chain: Chain, handover: Handover) -> None:
+        self._serial = serial
         self._book = book
-        self._stages = stages
+        self._chain = chain
         self._handover = handover
-        self._retired = threading.Event()
+        self._leaving = threading.Event()
+        self._killed = self._abandoned = False
+        self._held: Held | None = None
+        self._step, self._step_since_s = Step.ABOUT_TO_GET_URI, time.monotonic()
+        self._held_since_s = self._step_since_s
         self._thread = threading.Thread(target=self._run, name=f"toe-{serial}", daemon=True)
+
+    @property
+    def serial(self) -> int:
+        """Its number, which no other thread of the pool ever has (S4.7)."""
+        return self._serial
+
+    @property
+    def step(self) -> Step:
+        """What it is doing."""
+        return self._step
+
+    @property
+    def step_since_s(self) -> float:
+        """Since when."""
+        return self._step_since_s
+
+    @property
+    def held(self) -> Held | None:
+        """The lease that it is at."""
+        return self._held
+
+    @property
+    def retired(self) -> bool:
+        """Whether it was told to end."""
+        return self._leaving.is_set()
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed."""
+        return self._killed
 
     def start(self) -> None:
         """Begins to work."""
@@ -87,12 +96,29 @@ class ToeThread:
     def retire(self) -> None:
         """Ends the thread when it has no lease in hand (S4.14), and while it waits for one (D25):
         LeaseBook.resize makes it look."""
-        self._retired.set()
+        self._leaving.set()
 
-    @property
-    def retired(self) -> bool:
-        """Whether it was told to end."""
-        return self._retired.is_set()
+    def kill(self) -> None:
+        """Breaks off what it is at, which fails with -7000, and ends the thread as soon as it notices."""
+        self._killed = True
+        self._leaving.set()
+        self.break_off()
+
+    def break_off(self) -> None:
+        """Interrupts what it is at, which fails with -7000 if it does not come to an end by itself."""
+        held = self._held
+        if held is not None:
+            self._book.break_off(held)
+
+    def abandon(self) -> Held | None:
+        """Leaves the thread behind: whatever it still brings is discarded. The lease that was taken away from
+        it, to be reported without it; None if it had none, or has handed it over already."""
+        held = self._held
+        if held is None or not self._book.take_away(held):
+            return None
+        self._abandoned = True
+        self._leaving.set()
+        return held
 
     def is_alive(self) -> bool:
         """Whether the thread runs."""
@@ -102,109 +128,65 @@ class ToeThread:
         """Waits for the thread's end."""
         self._thread.join(timeout_s)
 
+    def report(self) -> ToeReport:
+        """What it is doing now."""
+        return ToeReport(
+            self._serial,
+            self._step,
+            self._step_since_s,
+            self._held,
+            self._held_since_s,
+            self.retired,
+            self._killed,
+            self._abandoned,
+        )
+
+    def stack(self) -> str:
+        """Where in the program it is, innermost call last; empty if it does not run."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+    # the thread's own side
+
+    def enter(self, step: Step) -> None:
+        """Notes what it is doing now. Raises Killed if it was killed (S4.9)."""
+        self._note(step)
+        if self._killed or self._abandoned:
+            raise Killed
+
+    def _note(self, step: Step) -> None:
+        self._step_since_s = time.monotonic()
+        self._step = step
+
     def _run(self) -> None:
         try:
-            while (held := self._book.take(self._retired)) is not None:
-                self._process(held)
-                self.step = Step.ABOUT_TO_GET_URI
+            while (held := self._book.take(self._leaving)) is not None:
+                if held.stage is Stage.STARTED:
+                    self._work(held)
+                else:  # it had lapsed before it could be started
+                    self._handover.put(Page(held, released(held.lease)))
         except BaseException:  # S4.11: the thread dies and is told of; the pool replaces it
-            log.critical("fatal exception in toe thread", toe=self.serial, exc_info=True)
+            log.critical("fatal exception in toe thread", toe=self._serial, exc_info=True)
 
-    def _process(self, held: Held) -> None:
-        lease = held.lease
-        if held.stage is not Stage.STARTED:  # it had lapsed before it could be started
-            self._handover.put(Page(held, released(lease)))
-            return
+    def _work(self, held: Held) -> None:
+        self._held_since_s = time.monotonic()
+        self._held = held
         try:
-            page = self._visit(held)
-        except MemoryError:  # S4.12
-            log.critical("out of memory", toe=self.serial, uri=lease.uri, exc_info=True)
-            page = Page(held, failed(lease, SERIOUS_ERROR, self.serial, "outOfMemory"))
-        except Exception as error:
-            log.error("a URI could not be processed", toe=self.serial, uri=lease.uri, exc_info=True)
-            page = self._failed(held, Status.RUNTIME_EXCEPTION, f"{type(error).__name__}:{error}")
+            self._finish(self._chain.process(held, self))
         except BaseException:  # S4.13: whatever ends the thread, its lease is handed back
-            self._finish(self._failed(held, Status.PROCESSING_THREAD_KILLED, "toeDied"))
+            status = Status.PROCESSING_THREAD_KILLED
+            self._finish(Page(held, failed(held.lease, status, self._serial, "toeDied")))
             raise
-        self._finish(page)
-
-    def _visit(self, held: Held) -> Page:
-        if held.policy is None:
-            return self._failed(held, Status.RUNTIME_EXCEPTION, "noFetchPolicy")
-        fetch = self._fetch(held, held.policy)
-        try:
-            if fetch.status == Status.PROCESSING_THREAD_KILLED:
-                # Interrupted because this node ends, it counts as not tried.
-                broken_off = killed if held.killed else put_off
-                return Page(held, broken_off(fetched(held.lease, fetch, self.serial)))
-            return self._fetched(held, held.policy, fetch)
         finally:
-            fetch.close()
-
-    def _fetch(self, held: Held, policy: FetchPolicy) -> Fetch:
-        self.step = Step.FETCHING
-        fetcher, lease = self._stages.fetcher, held.lease
-        if _is_robots(held):
-            return fetcher.fetch_robots(lease.uri, policy, held.cancellation)
-        last_visit = Validators(lease.etag, lease.last_modified)
-        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit)
-
-    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch) -> Page:
-        self.step = Step.EXTRACTING
-        if _is_robots(held):
-            links, report = self._read_robots(held, fetch)
-        else:
-            links, report = self._read_page(held, policy, fetch)
-        self.step = Step.WRITING
-        try:
-            stored = self._stages.store.append(Visit(held.lease, fetch, links))
-        except OSError:  # what is not stored is not reported; the store tells the log
-            return Page(held, put_off(report))
-        annotate(report, *stored.notes)
-        return Page(held, report, links, stored.epoch)
-
-    def _read_page(self, held: Held, policy: FetchPolicy, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
-        if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
-            return (), fetched(held.lease, fetch, self.serial)
-        found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
-        links, notes = found.links, found.notes
-        if fetch.redirect_target is not None:
-            links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
-        kept = _first_bytes(links, MAX_LINK_BYTES)
-        if len(kept) < len(links):
-            notes = (*notes, "linksCut")
-        return kept, fetched(held.lease, fetch, self.serial, notes=notes)
-
-    def _read_robots(self, held: Held, fetch: Fetch) -> tuple[Sequence[Outlink], Report]:
-        lease = held.lease
-        if not 200 <= fetch.status < 300:
-            return (), fetched(lease, fetch, self.serial)
-        body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
-        if body is None:
-            return (), fetched(lease, fetch, self.serial, notes=("unknownCoding",))
-        links = [Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(body)]
-        return links, fetched(lease, fetch, self.serial, robots_body=body)
-
-    def _failed(self, held: Held, status: Status, *notes: str) -> Page:
-        return Page(held, failed(held.lease, status, self.serial, *notes))
+            self._held = None
+            self._note(Step.ABOUT_TO_GET_URI)
 
     def _finish(self, page: Page) -> None:
-        self.step = Step.FINISHING
+        self._note(Step.FINISHING)
+        if not self._book.claim(page.held):
+            log.warning("what an abandoned toe thread brings is discarded", toe=self._serial)
+            return
         try:
             self._handover.put(page)
         finally:
             self._book.done(page.held)
-
-
-def _is_robots(held: Held) -> bool:
-    return held.lease.purpose == PURPOSE_ROBOTS
-
-
-def _first_bytes(links: Sequence[Outlink], limit: int) -> Sequence[Outlink]:
-    if len(links) * MAX_URI_BYTES <= limit:  # as nearly always
-        return links
-    for number, link in enumerate(links):
-        limit -= len(link.uri)
-        if limit < 0:
-            return links[:number]
-    return links

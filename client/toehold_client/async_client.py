@@ -20,6 +20,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
+    PoolFigures,
     Report,
     ReportResult,
     StateEventsRequest,
@@ -79,10 +80,21 @@ class AsyncFrontierClient(AsyncOperators):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
         leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> HeartbeatResponse:
         """See FrontierClient.heartbeat."""
         return await self._run(
-            calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience, leaving=leaving)
+            calls.heartbeat(
+                node,
+                session,
+                tokens,
+                toe_steps or {},
+                self._patience,
+                leaving=leaving,
+                pool=pool,
+                service_address=service_address,
+            )
         )
 
     async def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:

@@ -49,6 +49,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     HeartbeatResponse,
     NextRequest,
     NextResponse,
+    PoolFigures,
     Report,
     ReportResult,
     RequestStateRequest,
@@ -236,10 +237,20 @@ def heartbeat(
     patience: Patience,
     *,
     leaving: bool = False,
+    pool: PoolFigures | None = None,
+    service_address: str = "",
 ) -> Procedure[HeartbeatResponse]:
     """Names the leases held."""
     steps = [ToeStepCount(step=step, count=count) for step, count in toe_steps.items()]
-    request = HeartbeatRequest(node=node, session=session, tokens=tokens, toe_steps=steps, leaving=leaving)
+    request = HeartbeatRequest(
+        node=node,
+        session=session,
+        tokens=tokens,
+        toe_steps=steps,
+        leaving=leaving,
+        pool=pool,
+        service_address=service_address,
+    )
     return (yield from call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
 
 

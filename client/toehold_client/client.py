@@ -22,6 +22,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
+    PoolFigures,
     Report,
     ReportResult,
     StateEventsRequest,
@@ -101,14 +102,26 @@ class FrontierClient(Operators):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
         leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> HeartbeatResponse:
         """Names the leases that the node holds, started or not, and the number of its toe threads at each
-        step. With `leaving`, that the node ends, and holds no lease any more.
+        step. With `leaving`, that the node ends: leases of it that are not named go back unstarted. `pool` is
+        what has become of its toe threads, `service_address` where its NodeService listens.
 
         SessionSuperseded.
         """
         return self._run(
-            calls.heartbeat(node, session, tokens, toe_steps or {}, self._patience, leaving=leaving)
+            calls.heartbeat(
+                node,
+                session,
+                tokens,
+                toe_steps or {},
+                self._patience,
+                leaving=leaving,
+                pool=pool,
+                service_address=service_address,
+            )
         )
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:

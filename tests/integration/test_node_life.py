@@ -14,12 +14,13 @@ from node_doubles.waiting import eventually
 
 from crawler_node import feeder as feeder_module
 from crawler_node import node as node_module
+from crawler_node import pool as pool_module
 from crawler_node import reporter as reporter_module
 from crawler_node.archive import Archive
 from crawler_node.book import Held, LeaseBook
 from crawler_node.fetch import FetchPolicy
 from crawler_node.frontier import Contact, Frontier, Rests
-from crawler_node.node import Drain, ExitCode, Node
+from crawler_node.node import MAX_LEFT_BEHIND, Drain, ExitCode, Node
 from toehold.frontier.v1.frontier_pb2 import (
     PURPOSE_ROBOTS,
     HeartbeatRequest,
@@ -421,7 +422,8 @@ def test_an_orphan_interrupts_what_takes_too_long(
 def test_a_toe_that_cannot_be_interrupted_is_left_behind(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_module, "INTERRUPT_S", 0.1)
+    """Its host was asked, and must rest: what it is at goes back as put off."""
+    monkeypatch.setattr(pool_module, "GRACE_S", 0.1)
     stuck = threading.Event()
 
     def never(uri: str) -> object:
@@ -436,7 +438,38 @@ def test_a_toe_that_cannot_be_interrupted_is_left_behind(
     run.node.drain()
     assert run.exit_code() is ExitCode.DRAINED
     stuck.set()
-    assert frontier.released() == ["http://h/"]
+    assert frontier.put_off() == ["http://h/"]
+
+
+def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
+    run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "GRACE_S", 0.1)
+    stuck = threading.Event()
+
+    def never(uri: str) -> object:
+        if uri.endswith("stuck"):
+            stuck.wait(20)
+        return page(uri)
+
+    run.fetcher.answer = never  # type: ignore[assignment]
+    run.start()
+    for number in range(MAX_LEFT_BEHIND + 1):
+        uri = f"http://h/{number}/stuck"
+        frontier.give(lease(uri), lease(f"http://h/{number}/good"))
+        eventually(lambda: uri in run.fetcher.asked)
+        (serial,) = [
+            report.serial
+            for report, _ in run.node.pool.reports()
+            if report.held is not None and report.held.lease.uri == uri
+        ]
+        run.node.pool.kill(serial, replace=True)
+        eventually(lambda: run.node.pool.left_behind_count == number + 1)
+    assert run.exit_code() is ExitCode.WORN_OUT
+    stuck.set()
+    assert sorted(frontier.statuses().values()) == [-7000] * (MAX_LEFT_BEHIND + 1) + [200] * (
+        MAX_LEFT_BEHIND + 1
+    )
 
 
 @pytest.mark.parametrize("call", ["on_next", "on_heartbeat", "on_finished"])

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 
 from crawler_node.frontier import Contact, Frontier
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED, VERDICT_QUEUED, Verdict
-from toehold.frontier.v1.frontier_pb2 import Candidate, HeartbeatResponse, NextResponse, Report, ReportResult
+from toehold.frontier.v1.frontier_pb2 import (
+    Candidate,
+    HeartbeatResponse,
+    NextResponse,
+    PoolFigures,
+    Report,
+    ReportResult,
+)
 
 
 def _queued(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
@@ -27,6 +34,8 @@ class FakeClient:
     told: list[tuple[str, list[str]]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
+    described: list[tuple[PoolFigures | None, str]] = field(default_factory=list)
+    """What heartbeats told of the pool, and where the node can be asked."""
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
     waiting: int = 0
@@ -69,8 +78,11 @@ class FakeClient:
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int],
         leaving: bool = False,
+        pool: PoolFigures | None = None,
+        service_address: str = "",
     ) -> HeartbeatResponse:
         self._pass_gate()
+        self.described.append((pool, service_address))
         self.told.append(("goodbye" if leaving else "heartbeat", sorted(token.decode() for token in tokens)))
         return self.on_heartbeat(tokens)
 

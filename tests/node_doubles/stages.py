@@ -4,11 +4,11 @@ import threading
 from collections.abc import Callable, Iterable
 from io import BytesIO
 
+from crawler_node.chain import Stages, Store
 from crawler_node.connection import Cancellation
 from crawler_node.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
 from crawler_node.links import Found, Hop, Outlink
 from crawler_node.outcome import Status
-from crawler_node.toe import Stages, Store
 from crawler_node.visit import Visit
 
 Answer = Callable[[str], Fetch]
@@ -40,6 +40,7 @@ class FakeFetcher:
         self.asked: list[str] = []
         self.robots_asked: list[str] = []
         self.validators: list[Validators] = []
+        self.cuts = True  # whether interrupting a fetch ends it
         self._go = threading.Event()
         self._go.set()
 
@@ -59,7 +60,7 @@ class FakeFetcher:
         self.asked.append(uri)
         self.validators.append(validators)
         cut = threading.Event()
-        if not self._go.is_set() and cancellation is not None:
+        if not self._go.is_set() and cancellation is not None and self.cuts:
             cancellation.watch(cut.set)
         while not self._go.wait(0.002):
             if cut.is_set():

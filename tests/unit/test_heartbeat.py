@@ -12,6 +12,8 @@ from node_doubles.leases import POLICY, held, lease
 from crawler_node.book import Held, LeaseBook, Stage
 from crawler_node.frontier import Superseded
 from crawler_node.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
+from crawler_node.pool import PoolFigures
+from toehold.frontier.v1 import frontier_pb2
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
 
@@ -26,12 +28,19 @@ class Rig:
         self.book = LeaseBook(lambda: self.now_s)
         self.book.resize(8)
         self.given_back: list[Held] = []
-        self.mended = 0
+        self.drains = 0
         self.sizes: list[int] = []
         self.size_error: Exception | None = None
         self.waits: list[float] = []
         self.heartbeat = Heartbeat(
-            self.client.as_frontier(), self.book, self, self.give_back, 8, lambda: self.now_s
+            self.client.as_frontier(),
+            self.book,
+            self,
+            self.give_back,
+            8,
+            "127.0.0.1:7708",
+            self.drain,
+            lambda: self.now_s,
         )
         self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
 
@@ -49,8 +58,11 @@ class Rig:
         if self.size_error is not None:
             raise self.size_error
 
-    def mend(self) -> None:
-        self.mended += 1
+    def drain(self) -> None:
+        self.drains += 1
+
+    def figures(self) -> PoolFigures:
+        return PoolFigures(8, 7, 3, 2, 1)
 
     def steps(self) -> Counter[str]:
         return Counter(FETCHING=2)
@@ -72,13 +84,25 @@ def told(**answer: object) -> HeartbeatResponse:
     return HeartbeatResponse(**answer)  # type: ignore[arg-type]
 
 
-def test_all_that_is_held_is_named_at_once_and_dead_toes_are_replaced() -> None:
+def test_all_that_is_held_is_named_at_once() -> None:
     rig = Rig(told())
     held(rig.book, lease("a"))
     rig.book.add([(lease("b"), POLICY)])
     rig.heartbeat.run()
     assert rig.client.told == [("heartbeat", ["a", "b"])]
-    assert rig.mended == 1
+
+
+def test_each_tells_what_has_become_of_the_pool_and_where_the_node_can_be_asked() -> None:
+    rig = Rig(told())
+    rig.heartbeat.run()
+    pool = frontier_pb2.PoolFigures(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
+    assert rig.client.described == [(pool, "127.0.0.1:7708")]
+
+
+def test_the_frontier_may_want_the_node_to_end_and_need_not_say_so_twice() -> None:
+    rig = Rig(told(drain=True), told(drain=True), told())
+    rig.heartbeat.run()
+    assert rig.drains == 1
 
 
 def test_the_frontier_says_when_the_next_one_is_due() -> None:
@@ -171,7 +195,6 @@ def test_heartbeats_go_on_while_the_frontier_is_away_and_come_soon_when_it_is_ba
     )
     rig.heartbeat.run()
     assert rig.waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 5.0, 4.0, 2.0, 5.0]
-    assert rig.mended == 11
 
 
 def test_a_superseded_session_ends_them() -> None:

@@ -7,11 +7,12 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.book import LeaseBook
+from crawler_node.chain import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Chain, Stages, Step
 from crawler_node.fetch import ExtractSettings, Fetch, Validators
 from crawler_node.links import MAX_URI_BYTES, Found, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.page import Page
-from crawler_node.toe import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Stages, Step, ToeThread
+from crawler_node.toe import ToeThread
 from crawler_node.visit import Stored, Visit
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
@@ -41,7 +42,7 @@ class Work:
         book = book or LeaseBook()
         book.resize(1)
         book.add([(one, POLICY if with_policy else None)])
-        self.toe = ToeThread(7, book, Stages(self.fetcher, self.extract, self.sitemaps, self), self)
+        self.toe = ToeThread(7, book, Chain(Stages(self.fetcher, self.extract, self.sitemaps, self)), self)
         self.toe.start()
         self.toe.join(10)
         (done,) = self.pages

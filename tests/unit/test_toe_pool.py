@@ -1,16 +1,20 @@
 """The toe pool: its size, its numbers, and threads that die. Threads are real; what they fetch is not."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from node_doubles.leases import POLICY, lease
-from node_doubles.stages import FakeFetcher, page, stages
+from node_doubles.stages import FakeFetcher, lines, page, stages
 from node_doubles.waiting import eventually
 
 from crawler_node.book import LeaseBook
+from crawler_node.chain import Chain, Step
+from crawler_node.links import Found
 from crawler_node.page import Page
-from crawler_node.pool import ToePool
-from crawler_node.toe import Step, ToeThread
+from crawler_node.pool import EXTRACT_S, GRACE_S, PoolFigures, ToePool, UnknownToe
+from crawler_node.toe import ToeThread
 from crawler_node.visit import Stored
 
 
@@ -18,11 +22,18 @@ class Rig:
     """A pool over a book, with a fetcher that can be held."""
 
     def __init__(self) -> None:
-        self.book = LeaseBook()
+        self.book = LeaseBook(lambda: self.now_s)
         self.fetcher = FakeFetcher()
         self.pages: list[Page] = []
+        self.left_behind: list[tuple[str, int]] = []
+        self.now_s = 0.0
+        self.outlinks: Callable[..., Found] = lines
+        chain = Chain(replace(stages(self.fetcher, self), outlinks=lambda *args: self.outlinks(*args)))
         self.pool = ToePool(
-            lambda serial: ToeThread(serial, self.book, stages(self.fetcher, self), self), self.book.resize
+            lambda serial: ToeThread(serial, self.book, chain, self),
+            self.book.resize,
+            lambda held, serial: self.left_behind.append((held.lease.uri, serial)),
+            lambda: self.now_s,
         )
 
     def append(self, visit: object) -> Stored:
@@ -111,7 +122,7 @@ def test_a_closed_pool_stays_empty(rig: Rig) -> None:
     rig.pool.set_size(2)
     rig.pool.close()
     rig.pool.set_size(3)
-    rig.pool.mend()
+    rig.pool.watch()
     rig.pool.join()
     assert rig.pool.serials() == [] and rig.pool.size == 0
 
@@ -128,7 +139,7 @@ def test_a_dead_thread_is_replaced_and_its_lease_handed_back(rig: Rig) -> None:
     eventually(lambda: len(rig.pool.serials()) == 1)
     assert [page.report.fetch_status for page in rig.pages] == [-7000]
     rig.fetcher.answer = page
-    rig.pool.mend()
+    rig.pool.watch()
     assert len(rig.pool.serials()) == 2 and rig.pool.serials()[-1] == 3
     rig.add("b", "c")
     eventually(lambda: {page.held.lease.uri for page in rig.pages} == {"a", "b", "c"})
@@ -136,10 +147,133 @@ def test_a_dead_thread_is_replaced_and_its_lease_handed_back(rig: Rig) -> None:
 
 def test_mending_a_whole_pool_changes_nothing(rig: Rig) -> None:
     rig.pool.set_size(2)
-    rig.pool.mend()
+    rig.pool.watch()
     assert rig.pool.serials() == [1, 2]
 
 
 def test_a_negative_size_is_refused(rig: Rig) -> None:
     with pytest.raises(ValueError, match="-1 toe threads"):
         rig.pool.set_size(-1)
+
+
+# Threads that are killed, and threads that do not end.
+
+
+def test_a_killed_thread_breaks_off_its_uri_which_fails_and_another_takes_its_place(rig: Rig) -> None:
+    """Section 2.20: killThread with replacement."""
+    rig.fetcher.hold()
+    rig.pool.set_size(2)
+    rig.add("a", "b")
+    eventually(lambda: rig.busy(2))
+    rig.pool.kill(1, replace=True)
+    eventually(lambda: rig.pool.serials() == [2, 3] and len(rig.pages) == 1)
+    assert [(page.report.fetch_status, page.report.toe_number) for page in rig.pages] == [(-7000, 1)]
+    assert rig.pool.figures() == PoolFigures(size=2, alive=2, died=0, killed=1, abandoned=0)
+
+
+def test_a_thread_killed_without_replacement_leaves_a_smaller_pool(rig: Rig) -> None:
+    """Section 2.20: killThread without replacement."""
+    rig.pool.set_size(3)
+    rig.pool.kill(2, replace=False)
+    rig.pool.watch()
+    assert rig.pool.serials() == [1, 3] and rig.pool.size == 2
+
+
+def test_killing_twice_is_killing_once(rig: Rig) -> None:
+    rig.fetcher.cuts = False
+    rig.fetcher.hold()
+    rig.pool.set_size(1)
+    rig.add("a")
+    eventually(lambda: rig.busy(1))
+    rig.pool.kill(1, replace=False)
+    rig.pool.kill(1, replace=False)
+    assert rig.pool.figures().killed == 1 and rig.pool.size == 0
+
+
+def test_a_thread_that_retires_may_be_killed_and_is_not_missed(rig: Rig) -> None:
+    rig.fetcher.hold()
+    rig.pool.set_size(2)
+    rig.add("a", "b")
+    eventually(lambda: rig.busy(2))
+    rig.pool.set_size(1)
+    rig.pool.kill(2, replace=False)
+    eventually(lambda: len(rig.pages) == 1)
+    assert rig.pool.size == 1 and rig.pool.serials() == [1]
+
+
+def test_a_thread_that_there_is_not_cannot_be_killed(rig: Rig) -> None:
+    rig.pool.set_size(1)
+    with pytest.raises(UnknownToe, match="7"):
+        rig.pool.kill(7, replace=True)
+
+
+def stuck(rig: Rig) -> None:
+    """A thread that nothing interrupts, at `a`."""
+    rig.fetcher.cuts = False
+    rig.fetcher.hold()
+    rig.pool.set_size(1)
+    rig.add("a")
+    eventually(lambda: rig.busy(1))
+
+
+def test_a_killed_thread_that_does_not_end_in_time_is_left_behind_and_its_uri_reported_once(rig: Rig) -> None:
+    stuck(rig)
+    rig.pool.kill(1, replace=True)
+    rig.now_s = GRACE_S - 0.001
+    rig.pool.watch()
+    assert rig.left_behind == [] and rig.pool.figures().alive == 2
+    rig.now_s = GRACE_S
+    rig.pool.watch()
+    rig.pool.watch()
+    assert rig.left_behind == [("a", 1)] and rig.pool.left_behind_count == 1
+    assert rig.pool.figures() == PoolFigures(size=1, alive=1, died=0, killed=1, abandoned=1)
+    assert [(report.serial, report.abandoned) for report, _ in rig.pool.reports()] == [(1, True), (2, False)]
+    rig.fetcher.let_go()
+    eventually(lambda: rig.pool.left_behind_count == 0)
+    assert rig.pages == [], "what it brings late is discarded"
+
+
+def test_one_left_behind_does_not_hold_up_the_end(rig: Rig) -> None:
+    stuck(rig)
+    rig.pool.kill(1, replace=False)
+    rig.now_s = GRACE_S
+    rig.pool.watch()
+    rig.pool.join()
+    assert rig.pool.left_behind_count == 1
+
+
+def test_a_thread_whose_lease_has_ended_is_left_behind_like_one_that_was_killed(rig: Rig) -> None:
+    """An extractor that loops: the frontier ends the lease at its hard limit."""
+    stuck(rig)
+    rig.book.end([b"a"])
+    rig.now_s = GRACE_S
+    rig.pool.watch()
+    assert rig.left_behind == [("a", 1)] and rig.pool.serials() == [2]
+
+
+def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
+    chain_holds = threading.Event()
+    rig.outlinks = lambda *args: chain_holds.wait() and Found([])
+    rig.pool.set_size(1)
+    rig.add("a")
+    eventually(lambda: rig.pool.steps()[Step.EXTRACTING] == 1)
+    ((report, _),) = rig.pool.reports()
+    rig.now_s = report.step_since_s + EXTRACT_S
+    rig.pool.watch()
+    assert rig.left_behind == []
+    rig.now_s += GRACE_S
+    rig.pool.watch()
+    assert rig.left_behind == [("a", 1)] and rig.pool.serials() == [2]
+    chain_holds.set()
+
+
+def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> None:
+    """Section 2.20: the report of a thread."""
+    rig.fetcher.hold()
+    rig.pool.set_size(2)
+    rig.add("a")
+    eventually(lambda: rig.busy(1))
+    (busy, stack), (idle, _) = sorted(rig.pool.reports(stacks=True), key=lambda each: each[0].held is None)
+    assert busy.held is not None and busy.held.lease.uri == "a" and busy.step is Step.FETCHING
+    assert "def fetch" in stack or "in fetch" in stack
+    assert idle.held is None and idle.step is Step.ABOUT_TO_GET_URI

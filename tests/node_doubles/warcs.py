@@ -1,0 +1,106 @@
+"""Visits to store, and what two independent readers find in WARC files."""
+
+import base64
+import hashlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from node_doubles.leases import lease
+
+from crawler_node.fetch import Fetch
+from crawler_node.outcome import Truncation
+from crawler_node.visit import Visit
+
+START_MS = 1_700_000_000_123
+BODY = b"<html>caf\xe9</html>\r\n\r\n"
+
+
+def fetch(
+    uri: str = "http://a.example/x?y=z",
+    body: bytes | BinaryIO = BODY,
+    *,
+    status: int = 200,
+    truncation: Truncation = Truncation.NONE,
+    hops: tuple[Fetch, ...] = (),
+    conditional: bool = False,
+) -> Fetch:
+    content = body if isinstance(body, bytes) else body.read()
+    return Fetch(
+        uri,
+        start_time_ms=START_MS,
+        status=status,
+        request_head=b"GET /x?y=z HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        response_head=b"HTTP/1.1 %d All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
+        % max(status, 0),
+        body=BytesIO(body) if isinstance(body, bytes) else body,
+        body_bytes=len(content),
+        truncation=truncation,
+        digest=digest_of(content),
+        peer_address="192.0.2.1",
+        hops=hops,
+        conditional=conditional,
+    )
+
+
+def digest_of(body: bytes) -> str:
+    return "sha1:" + base64.b32encode(hashlib.sha1(body).digest()).decode()
+
+
+def visit(
+    uri: str = "http://a.example/x?y=z",
+    body: bytes | BinaryIO = BODY,
+    *,
+    status: int = 200,
+    truncation: Truncation = Truncation.NONE,
+    hops: tuple[Fetch, ...] = (),
+    conditional: bool = False,
+    last_digest: str = "",
+) -> Visit:
+    made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
+    return Visit(lease(uri, last_digest=last_digest), made)
+
+
+@dataclass(frozen=True)
+class Record:
+    kind: str
+    headers: dict[str, str]
+    block: bytes
+    offset: int
+
+    @property
+    def uri(self) -> str:
+        return self.headers["WARC-Target-URI"]
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a file; their digests are checked on the way."""
+    records = []
+    with path.open("rb") as file:
+        for each in ArchiveIterator(file, parse_http=False):
+            assert each.verify_block_digest(), each.record_id
+            headers = dict(each.headers.items())
+            records.append(Record(headers["WARC-Type"], headers, each.reader.read(), each.stream_pos))
+    return records
+
+
+def check(*paths: Path) -> None:
+    """Has both readers' own tools check files; and the payloads of all but revisits, which have none (the
+    tools would look for it)."""
+    for path in paths:
+        with path.open("rb") as file:
+            for each in ArchiveIterator(file, record_types=WarcRecordType.response):
+                assert each.verify_payload_digest(), each.record_id
+    for tool in ("fastwarc.cli", "warcio.cli"):
+        command = [sys.executable, "-m", tool, "check", *map(str, paths)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (tool, done.stdout, done.stderr)
+        assert "fail" not in done.stdout.lower(), done.stdout
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(directory.iterdir())
