@@ -5,109 +5,22 @@ import errno
 import hashlib
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import pytest
-from fastwarc.warc import ArchiveIterator
 from node_doubles.leases import lease
+from node_doubles.warcs import BODY, START_MS, check, digest_of, fetch, files, read, visit
 
-from crawler_node.fetch import Fetch
 from crawler_node.links import Hop, Outlink
 from crawler_node.outcome import Status, Truncation
 from crawler_node.rolling import Location, OutputError, Rolling
 from crawler_node.visit import Visit
 from crawler_node.warc import Metadata, WarcWriter
-
-START_MS = 1_700_000_000_123
-BODY = b"<html>caf\xe9</html>\r\n\r\n"
-
-
-def fetch(
-    uri: str = "http://a.example/x?y=z",
-    body: bytes | BinaryIO = BODY,
-    *,
-    status: int = 200,
-    truncation: Truncation = Truncation.NONE,
-    hops: tuple[Fetch, ...] = (),
-    conditional: bool = False,
-) -> Fetch:
-    content = body if isinstance(body, bytes) else body.read()
-    return Fetch(
-        uri,
-        start_time_ms=START_MS,
-        status=status,
-        request_head=b"GET /x?y=z HTTP/1.1\r\nHost: a.example\r\n\r\n",
-        response_head=b"HTTP/1.1 %d All  is well\r\ncontent-TYPE: text/html\r\nX-Odd: caf\xe9\r\n\r\n"
-        % max(status, 0),
-        body=BytesIO(body) if isinstance(body, bytes) else body,
-        body_bytes=len(content),
-        truncation=truncation,
-        digest="sha1:" + base64.b32encode(hashlib.sha1(content).digest()).decode(),
-        peer_address="192.0.2.1",
-        hops=hops,
-        conditional=conditional,
-    )
-
-
-def visit(
-    uri: str = "http://a.example/x?y=z",
-    body: bytes | BinaryIO = BODY,
-    *,
-    status: int = 200,
-    truncation: Truncation = Truncation.NONE,
-    hops: tuple[Fetch, ...] = (),
-    conditional: bool = False,
-    last_digest: str = "",
-) -> Visit:
-    made = fetch(uri, body, status=status, truncation=truncation, hops=hops, conditional=conditional)
-    return Visit(lease(uri, last_digest=last_digest), made)
-
-
-@dataclass(frozen=True)
-class Record:
-    kind: str
-    headers: dict[str, str]
-    block: bytes
-    offset: int
-
-    @property
-    def uri(self) -> str:
-        return self.headers["WARC-Target-URI"]
-
-
-def read(path: Path) -> list[Record]:
-    """All records of a file; their digests are checked on the way."""
-    records = []
-    with path.open("rb") as file:
-        for each in ArchiveIterator(file, parse_http=False):
-            assert each.verify_block_digest(), each.record_id
-            headers = dict(each.headers.items())
-            records.append(Record(headers["WARC-Type"], headers, each.reader.read(), each.stream_pos))
-    return records
-
-
-def check(path: Path) -> None:
-    """Has both readers' own tools check a file."""
-    for tool in ("fastwarc.cli", "warcio.cli"):
-        command = [sys.executable, "-m", tool, "check", str(path)]
-        if tool == "fastwarc.cli":
-            command.insert(4, "--verify-payloads")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (tool, done.stdout, done.stderr)
-        assert "fail" not in done.stdout.lower(), done.stdout
-
-
-def files(directory: Path) -> list[Path]:
-    return sorted(directory.iterdir())
 
 
 def stored(location: Location | None) -> Location:
@@ -193,10 +106,6 @@ def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path
     check(path)
 
 
-def digest_of(body: bytes) -> str:
-    return "sha1:" + base64.b32encode(hashlib.sha1(body).digest()).decode()
-
-
 def test_a_body_that_is_that_of_the_last_visit_is_not_stored_again(tmp_path: Path) -> None:
     """WARC 1.1, 6.7: profile identical-payload-digest; the block is the answer's head."""
     writer = WarcWriter(tmp_path, "node")
@@ -244,7 +153,12 @@ def found_visit() -> Visit:
     return Visit(found, made.fetch, links)
 
 
-TOLD = b"via: http://a.example/ evil: 1\r\nhopsFromSeed: LE\r\nsourceTag: http://seed.example/\r\nfetchTimeMs: 17\r\n"
+TOLD = b"""\
+via: http://a.example/ evil: 1\r
+hopsFromSeed: LE\r
+sourceTag: http://seed.example/\r
+fetchTimeMs: 17\r
+"""
 
 
 @pytest.mark.parametrize(
@@ -277,7 +191,7 @@ def test_metadata_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_a_file_is_compressed_as_hard_as_asked_for(tmp_path: Path) -> None:
-    body = b" ".join(b"%d" % (n * n) for n in range(5000))
+    body = b" ".join(b"<p>page %d of %d</p>" % (n, n * n) for n in range(5000))
     sizes = []
     for level in (1, 9):
         writer = WarcWriter(tmp_path / str(level), "node", gzip_level=level)
@@ -286,7 +200,7 @@ def test_a_file_is_compressed_as_hard_as_asked_for(tmp_path: Path) -> None:
         (path,) = files(tmp_path / str(level))
         check(path)
         sizes.append(path.stat().st_size)
-    assert sizes[1] < 0.9 * sizes[0]
+    assert sizes[1] < 0.95 * sizes[0]
     with pytest.raises(ValueError, match="gzip level 0 "):
         WarcWriter(tmp_path, "node", gzip_level=0)
 

@@ -95,10 +95,10 @@ def check(*paths: Path) -> None:
         with path.open("rb") as file:
             for each in ArchiveIterator(file, record_types=WarcRecordType.response):
                 assert each.verify_payload_digest(), each.record_id
-    for tool in ("fastwarc.cli", "warcio.cli"):
-        command = [sys.executable, "-m", tool, "check", *map(str, paths)]
+    fastwarc = [[sys.executable, "-m", "fastwarc.cli", "check", str(path)] for path in paths]
+    for command in (*fastwarc, [sys.executable, "-m", "warcio.cli", "check", *map(str, paths)]):
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (tool, done.stdout, done.stderr)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
         assert "fail" not in done.stdout.lower(), done.stdout
 
 

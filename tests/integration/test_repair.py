@@ -1,0 +1,314 @@
+"""Files that a dead process left behind: what is whole in them is kept, and read by independent readers."""
+
+import fcntl
+import gzip
+import os
+import random
+import signal
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+from node_doubles.warcs import check, digest_of, files, read, visit
+
+from crawler_node.repair import Whole, repair, whole_lines, whole_records
+from crawler_node.rolling import Rolling
+from crawler_node.warc import SUFFIX, WarcWriter
+
+
+def left_behind(directory: Path, pages: int = 3) -> Path:
+    """A WARC file as a process leaves it that dies after its last page."""
+    writer = WarcWriter(directory, "node")
+    for n in range(pages):
+        writer.append(visit(f"http://a.example/{n}", b"page %d" % n))
+    (path,) = directory.glob("*.open")
+    content = path.read_bytes()
+    writer.close()
+    path.with_suffix("").unlink()
+    path.write_bytes(content)
+    return path
+
+
+def boundaries(path: Path) -> list[int]:
+    """Where the records of a file begin."""
+    return [record.offset for record in read(path)]
+
+
+def mend(directory: Path) -> None:
+    repair(directory, SUFFIX, whole_records)
+
+
+def test_a_file_that_ends_with_a_whole_record_is_closed_as_it_is(tmp_path: Path) -> None:
+    path = left_behind(tmp_path)
+    content = path.read_bytes()
+    mend(tmp_path)
+    assert files(tmp_path) == [path.with_suffix("")]
+    assert path.with_suffix("").read_bytes() == content
+    check(path.with_suffix(""))
+
+
+def test_wherever_a_file_was_torn_its_whole_records_are_kept(tmp_path: Path) -> None:
+    path = left_behind(tmp_path)
+    content = path.read_bytes()
+    starts = [*boundaries(path), len(content)]
+    path.unlink()
+    for length in range(starts[1] + 1, len(content)):
+        path.write_bytes(content[:length])
+        mend(tmp_path)
+        whole = max(start for start in starts if start <= length)
+        kept = path.with_suffix("").read_bytes() if whole > starts[1] else b""
+        assert kept == (content[:whole] if whole > starts[1] else b""), length
+        for left in files(tmp_path):
+            left.unlink()
+
+
+@pytest.mark.parametrize("pages", [0, 1])
+def test_a_file_with_no_whole_page_is_removed(tmp_path: Path, pages: int) -> None:
+    """Of size 0; and with nothing whole but its own head."""
+    path = left_behind(tmp_path, 1)
+    start = boundaries(path)[1]
+    os.truncate(path, (start + 20) * pages)
+    mend(tmp_path)
+    assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x1f",
+        b"no gzip at all" * 100,
+        gzip.compress(b"no WARC record" * 10_000),
+        gzip.compress(b"WARC/1.1\r\n" + b"a: b\r\n" * 100_000),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 5\r\n\r\nabc\r\n\r\n"),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\nmore"),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: -3\r\n\r\nabc\r\n\r\n"),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: " + b"9" * 9999 + b"\r\n\r\n"),
+        gzip.compress(b""),
+        bytes(5000),
+    ],
+    ids=[
+        "one byte",
+        "no gzip",
+        "no record",
+        "endless header",
+        "too short",
+        "too long",
+        "negative",
+        "absurd",
+        "nothing",
+        "zeros",
+    ],
+)
+def test_a_file_in_which_nothing_is_whole_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.warc.gz.open").write_bytes(content)
+    mend(tmp_path)
+    assert [path.name for path in files(tmp_path)] == ["x.warc.gz.torn"]
+    assert files(tmp_path)[0].read_bytes() == content
+    mend(tmp_path)
+    assert [path.name for path in files(tmp_path)] == ["x.warc.gz.torn"]
+
+
+@pytest.mark.parametrize("damage", [b"\x00" * 64, b"\xff" * 64])
+def test_what_follows_damage_is_cut_off(tmp_path: Path, damage: bytes) -> None:
+    """After a loss of power the end of a file may be anything; it was never made durable."""
+    path = left_behind(tmp_path)
+    start = boundaries(path)[4]  # the second page's response
+    content = path.read_bytes()
+    path.write_bytes(content[: start + 30] + damage + content[start + 94 :])
+    mend(tmp_path)
+    (kept,) = files(tmp_path)
+    assert kept.read_bytes() == content[:start]
+    check(kept)
+
+
+def test_no_file_is_overwritten(tmp_path: Path) -> None:
+    path = left_behind(tmp_path)
+    path.with_suffix("").write_bytes(b"another")
+    mend(tmp_path)
+    assert path.with_suffix("").read_bytes() == b"another"
+    assert [each.suffix for each in files(tmp_path)] == [".gz", ".torn"]
+
+
+def test_files_of_other_kinds_and_closed_ones_are_left_alone(tmp_path: Path) -> None:
+    for name in ("a.warc.gz", "a.warc.gz.torn", "a.jsonl.open", "a.open"):
+        (tmp_path / name).write_bytes(b"torn")
+    mend(tmp_path)
+    assert [path.name for path in files(tmp_path)] == [
+        "a.jsonl.open",
+        "a.open",
+        "a.warc.gz",
+        "a.warc.gz.torn",
+    ]
+
+
+def test_a_directory_that_is_not_there_has_nothing_to_repair(tmp_path: Path) -> None:
+    mend(tmp_path / "none")
+
+
+def test_the_file_of_a_living_writer_is_left_alone(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(visit())
+    mend(tmp_path)
+    assert [path.suffix for path in files(tmp_path)] == [".open"]
+    writer.append(visit())
+    writer.close()
+    check(files(tmp_path)[0])
+
+
+def test_a_new_file_that_a_repair_takes_for_an_empty_one_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the making of a file and its lock somebody else may start."""
+    flock, repairs = fcntl.flock, 0
+
+    def repaired_first(file: int, how: int) -> None:
+        nonlocal repairs
+        if how == fcntl.LOCK_EX and not repairs:
+            repairs += 1
+            mend(tmp_path)
+            assert files(tmp_path) == []
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", repaired_first)
+    writer = WarcWriter(tmp_path, "node")
+    writer.append(visit())
+    writer.close()
+    assert repairs == 1
+    check(files(tmp_path)[0])
+
+
+def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
+    """A page of zeros is small in the file; nobody has to hold it whole."""
+    length = 200 * 1024 * 1024
+    member = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS + 16)
+    pieces = [member.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\n" % length)]
+    pieces.extend(member.compress(bytes(1024 * 1024)) for _ in range(200))
+    pieces.append(member.compress(b"\r\n\r\n") + member.flush())
+    bomb = b"".join(pieces)
+    tracemalloc.start()
+    whole = whole_records(BytesIO(bomb))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert whole == Whole(len(bomb), is_empty=False)
+    assert peak < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("content", "length"),
+    [
+        (b"", 0),
+        (b"torn", 0),
+        (b"{}\n", 3),
+        (b"{}\n{}\n", 6),
+        (b"{}\n{to", 3),
+        (b"{}\n\x00\x00\n", 3),
+        (b"x" * 200_000 + b"\n" + b"y" * 200_000, 200_001),
+        (b"{}\n" + bytes(200_000) + b"\n", 3),
+    ],
+)
+def test_of_lines_the_whole_ones_are_kept(content: bytes, length: int) -> None:
+    assert whole_lines(BytesIO(content)) == Whole(length, length == 0)
+
+
+# Processes that are killed
+
+_WRITE = """
+import os, random, sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+from node_doubles.warcs import visit
+from crawler_node.rolling import Rolling
+from crawler_node.warc import WarcWriter
+
+writer = WarcWriter(Path(sys.argv[1]), "node", rolling=Rolling(max_bytes=500_000))
+n = 0
+while True:
+    body = random.Random(n).randbytes(n * 7919 % 150_000)
+    writer.append(visit(f"http://a.example/{{n}}", body))
+    if n % 5 == 0:
+        writer.sync()
+        os.write(1, b"%d\\n" % n)
+    n += 1
+"""
+
+
+def writing(directory: Path) -> "subprocess.Popen[bytes]":
+    script = _WRITE.format(path=[path for path in sys.path if path])
+    return subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE)
+
+
+def bodies(directory: Path) -> dict[str, bytes]:
+    """The bodies of all pages, by URI. Every file is checked."""
+    found = {}
+    paths = sorted(directory.glob("*.warc.gz"))
+    check(*paths)
+    for path in paths:
+        with path.open("rb") as file:
+            for each in ArchiveIterator(file, record_types=WarcRecordType.response):
+                found[each.headers["WARC-Target-URI"]] = each.reader.read()
+    return found
+
+
+def test_after_kill_9_every_page_that_was_durable_replays_byte_for_byte(tmp_path: Path) -> None:
+    durable = -1
+    for kill in range(3):
+        directory = tmp_path / str(kill)
+        process = writing(directory)
+        assert process.stdout is not None
+        for _ in range(5 + kill):
+            durable = int(process.stdout.readline())
+        process.send_signal(signal.SIGKILL)
+        for line in process.stdout:
+            durable = int(line)
+        process.wait()
+        process.stdout.close()
+        assert len(list(directory.glob("*.open"))) <= 1
+        mend(directory)
+        assert all(path.name.endswith(".warc.gz") for path in files(directory))
+        assert len(files(directory)) > 1
+        found = bodies(directory)
+        for n in range(durable + 1):
+            expected = random.Random(n).randbytes(n * 7919 % 150_000)
+            assert found[f"http://a.example/{n}"] == expected
+
+
+def test_a_process_that_lives_keeps_its_file_while_others_are_repaired(tmp_path: Path) -> None:
+    """Whoever repairs first, no file of a living process is touched; that of a dead one is, once."""
+    living, dead = writing(tmp_path), writing(tmp_path)
+    try:
+        for process in (living, dead):
+            assert process.stdout is not None
+            process.stdout.readline()
+        dead.kill()
+        dead.wait()
+        mend(tmp_path)
+        open_now = [path.name for path in tmp_path.glob("*.open")]
+        assert all(f"~{living.pid}." in name for name in open_now)
+        assert any(f"~{dead.pid}." in path.name for path in tmp_path.glob("*.gz"))
+    finally:
+        for process in (living, dead):
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+    mend(tmp_path)
+    assert not list(tmp_path.glob("*.open"))
+    assert bodies(tmp_path)
+
+
+def test_revisits_and_rolled_files_are_read_by_others_after_a_kill(tmp_path: Path) -> None:
+    path = left_behind(tmp_path / "a", 1)
+    writer = WarcWriter(tmp_path / "a", "other", rolling=Rolling(max_bytes=1000))
+    writer.append(visit("http://a.example/0", b"page 0", last_digest=digest_of(b"page 0")))
+    writer.append(visit("http://a.example/1", os.urandom(2000)))
+    writer.close()
+    mend(tmp_path / "a")
+    assert path.with_suffix("").exists() and len(files(tmp_path / "a")) == 3
+    for each in files(tmp_path / "a"):
+        check(each)
+    assert bodies(tmp_path / "a")["http://a.example/0"] == b"page 0"
