@@ -16,6 +16,7 @@ from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
 from benchmarks.measuring import SERVER, Figure, Limit, measure
 from benchmarks.memory import memory
+from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
 
 from practice_web.practice import PracticeWeb
@@ -163,6 +164,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "pops": pops,
     "jobs": jobs,
     "memory": memory,
+    "node": node,
     "crawl": crawl,
 }
 

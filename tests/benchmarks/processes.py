@@ -1,4 +1,4 @@
-"""A frontier server of its own for each part, and what CPU processes have used."""
+"""A frontier server of its own for each part, other children, and what CPU processes have used."""
 
 import os
 import signal
@@ -78,6 +78,51 @@ class FrontierServer:
         """CPU time that it has used so far."""
         assert self._child is not None
         return cpu_s(self._child.pid)
+
+
+class Child:
+    """A program of ours, within a `with` block, spoken to line by line."""
+
+    def __init__(self, module: str, *arguments: str, errors: Path) -> None:
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._errors = errors
+
+    def __enter__(self) -> Self:
+        with self._errors.open("w") as errors:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def say(self, line: str) -> None:
+        """Tells it a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def hear(self) -> str:
+        """The next line that it tells. Raises RuntimeError, with its complaints, if it ends instead."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            raise RuntimeError(f"{self._command[2]} ended with {code}: {self._errors.read_text()[-2000:]}")
+        return line.strip()
+
+    def end(self) -> str:
+        """Asks it to end; its last line."""
+        self._process.send_signal(signal.SIGTERM)
+        return self.hear()
+
+    def cpu_s(self) -> float:
+        """CPU time that it has used so far."""
+        return cpu_s(self._process.pid)
 
 
 class Descendants:
