@@ -1,28 +1,39 @@
-"""Archive: what the node does when WARC files cannot be written. The writing itself is warc's business.
+"""Archive: where the node's pages go, and what it does when they cannot be kept. The writing itself is warc's
+and pages' business.
 
-A page counts as stored only when a sync has succeeded after it was appended. After an error the node
-takes no more leases until the directory takes data again.
+A page counts as stored only when a sync has succeeded after it was appended. While the disk is low, and
+after an error until the directories take data again, the node takes no more leases.
 """
 
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import structlog
 
+from .disk import DiskWatch
+from .logs import NodeLogs
 from .visit import Stored, Visit
 
 PROBE_BYTES = 1024 * 1024
-"""What must find room in the directory before writing is tried again."""
+"""What must find room in each directory before writing is tried again."""
+
+DUPLICATE = "duplicate:digest"
+"""The remark on a body that is that of the last visit (Heritrix's)."""
 
 log = structlog.get_logger()
 
 
 class Writer(Protocol):
-    """What an archive needs of warc.WarcWriter; all its errors are OSErrors."""
+    """What an archive needs of warc.WarcWriter and pages.PagesWriter; all errors are OSErrors."""
+
+    @property
+    def directory(self) -> Path:
+        """Where it writes."""
+        ...
 
     def append(self, visit: Visit) -> object | None:
         """Stores a visit, whole or not at all; None if there is nothing to store."""
@@ -32,71 +43,137 @@ class Writer(Protocol):
         """Makes what was appended durable; if it fails, nothing since the last success counts."""
         ...
 
+    def roll_if_old(self) -> None:
+        """Closes a file that has been written for long enough."""
+        ...
+
+    def repair(self) -> None:
+        """Sees to the files that dead processes left. Never raises."""
+        ...
+
     def close(self) -> None:
         """Ends the writing."""
         ...
 
 
 class Archive:
-    """The node's WARC files, and whether they can be written. Used by many threads at once."""
+    """The node's output, and whether it can be written. Used by many threads at once.
 
-    def __init__(self, writer: Writer, directory: Path) -> None:
-        self._writer = writer
-        self._directory = directory
+    Each visit goes to the logs, to the `hook` (see Hook), and then to each of `writers`.
+    """
+
+    def __init__(
+        self,
+        writers: Sequence[Writer],
+        *,
+        disk: DiskWatch | None = None,
+        hook: Callable[[Visit], tuple[str, ...]] | None = None,
+        logs: NodeLogs | None = None,
+    ) -> None:
+        self._writers = tuple(writers)
+        self._directories = list(dict.fromkeys(writer.directory for writer in writers))
+        self._disk = disk or DiskWatch(())
+        self._hook = hook
+        self._logs = logs or NodeLogs()
         self._lock = threading.Lock()
         self._epoch = 0
         self._failing = False
         self._closed = False
+        self._low = ""
         self._on_failure: Callable[[], None] = lambda: None
 
     def when_failing(self, act: Callable[[], None]) -> None:
-        """Sets what is done at each error."""
+        """Sets what is done at each error, and when the disk gets low: no more leases may be taken."""
         self._on_failure = act
+
+    @property
+    def low_disk(self) -> str:
+        """Which disk was low when `tend` or `probe` last looked, in words for people; empty if none was."""
+        return self._low
 
     def append(self, visit: Visit) -> Stored:
         """Stores a visit. Raises OSError when it is not stored."""
+        self._logs.visited(visit)
+        notes = self._hook(visit) if self._hook is not None and visit.is_page else ()
         epoch = self._epoch
         try:
-            stored = self._writer.append(visit)
+            stored = [writer.append(visit) is not None for writer in self._writers]
         except OSError as error:
             self._fail(error)
             raise
-        return Stored(None if stored is None else epoch)
+        if visit.is_identical:
+            notes = (DUPLICATE, *notes)
+        return Stored(epoch if any(stored) else None, notes)
 
     def sync(self) -> int | None:
         """Makes durable what was appended so far; the answer names its stretch, None if that failed."""
         epoch = self._epoch
-        try:
-            self._writer.sync()
-        except OSError as error:
-            with self._lock:
-                self._epoch += 1
-            self._fail(error)
-            return None
-        return epoch
+        errors = [error for writer in self._writers if (error := _failure(writer.sync)) is not None]
+        if not errors:
+            return epoch
+        with self._lock:
+            self._epoch += 1
+        self._fail(errors[0])
+        return None
+
+    def tend(self) -> None:
+        """To be called every few seconds: closes old files, and looks at the disk."""
+        for writer in self._writers:
+            if (error := _failure(writer.roll_if_old)) is not None:
+                self._fail(error)
+        was_low = self._low
+        self._low = self._disk.check()
+        if self._low and not was_low:
+            log.warning("no leases are taken until there is room", problem=self._low)
+        if self._low:
+            self._on_failure()
 
     def probe(self) -> bool:
-        """Whether the directory takes data again."""
-        try:
-            with tempfile.TemporaryFile(dir=self._directory) as file:
-                file.write(os.urandom(PROBE_BYTES))  # not zeros, which some file systems do not store
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
+        """Whether there is room, and all directories take data again."""
+        self._low = self._disk.check()
+        if self._low or not all(map(_takes_data, self._directories)):
             return False
         with self._lock:
             self._failing = False
-        log.info("WARC files can be written again", directory=str(self._directory))
+        log.info("output can be written again", directories=[str(each) for each in self._directories])
         return True
+
+    def repair(self) -> None:
+        """Sees to the files that dead processes left in the directories; it may read all of them. Never
+        raises."""
+        for writer in self._writers:
+            writer.repair()
 
     def close(self) -> None:
         """Closes the files; what is appended later is refused. Raises OSError."""
         self._closed = True
-        self._writer.close()
+        errors = [error for writer in self._writers if (error := _failure(writer.close)) is not None]
+        self._logs.close()
+        if errors:
+            raise errors[0]
 
     def _fail(self, error: OSError) -> None:
         with self._lock:
             first, self._failing = not (self._failing or self._closed), True
         if first:
-            log.error("WARC files cannot be written; no leases are taken until they can", error=str(error))
+            log.error("output cannot be written; no leases are taken until it can", error=str(error))
         self._on_failure()
+
+
+def _failure(act: Callable[[], None]) -> OSError | None:
+    try:
+        act()
+    except OSError as error:
+        return error
+    return None
+
+
+def _takes_data(directory: Path) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(os.urandom(PROBE_BYTES))  # not zeros, which some file systems do not store
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        return False
+    return True

@@ -1,25 +1,25 @@
 """Visit: one lease and what came of it, as all that keep pages are given it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease
 
+from .content import Content
 from .fetch import Fetch
 from .links import Outlink
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class Visit:
-    """A fetch, what it was for, and the links that were found. It ends with the fetch: keep nothing of it.
-
-    `extra` is what the user's own function has to say about the page.
-    """
+    """A fetch, what it was for, and the links that were found. It ends with the fetch: keep nothing of it."""
 
     lease: Lease
     fetch: Fetch
     links: Sequence[Outlink] = ()
-    extra: Mapping[str, object] | None = None
+    extra: str = ""
+    """What the user's own function says of the page, as JSON; set when it was asked."""
 
     @property
     def is_page(self) -> bool:
@@ -36,6 +36,11 @@ class Visit:
             and bool(fetch.digest)
             and fetch.digest == self.lease.last_digest
         )
+
+    @cached_property
+    def content(self) -> Content:
+        """What the page says."""
+        return Content(self.fetch)
 
 
 @dataclass(frozen=True, slots=True)

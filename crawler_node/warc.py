@@ -18,6 +18,7 @@ from typing import IO, Any
 from warcio.warcwriter import WARCWriter
 
 from .outcome import Truncation
+from .repair import repair, whole_records
 from .rolling import DEFAULT_ROLLING, Location, OutputError, Rolling, RollingFiles, utc_text
 from .visit import Visit
 
@@ -120,6 +121,10 @@ class WarcWriter:
     def roll_if_old(self) -> None:
         """See RollingFiles.roll_if_old."""
         self._files.roll_if_old()
+
+    def repair(self) -> None:
+        """Cuts the torn ends off the files that dead processes left in the directory; see repair."""
+        repair(self.directory, SUFFIX, whole_records)
 
     def close(self) -> None:
         """See RollingFiles.close."""

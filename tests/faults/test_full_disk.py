@@ -21,7 +21,7 @@ def test_a_node_that_cannot_store_reports_nothing_and_goes_on_when_it_can(parts:
     node = parts.node("full")
     _limit_files(node, WARC_BYTES)
     parts.launch()
-    until(lambda: "WARC files cannot be written" in node.complaints, "the disk to be full")
+    until(lambda: "output cannot be written" in node.complaints, "the disk to be full")
     until(lambda: parts.status()["statistics"]["leased_count"] == 0, "the leases to be handed back")
     asked = len(parts.web.log())
     reported = parts.pages

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 from io import BytesIO
+from pathlib import Path
 
 from crawler_node.chain import Stages, Store
 from crawler_node.connection import Cancellation
@@ -56,6 +57,7 @@ class FakeFetcher:
         policy: FetchPolicy,
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
+        crawl: str = "",
     ) -> Fetch:
         self.asked.append(uri)
         self.validators.append(validators)
@@ -67,7 +69,9 @@ class FakeFetcher:
                 return page(uri, Status.PROCESSING_THREAD_KILLED, response_head=b"")
         return self.answer(uri)
 
-    def fetch_robots(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+    def fetch_robots(
+        self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
+    ) -> Fetch:
         self.robots_asked.append(uri)
         return self.fetch(uri, policy, cancellation)
 
@@ -81,10 +85,11 @@ class FakeFetcher:
 class FakeWriter:
     """A WARC writer that remembers what happened to it, and fails when told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.stored: list[str] = []
         self.synced: list[str] = []
-        self.fail_append = self.fail_sync = self.closed = False
+        self.fail_append = self.fail_sync = self.fail_roll = self.closed = False
 
     def append(self, visit: Visit) -> object | None:
         if self.fail_append:
@@ -98,6 +103,13 @@ class FakeWriter:
         if self.fail_sync:
             raise OSError(5, "Input/output error")
         self.synced = list(self.stored)
+
+    def roll_if_old(self) -> None:
+        if self.fail_roll:
+            raise OSError(5, "Input/output error")
+
+    def repair(self) -> None:
+        raise AssertionError("nobody left anything")
 
     def close(self) -> None:
         self.closed = True

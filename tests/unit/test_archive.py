@@ -12,8 +12,8 @@ from crawler_node.visit import Visit
 
 class Rig:
     def __init__(self, directory: Path) -> None:
-        self.writer = FakeWriter()
-        self.archive = Archive(self.writer, directory)
+        self.writer = FakeWriter(directory)
+        self.archive = Archive([self.writer])
         self.failures = 0
         self.archive.when_failing(self.count)
 

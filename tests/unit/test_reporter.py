@@ -45,8 +45,8 @@ class Rig:
 
     def __init__(self, directory: Path) -> None:
         self.client = FakeClient()
-        self.writer = FakeWriter()
-        self.archive = Archive(self.writer, directory)
+        self.writer = FakeWriter(directory)
+        self.archive = Archive([self.writer])
         self.book = LeaseBook()
         self.book.resize(100)
         self.reporter = Reporter(self.client.as_frontier(), self.book, self.archive)

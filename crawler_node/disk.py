@@ -1,0 +1,58 @@
+"""DiskWatch: whether there is room where the node writes."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+DEFAULT_RESERVE_BYTES = 512 * 1024 * 1024
+"""The frontier's own default."""
+
+_ENOUGH = 1.1  # times the reserve: at its very edge a node would stop and go on with every page
+
+
+class Space(Protocol):
+    """What os.statvfs tells."""
+
+    @property
+    def f_bavail(self) -> int: ...
+
+    @property
+    def f_frsize(self) -> int: ...
+
+
+class DiskWatch:
+    """Watches the free space of directories: low below a reserve, and then until there is a tenth more."""
+
+    def __init__(
+        self,
+        directories: Iterable[Path],
+        reserve_bytes: int = DEFAULT_RESERVE_BYTES,
+        space: Callable[[Path], Space] = os.statvfs,
+    ) -> None:
+        """Raises ValueError for a reserve below 0; 0 watches nothing."""
+        if reserve_bytes < 0:
+            raise ValueError(f"a disk reserve of {reserve_bytes} bytes; 0 or more is possible")
+        self._low = dict.fromkeys(directories, "")
+        self._reserve_bytes = reserve_bytes
+        self._space = space
+
+    def check(self) -> str:
+        """Looks at all of them: which is low, in words; empty if none is. One that cannot be looked at is as
+        it was seen last."""
+        if self._reserve_bytes:
+            for directory, low in self._low.items():
+                enough = self._reserve_bytes * (_ENOUGH if low else 1.0)
+                try:
+                    space = self._space(directory)
+                except OSError:
+                    continue
+                free = space.f_bavail * space.f_frsize
+                self._low[directory] = self._problem(directory, free) if free < enough else ""
+        return next(filter(None, self._low.values()), "")
+
+    def _problem(self, directory: Path, free: int) -> str:
+        return (
+            f"disk low: {free >> 20} MiB are free in {directory}, and {self._reserve_bytes >> 20} MiB are to "
+            "be left"
+        )

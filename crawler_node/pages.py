@@ -1,0 +1,109 @@
+"""Writes pages as JSON Lines, for those who want data and not archives: an object a page, a page a line."""
+
+import json
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+
+from .repair import repair, whole_lines
+from .rolling import DEFAULT_ROLLING, Location, Rolling, RollingFiles, utc_text
+from .visit import Visit
+
+SUFFIX = ".jsonl"
+
+
+class Text(StrEnum):
+    """What of a page's body goes into its line."""
+
+    TEXT = "text"
+    """Its text, as a reader sees it, in `text`."""
+    HTML = "html"
+    """The page as it is written, in `html`."""
+    NONE = "none"
+    """Nothing, and no title."""
+
+
+class PagesWriter:
+    """Appends pages to the JSON Lines files of one process. Thread-safe.
+
+    The members of an object: `url`, `crawl`, `status`, `time` (when its fetch began), `media_type`, `bytes`
+    (of the body, as sent), `digest` (of those), `truncated` (null, or why the body is not whole, as
+    WARC-Truncated says it), `via` (null for a seed), `path` (of hops, empty for a seed), `seed` (whether it
+    is one), `links` (objects with `url` and `hop`), `title` and `text` (or `html`; null for what is neither
+    HTML nor plain text, and for a status outside 200 to 299; see Content), and `extra` if the user's own
+    function returned something.
+
+    Raises OutputError when the directory can be neither made nor written to.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        node: str,
+        *,
+        text: Text = Text.TEXT,
+        rolling: Rolling = DEFAULT_ROLLING,
+        process_id: int | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.directory = directory
+        self._text = text
+        self._files = RollingFiles(
+            directory, node, SUFFIX, rolling=rolling, process_id=process_id, clock_ms=clock_ms
+        )
+
+    def append(self, visit: Visit) -> Location | None:
+        """Writes a page's line, whole or not at all; None for what is no page or was not answered. Not
+        durable before `sync`. Raises OutputError.
+        """
+        if not visit.is_page:
+            return None
+        line = _line(visit, self._text)
+        return self._files.append(BytesIO(line), len(line))
+
+    def sync(self) -> None:
+        """See RollingFiles.sync."""
+        self._files.sync()
+
+    def roll_if_old(self) -> None:
+        """See RollingFiles.roll_if_old."""
+        self._files.roll_if_old()
+
+    def repair(self) -> None:
+        """Cuts the torn last lines off the files that dead processes left in the directory; see repair."""
+        repair(self.directory, SUFFIX, whole_lines)
+
+    def close(self) -> None:
+        """See RollingFiles.close."""
+        self._files.close()
+
+
+def _line(visit: Visit, text: Text) -> bytes:
+    lease, fetch = visit.lease, visit.fetch
+    page: dict[str, object] = {
+        "url": fetch.uri,
+        "crawl": lease.crawl,
+        "status": fetch.status,
+        "time": utc_text(fetch.start_time_ms),
+        "media_type": fetch.media_type,
+        "bytes": fetch.body_bytes,
+        "digest": fetch.digest,
+        "truncated": fetch.truncation.value or None,
+        "via": lease.via or None,
+        "path": lease.path,
+        "seed": lease.seed,
+        "links": [{"url": link.uri, "hop": link.hop} for link in visit.links],
+    }
+    if text is not Text.NONE:
+        content = visit.content
+        page["title"] = content.text.title if content.text is not None else None
+        if text is Text.HTML:
+            page["html"] = content.source
+        else:
+            page["text"] = content.text.text if content.text is not None else None
+    line = json.dumps(page, ensure_ascii=False, separators=(",", ":"))
+    if visit.extra:
+        line = f'{line[:-1]},"extra":{visit.extra}}}'
+    return line.encode("utf-8", "replace") + b"\n"
