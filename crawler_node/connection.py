@@ -9,26 +9,23 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain, zip_longest
 
 import httpcore
 
-from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable
-
-CONNECT_S = 20.0
-"""Longest wait for one TCP connection, and for one TLS handshake."""
-
-READ_S = 20.0
-"""Longest silence of a server that owes us bytes (Heritrix's soTimeoutMs)."""
+from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
+from .throttle import MAX_PIECE_BYTES, Throttle
 
 RESOLVE_S = 30.0
 """Longest wait for a name's addresses."""
 
 MAX_ADDRESSES = 4
 """Addresses of one host that are tried."""
+
+MIN_RECEIVE_BUFFER_BYTES = 4096
 
 
 class Cancelled(Exception):
@@ -48,7 +45,7 @@ class DeadlinePassed(Exception):
 
 
 class Stalled(Exception):
-    """The server sent nothing for READ_S."""
+    """The server sent nothing for longer than it may."""
 
 
 class WireLimitReached(Exception):
@@ -92,39 +89,43 @@ class Cancellation:
                 self.check()
 
 
-class Link(httpcore.NetworkBackend):
+class Link:
     """The way of one fetch to its host. Used by one thread, for one connection at a time.
 
-    `deadline_s` is on the monotonic clock and holds for everything. `received` counts the bytes read off
-    the connection (inside TLS); more than `wire_limit` of them raises WireLimitReached, so that framing
-    (headers, chunk sizes) cannot go on for ever. `peer` is the address connected to.
+    `deadline_s` is on the monotonic clock and holds for everything. `connect_s` is the longest wait for one
+    TCP connection, and for one TLS handshake; `read_s` the longest silence of a server that owes us bytes
+    (Heritrix's soTimeoutMs). `received` counts the bytes read off the connection (inside TLS); more than
+    `wire_limit` of them raises WireLimitReached, so that framing (headers, chunk sizes) cannot go on for
+    ever. `peer` is the address connected to.
     """
 
     def __init__(
         self,
         resolver: Resolver,
         rule: AddressRule,
-        deadline_s: float,
         cancellation: Cancellation,
+        *,
+        deadline_s: float,
+        connect_s: float,
+        read_s: float,
         wire_limit: int,
+        throttles: Sequence[Throttle] = (),
     ) -> None:
         self._resolver = resolver
         self._rule = rule
         self._deadline_s = deadline_s
+        self._cut: Callable[[], None] | None = None
+        self._throttles = throttles
         self.cancellation = cancellation
+        self.connect_s = connect_s
+        self.read_s = read_s
         self.wire_limit = wire_limit
+        self.piece_bytes = min((each.piece_bytes for each in throttles), default=MAX_PIECE_BYTES)
         self.received = 0
         self.peer: str | None = None
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        """Connects to an allowed address of the host. The deadline stands in for `timeout`."""
+    def connect(self, host: str, port: int) -> "Stream":
+        """Connects to an allowed address of the host."""
         problem: Exception | None = None
         for address in self._vetted(host, port):
             self.cancellation.check()
@@ -141,8 +142,30 @@ class Link(httpcore.NetworkBackend):
                 raise
             else:
                 self.peer = str(address)
-                return _Stream(sock, self)
+                return Stream(sock, self)
         raise ConnectFailed(f"{host}:{port}: {problem}") from problem
+
+    def vet(self, host: str) -> None:
+        """Raises AddressRefused for a host that is an address which is not allowed. Names pass."""
+        address = literal(host)
+        if address is not None:
+            self._allowed(host, (address,))
+
+    def pay(self, byte_count: int) -> None:
+        """Waits as long as the throttles want for bytes that were read, or until the deadline."""
+        if not self._throttles:
+            return
+        now_s = time.monotonic()
+        wait_s = max(each.charge(byte_count, now_s) for each in self._throttles)
+        over = threading.Event()
+        self.cancellation.watch(over.set)
+        over.wait(min(wait_s, max(0.0, self._deadline_s - now_s)))
+        self.cancellation.watch(self._cut)
+
+    def watch(self, sock: socket.socket | None) -> None:
+        """Lets a cancellation cut the waits at a socket, or none any more."""
+        self._cut = None if sock is None else partial(shut, sock)
+        self.cancellation.watch(self._cut)
 
     def patience_s(self, most_s: float) -> float:
         """How long to wait now, at most `most_s`. Raises DeadlinePassed."""
@@ -155,17 +178,21 @@ class Link(httpcore.NetworkBackend):
         """What a read that timed out means."""
         if time.monotonic() >= self._deadline_s:
             return DeadlinePassed("deadline passed")
-        return Stalled(f"nothing received for {READ_S:g} s")
+        return Stalled(f"nothing received for {self.read_s:g} s")
 
     def _connect(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         sock.setblocking(False)
+        if self._throttles:
+            # What we do not read must not pile up in the system, but hold back the server.
+            size = max(MIN_RECEIVE_BUFFER_BYTES, 2 * self.piece_bytes)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
         error = sock.connect_ex(peer)
         # Only now: shutting a socket that has not begun to connect does nothing, and would be forgotten.
-        self.cancellation.watch(partial(shut, sock))
+        self.watch(sock)
         if error == errno.EINPROGRESS:
             waiting = select.poll()
             waiting.register(sock, select.POLLOUT)
-            if not waiting.poll(self.patience_s(CONNECT_S) * 1000):
+            if not waiting.poll(self.patience_s(self.connect_s) * 1000):
                 error = errno.ETIMEDOUT
             else:
                 error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -173,16 +200,21 @@ class Link(httpcore.NetworkBackend):
             raise OSError(error, os.strerror(error))
 
     def _vetted(self, host: str, port: int) -> list[Address]:
-        found = self._resolved(host, port)
-        allowed = [address for address in found if self._rule.allows(address)]
-        if not allowed:
-            refused = " ".join(str(address) for address in found[:MAX_ADDRESSES])
-            raise AddressRefused(f"{host}: not among the allowed addresses: {refused}")
+        allowed = self._allowed(host, self._resolved(host, port))
+        if len(allowed) == 1:
+            return allowed
         # Both families among the few that are tried, in case one of them leads nowhere.
         first = [address for address in allowed if address.version == allowed[0].version]
         other = [address for address in allowed if address.version != allowed[0].version]
         mixed = chain.from_iterable(zip_longest(first, other))
         return [address for address in mixed if address is not None][:MAX_ADDRESSES]
+
+    def _allowed(self, host: str, found: Sequence[Address]) -> list[Address]:
+        allowed = [address for address in found if self._rule.allows(address)]
+        if not allowed:
+            refused = " ".join(str(address) for address in found[:MAX_ADDRESSES])
+            raise AddressRefused(f"{host}: not among the allowed addresses: {refused}")
+        return allowed
 
     def _resolved(self, host: str, port: int) -> tuple[Address, ...]:
         answer = self._resolver.resolve(host, port)
@@ -198,11 +230,11 @@ class Link(httpcore.NetworkBackend):
         return answer.result()
 
     def _drop(self, sock: socket.socket) -> None:
-        self.cancellation.watch(None)
+        self.watch(None)
         sock.close()
 
 
-class _Stream(httpcore.NetworkStream):
+class Stream(httpcore.NetworkStream):
     """A connection of a Link. Every wait ends with the fetch's deadline, whatever timeout is asked for."""
 
     def __init__(self, sock: socket.socket, link: Link) -> None:
@@ -212,8 +244,8 @@ class _Stream(httpcore.NetworkStream):
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         link = self._link
         try:
-            self._sock.settimeout(link.patience_s(READ_S))
-            data = self._sock.recv(max_bytes)
+            self._sock.settimeout(link.patience_s(link.read_s))
+            data = self._sock.recv(min(max_bytes, link.piece_bytes))
         except TimeoutError:
             raise link.silence() from None
         except OSError as error:
@@ -227,7 +259,7 @@ class _Stream(httpcore.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         try:
-            self._sock.settimeout(self._link.patience_s(READ_S))
+            self._sock.settimeout(self._link.patience_s(self._link.read_s))
             self._sock.sendall(buffer)  # its timeout is for the whole of it
         except TimeoutError:
             raise self._link.silence() from None
@@ -245,8 +277,8 @@ class _Stream(httpcore.NetworkStream):
             self._sock = ssl_context.wrap_socket(
                 self._sock, server_hostname=name, do_handshake_on_connect=False
             )
-            link.cancellation.watch(partial(shut, self._sock))
-            self._sock.settimeout(link.patience_s(CONNECT_S))
+            link.watch(self._sock)
+            self._sock.settimeout(link.patience_s(link.connect_s))
             self._sock.do_handshake()
         except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: a name TLS cannot carry
             self.close()
@@ -257,7 +289,7 @@ class _Stream(httpcore.NetworkStream):
         return self
 
     def close(self) -> None:
-        self._link.cancellation.watch(None)
+        self._link.watch(None)
         self._sock.close()
 
 

@@ -10,8 +10,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
 from functools import cache
-from http.cookiejar import http2time
 
 from publicsuffixlist import PublicSuffixList
 
@@ -168,9 +168,11 @@ def _expires_s(attributes: dict[str, str], now_s: float) -> float:
     max_age = attributes.get("max-age", "")
     if re.fullmatch(r"-?[0-9]+", max_age, re.ASCII):
         return now_s + int(max_age[:12]) if int(max_age[:12]) > 0 else -1.0
-    expires = attributes.get("expires", "")
-    when_s = http2time(expires) if 0 < len(expires) <= 100 else None
-    return float("inf") if when_s is None else float(when_s)
+    date = parsedate_tz(attributes.get("expires", "")[:100])
+    try:
+        return float("inf") if date is None else float(mktime_tz(date))
+    except (ValueError, OverflowError):
+        return float("inf")
 
 
 def _joined(cookies: list[_Cookie]) -> bytes:

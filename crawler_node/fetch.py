@@ -12,11 +12,15 @@ from typing import BinaryIO, Protocol
 from .addresses import AddressRule
 from .connection import Cancellation
 from .outcome import Status, Truncation
+from .proxy import Proxy
 
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects of a robots.txt that are followed (RFC 9309 2.3.1.2)."""
 
 NOT_MODIFIED = 304
+
+UNKNOWN_MEDIA_TYPE = "application/octet-stream"
+"""What an answer is taken for that does not say what it is (RFC 9110 8.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class FetchPolicy:
     """How a crawl's pages are fetched. See the contract's FetchPolicy.
 
     `timeout_ms` is for the whole of a fetch, from the look-up of the name to the last byte. `max_bytes` are
-    body bytes as sent; the rest is cut off.
+    body bytes as sent; the rest is cut off. Raises ValueError for what makes no sense.
     """
 
     policy_id: str
@@ -51,9 +55,9 @@ class FetchPolicy:
     max_content_length: int = 0
     max_bytes_per_second: int = 0
     cookies: bool = False
-    proxy: str = ""
+    proxy: str = field(default="", repr=False)  # may have a password
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     extract: ExtractSettings = ExtractSettings()
 
     def __post_init__(self) -> None:
@@ -62,6 +66,27 @@ class FetchPolicy:
                 raise ValueError(
                     f"fetch policy {self.policy_id!r}: {name} is {getattr(self, name)}, not above zero"
                 )
+        for name in ("max_content_length", "max_bytes_per_second"):
+            if getattr(self, name) < 0:
+                raise ValueError(
+                    f"fetch policy {self.policy_id!r}: {name} is {getattr(self, name)}, below zero"
+                )
+        if self.proxy:
+            Proxy.parse(self.proxy)
+
+    @property
+    def is_selective(self) -> bool:
+        """Whether there are bodies that are not read."""
+        return bool(self.accept_media_types or self.reject_media_types or self.max_content_length)
+
+    def wants(self, media_type: str, content_length: int | None) -> bool:
+        """Whether a body of this type (empty if unknown) and announced length is read."""
+        if self.max_content_length and (content_length or 0) > self.max_content_length:
+            return False
+        kind = (media_type or UNKNOWN_MEDIA_TYPE).lower()
+        if any(_is_of(kind, each) for each in self.reject_media_types):
+            return False
+        return not self.accept_media_types or any(_is_of(kind, each) for each in self.accept_media_types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +110,9 @@ class Fetch:
     as 500 (RFC 9110 section 15) and is named in the annotations.
 
     The heads are the exchange's own bytes, but for Transfer-Encoding in the answer's, since the body is
-    without its chunks. `digest` is that of the body bytes, `sha1:` and base 32, empty without an answer.
-    `body` is at its end after a fetch. `annotations` are words for the crawl log.
+    without its chunks; what was said to prove who we are, of which `Authorization: Basic *` is left; and
+    what was said to a proxy. `digest` is that of the body bytes, `sha1:` and base 32, empty without an
+    answer. `body` is at its end after a fetch. `annotations` are words for the crawl log.
     """
 
     uri: str
@@ -103,7 +129,8 @@ class Fetch:
     peer_address: str | None = None
     redirect_target: str | None = None  # absolute; None also when the Location makes no sense
     annotations: tuple[str, ...] = ()
-    hops: tuple["Fetch", ...] = ()  # the redirects that led here, first one first; robots.txt only
+    # What led here, first one first: a 401 that was answered, and redirects of a robots.txt.
+    hops: tuple["Fetch", ...] = ()
     redirects_exhausted: bool = False  # there was one more redirect than is followed
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # it was asked for only if it is not what it was
@@ -147,7 +174,12 @@ class Fetch:
 
 
 class Fetcher(Protocol):
-    """Fetches. Used by many threads at once."""
+    """Fetches. Used by many threads at once.
+
+    `crawl` names whose cookies are sent and kept, where the policy has cookies. Where it has credentials, a
+    401 that asks for them is followed by one more request, within the same deadline; the 401 is a hop of
+    what comes of that.
+    """
 
     def fetch(
         self,
@@ -155,17 +187,21 @@ class Fetcher(Protocol):
         policy: FetchPolicy,
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
+        crawl: str = "",
     ) -> Fetch:
         """Fetches a page, if it has changed where validators are given. A redirect is an answer like any
-        other, and so is a 304."""
+        other, and so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
         ...
 
-    def fetch_robots(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
+    def fetch_robots(
+        self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
+    ) -> Fetch:
         """Fetches a robots.txt, following at most MAX_ROBOTS_REDIRECTS redirects within the one deadline.
 
         The answer is the last one's, with the earlier ones as `hops`. After too many redirects that is a
         redirect too, and `redirects_exhausted` is set: RFC 9309 then lets a crawler take the file for
-        unavailable (as a 404). A redirect to nowhere sensible is returned as it is.
+        unavailable (as a 404). A redirect to nowhere sensible is returned as it is. It is read whatever its
+        media type and length; credentials are shown to its own origin only.
         """
         ...
 
@@ -176,6 +212,14 @@ class Fetcher(Protocol):
     def close(self) -> None:
         """Cuts all fetches in flight, and every later one at its start."""
         ...
+
+
+def _is_of(media_type: str, pattern: str) -> bool:
+    """Whether a media type in lower case is one of `text/html`, or of `text/*`."""
+    pattern = pattern.lower()
+    if pattern.endswith("/*"):
+        return media_type.startswith(pattern[:-1])
+    return media_type == pattern
 
 
 _MEDIA_TYPE = re.compile(r"\s*+([\w!#$&^.+-]{1,60}+/[\w!#$&^.+-]{1,100}+)\s*+(?:[;,]|$)", re.ASCII)

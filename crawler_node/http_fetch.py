@@ -1,4 +1,4 @@
-"""HttpFetcher: the Fetcher over HTTP/1.1, with httpx on top of the Link of each fetch."""
+"""HttpFetcher: the Fetcher over HTTP/1.1, with httpx's transport on top of the Link of each fetch."""
 
 import base64
 import hashlib
@@ -18,10 +18,23 @@ import httpcore
 import httpx
 
 from .addresses import Resolver
-from .connection import Cancellation, Cancelled, ConnectionLost, DeadlinePassed, Link, WireLimitReached
-from .fetch import MAX_ROBOTS_REDIRECTS, NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from .authentication import authorization
+from .connection import (
+    Cancellation,
+    Cancelled,
+    ConnectFailed,
+    ConnectionLost,
+    DeadlinePassed,
+    Link,
+    Stream,
+    WireLimitReached,
+)
+from .cookies import CookieJars
+from .fetch import MAX_ROBOTS_REDIRECTS, NO_VALIDATORS, NOT_MODIFIED, Fetch, FetchPolicy, Validators
 from .links import resolve
 from .outcome import Status, Truncation, note, status_of
+from .proxy import Proxy
+from .throttle import Throttle
 
 MAX_HEAD_BYTES = 256 * 1024
 """Most bytes until an answer's head is complete, interim answers included; h11 holds one head to 100 KiB."""
@@ -29,33 +42,56 @@ MAX_HEAD_BYTES = 256 * 1024
 SPOOL_BYTES = 1024 * 1024
 """The part of a body that is kept in memory; a longer body goes to a temporary file."""
 
+UNAUTHORIZED = 401
+PROXY_AUTHENTICATION_REQUIRED = 407
+
 ACCEPTED_CODINGS = b"gzip, deflate"
 
 _Header: TypeAlias = tuple[bytes, bytes]
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What the exchanges of one fetch have in common: it may take several, if credentials are asked for, or
+    of a robots.txt."""
+
+    uri: str  # the one that was asked for
+    policy: FetchPolicy
+    crawl: str
+    cancellation: Cancellation
+    deadline_s: float
+    conditions: Sequence[_Header] = ()
+    is_robots: bool = False
 
 
 class HttpFetcher:
     """The Fetcher over httpx.
 
-    Each fetch has a connection of its own, which is closed after it (`Connection: close`, as Heritrix
+    Each exchange has a connection of its own, which is closed after it (`Connection: close`, as Heritrix
     does): politeness keeps two fetches of a host seconds apart, a server's idle connections are its own
     again, and a connection that one rule of addresses allowed can never serve another.
 
     `ca_file` names further trusted certificates (PEM), beside the system's and those that httpx ships.
     Bodies that do not fit in memory are kept in `spool_directory` (the system's temporary folder by
-    default). Raises ValueError when the certificates cannot be read.
+    default). All fetches together read at most `max_bytes_per_second` of bodies (0: no limit), each its
+    share. Raises ValueError when the certificates cannot be read.
     """
 
     def __init__(
-        self, resolver: Resolver, *, ca_file: Path | None = None, spool_directory: Path | None = None
+        self,
+        resolver: Resolver,
+        *,
+        ca_file: Path | None = None,
+        spool_directory: Path | None = None,
+        max_bytes_per_second: int = 0,
     ) -> None:
         self._resolver = resolver
         self._spool_directory = None if spool_directory is None else str(spool_directory)
-        # None of its own ideas: no proxies from the environment, cookies, credentials or redirects.
-        self._client = httpx.Client(
-            transport=_Transport(_trust(ca_file)), trust_env=False, follow_redirects=False, timeout=None
-        )
+        self._transport = _Transport(_trust(ca_file))
+        self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
+        self._jars = CookieJars()
         self._lock = threading.Lock()
         self._running: set[Cancellation] = set()
         self._closed = False
@@ -66,19 +102,27 @@ class HttpFetcher:
         policy: FetchPolicy,
         cancellation: Cancellation | None = None,
         validators: Validators = NO_VALIDATORS,
+        crawl: str = "",
     ) -> Fetch:
         with self._in_flight(cancellation) as cut:
-            return self._fetch(uri, policy, cut, _deadline_s(policy), _conditions(validators))
+            return self._fetch(
+                uri, _Visit(uri, policy, crawl, cut, _deadline_s(policy), _conditions(validators))
+            )
 
-    def fetch_robots(self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None) -> Fetch:
-        deadline_s = _deadline_s(policy)
+    def fetch_robots(
+        self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
+    ) -> Fetch:
         hops: list[Fetch] = []
         with self._in_flight(cancellation) as cut:
-            fetch = self._fetch(uri, policy, cut, deadline_s)
-            while fetch.redirect_target is not None and len(hops) < MAX_ROBOTS_REDIRECTS:
-                hops.append(fetch)
-                fetch = self._fetch(fetch.redirect_target, policy, cut, deadline_s)
-        fetch.hops = tuple(hops)
+            visit = _Visit(uri, policy, crawl, cut, _deadline_s(policy), is_robots=True)
+            fetch = self._fetch(uri, visit)
+            for _ in range(MAX_ROBOTS_REDIRECTS):
+                if fetch.redirect_target is None:
+                    break
+                hops += [*fetch.hops, fetch]
+                fetch.hops = ()
+                fetch = self._fetch(hops[-1].redirect_target or "", visit)
+        fetch.hops = (*hops, *fetch.hops)
         fetch.redirects_exhausted = fetch.redirect_target is not None
         return fetch
 
@@ -92,27 +136,42 @@ class HttpFetcher:
         with self._lock:
             self._closed = True
         self.interrupt()
-        self._client.close()
 
-    def _fetch(
-        self,
-        uri: str,
-        policy: FetchPolicy,
-        cancellation: Cancellation,
-        deadline_s: float,
-        conditions: Sequence[_Header] = (),
-    ) -> Fetch:
-        fetch = Fetch(uri, start_time_ms=time.time_ns() // 1_000_000, conditional=bool(conditions))
+    def _fetch(self, uri: str, visit: _Visit) -> Fetch:
+        """Asks for a URI, and once more with the credentials if they are asked for."""
+        fetch = self._exchange(uri, visit)
+        if fetch.status == UNAUTHORIZED and visit.policy.user:
+            credentials = _credentials(fetch, visit)
+            if credentials is not None:
+                refused, fetch = fetch, self._exchange(uri, visit, credentials)
+                fetch.hops = (refused,)
+        return fetch
+
+    def _exchange(self, uri: str, visit: _Visit, credentials: bytes | None = None) -> Fetch:
+        policy = visit.policy
+        fetch = Fetch(uri, start_time_ms=time.time_ns() // 1_000_000, conditional=bool(visit.conditions))
         started_s = time.monotonic()
-        link = Link(self._resolver, policy.addresses, deadline_s, cancellation, MAX_HEAD_BYTES)
+        throttles = self._throttles
+        if policy.max_bytes_per_second:
+            throttles = (Throttle(policy.max_bytes_per_second), *throttles)
+        link = Link(
+            self._resolver,
+            policy.addresses,
+            visit.cancellation,
+            deadline_s=visit.deadline_s,
+            connect_s=policy.connect_timeout_ms / 1000,
+            read_s=policy.read_timeout_ms / 1000,
+            wire_limit=MAX_HEAD_BYTES,
+            throttles=throttles,
+        )
         try:
-            self._exchange(fetch, policy, link, conditions)
+            self._converse(fetch, visit, link, credentials)
         except MemoryError:
             fetch.close()
             raise
         except Exception as error:  # whatever it is, it is this fetch's outcome and nobody else's
             # After a cut the error is the cut itself, whatever it looks like.
-            fetch.status = status_of(Cancelled() if cancellation.cancelled else error)
+            fetch.status = status_of(Cancelled() if visit.cancellation.cancelled else error)
             if fetch.status == Status.RUNTIME_EXCEPTION:
                 fetch.error = error
             fetch.redirect_target = None
@@ -135,29 +194,46 @@ class HttpFetcher:
             with self._lock:
                 self._running.discard(cancellation)
 
-    def _exchange(self, fetch: Fetch, policy: FetchPolicy, link: Link, conditions: Sequence[_Header]) -> None:
+    def _converse(self, fetch: Fetch, visit: _Visit, link: Link, credentials: bytes | None) -> None:
+        policy = visit.policy
         target = _Target.of(fetch.uri)
         headers = [
             (b"Host", target.authority.encode("ascii")),
             (b"User-Agent", policy.user_agent.encode("ascii")),
             (b"Accept", b"*/*"),
             (b"Accept-Encoding", ACCEPTED_CODINGS),
-            *conditions,
+            *visit.conditions,
             (b"Connection", b"close"),
         ]
-        companions = {"target": target, "link": link}
+        if policy.cookies:
+            cookies = self._jars.header(visit.crawl, target.host, target.path, https=target.is_https)
+            if cookies:
+                headers.append((b"Cookie", cookies))
+        shown = list(headers)
+        if credentials is not None:
+            headers.append((b"Authorization", credentials))
+            shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
+        fetch.request_head = _head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
+        proxy = Proxy.parse(policy.proxy) if policy.proxy else None
+        companions = {"target": target, "link": link, "proxy": proxy}
         request = httpx.Request("GET", target.uri, headers=headers, extensions=companions)
-        fetch.request_head = _head(b"GET %s HTTP/1.1" % target.path, request.headers.raw)
-        response = self._client.send(request, stream=True)
+        response = self._transport.handle_request(request)
         try:
             _take_head(fetch, response)
+            if policy.cookies:
+                lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
+                self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
+            if not visit.is_robots and _is_unwanted(fetch, policy):
+                _truncate(fetch, Truncation.FILTER, "midFetchAbort")
+                fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
+                return
             # Chunks cost bytes beside the body's; as many again are more than any honest server needs.
             link.wire_limit = link.received + 2 * policy.max_bytes + MAX_HEAD_BYTES
-            self._take_body(fetch, response, policy.max_bytes)
+            self._take_body(fetch, response, policy.max_bytes, link)
         finally:
             response.close()
 
-    def _take_body(self, fetch: Fetch, response: httpx.Response, max_bytes: int) -> None:
+    def _take_body(self, fetch: Fetch, response: httpx.Response, max_bytes: int, link: Link) -> None:
         spool = SpooledTemporaryFile(SPOOL_BYTES, dir=self._spool_directory)  # noqa: SIM115 (Fetch.close)
         fetch.body = cast(BinaryIO, spool)
         digest = hashlib.sha1(usedforsecurity=False)
@@ -170,6 +246,7 @@ class HttpFetcher:
                 if len(piece) < len(chunk):
                     _truncate(fetch, Truncation.LENGTH, "lenTrunc")
                     break
+                link.pay(len(chunk))
         except WireLimitReached:
             _truncate(fetch, Truncation.LENGTH, "lenTrunc")
         except DeadlinePassed:
@@ -178,14 +255,13 @@ class HttpFetcher:
             fetch.truncation = Truncation.DISCONNECT
             raise
         finally:
-            fetch.digest = "sha1:" + base64.b32encode(digest.digest()).decode("ascii")
+            fetch.digest = _digest(digest)
 
 
 class _Transport(httpx.BaseTransport):
     """Carries a request over a connection of its own, opened by the Link that the request brings along.
 
-    httpx sees an answer without headers: it would act on Set-Cookie, and refuse a whole answer for a
-    Location that it cannot read.
+    The response has no headers but those in its extensions: httpx would read all that it does not need.
     """
 
     def __init__(self, trust: ssl.SSLContext) -> None:
@@ -193,35 +269,61 @@ class _Transport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         target: _Target = request.extensions["target"]
-        url = httpcore.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.path)
-        connection = httpcore.HTTPConnection(
-            url.origin, ssl_context=self._trust, network_backend=request.extensions["link"]
-        )
+        stream = self._open(target, request.extensions["link"], request.extensions["proxy"])
         try:
-            answer = connection.handle_request(httpcore.Request("GET", url, headers=request.headers.raw))
-            if answer.status < 200:
-                raise httpcore.RemoteProtocolError(f"status {answer.status}, which nobody asked for")
+            answer = self._ask(stream, target, request)
         except BaseException:
-            connection.close()
+            stream.close()
             raise
         return httpx.Response(
             answer.status,
-            stream=_Body(answer, connection),
+            stream=_Body(answer, stream),
             extensions={**answer.extensions, "headers": answer.headers},
         )
 
+    def _open(self, target: "_Target", link: Link, proxy: Proxy | None) -> Stream:
+        """A way to the target, with TLS on it where that belongs."""
+        stream = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
+        if target.is_https:
+            try:
+                if proxy is not None:
+                    proxy.tunnel(stream, target.host.encode("ascii"), target.port)
+                stream.start_tls(self._trust, target.host)
+            except BaseException:
+                stream.close()
+                raise
+        return stream
+
+    def _ask(self, stream: Stream, target: "_Target", request: httpx.Request) -> httpcore.Response:
+        proxy: Proxy | None = request.extensions["proxy"]
+        headers, asked_for = request.headers.raw, target.path
+        if proxy is not None and not target.is_https:
+            headers, asked_for = [*headers, *proxy.headers], target.uri
+        url = httpcore.URL(
+            scheme=target.scheme.encode("ascii"),
+            host=target.host.encode("ascii"),
+            port=target.port,
+            target=asked_for.encode("ascii"),
+        )
+        connection = httpcore.HTTP11Connection(url.origin, stream)
+        answer = connection.handle_request(httpcore.Request(b"GET", url, headers=headers))
+        if answer.status < 200:
+            raise httpcore.RemoteProtocolError(f"status {answer.status}, which nobody asked for")
+        if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
+            raise ConnectFailed("proxy: answered 407")
+        return answer
+
 
 class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: httpcore.Response, connection: httpcore.HTTPConnection) -> None:
+    def __init__(self, answer: httpcore.Response, stream: Stream) -> None:
         self._answer = answer
-        self._connection = connection
+        self._stream = stream
 
     def __iter__(self) -> Iterator[bytes]:
         return self._answer.iter_stream()
 
     def close(self) -> None:
-        self._answer.close()
-        self._connection.close()
+        self._stream.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,11 +332,19 @@ class _Target:
     own, which quotes more."""
 
     uri: str
-    scheme: bytes
-    host: bytes  # without brackets
+    scheme: str
+    host: str  # without brackets
     port: int
     authority: str
-    path: bytes
+    path: str  # with the query
+
+    @property
+    def is_https(self) -> bool:
+        return self.scheme == "https"
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
 
     @classmethod
     def of(cls, uri: str) -> "_Target":
@@ -250,11 +360,11 @@ class _Target:
         url.username = url.password = ""  # httpx would send them
         return cls(
             uri=url.href,
-            scheme=scheme.encode("ascii"),
-            host=url.hostname.strip("[]").encode("ascii"),
+            scheme=scheme,
+            host=url.hostname.strip("[]"),
             port=int(url.port or ("443" if scheme == "https" else "80")),
             authority=url.host,
-            path=(url.pathname + url.search).encode("ascii"),
+            path=url.pathname + url.search,
         )
 
 
@@ -282,6 +392,24 @@ def _take_head(fetch: Fetch, response: httpx.Response) -> None:
         fetch.status = 500
 
 
+def _is_unwanted(fetch: Fetch, policy: FetchPolicy) -> bool:
+    """Whether the body of an answer is one that the policy leaves alone."""
+    if not policy.is_selective or fetch.status in _WITHOUT_BODY:
+        return False
+    length = fetch.header("content-length")
+    announced = None if length is None else int(length.partition(",")[0])
+    return announced != 0 and not policy.wants(fetch.media_type, announced)
+
+
+def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
+    """What to answer a 401 with, if it is asked in a way that is understood, and by whom it is meant for."""
+    target = _Target.of(fetch.uri)
+    if target.origin != _Target.of(visit.uri).origin:
+        return None  # a robots.txt that was redirected to somebody else
+    asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
+    return authorization(asked, visit.policy.user, visit.policy.password, target.path)
+
+
 def _head(first_line: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
     lines = [first_line, *(b"%s: %s" % each for each in headers), b"", b""]
     return b"\r\n".join(lines)
@@ -290,6 +418,10 @@ def _head(first_line: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
 def _truncate(fetch: Fetch, truncation: Truncation, annotation: str) -> None:
     fetch.truncation = truncation
     fetch.annotations += (annotation,)
+
+
+def _digest(body: "hashlib._Hash") -> str:
+    return "sha1:" + base64.b32encode(body.digest()).decode("ascii")
 
 
 def _text(header: bytes) -> str:

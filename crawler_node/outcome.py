@@ -33,6 +33,8 @@ class Truncation(Enum):
     LENGTH = "length"
     TIME = "time"
     DISCONNECT = "disconnect"
+    FILTER = "unspecified"
+    """It was not read: its media type or its length is one that the crawl leaves alone."""
 
 
 def status_of(error: Exception) -> Status:

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
+    TRUNCATION_FILTER,
     TRUNCATION_LENGTH,
     TRUNCATION_TIME,
     TRUNCATION_UNSPECIFIED,
@@ -33,7 +34,14 @@ MAX_RETRY_AFTER_MS = 366 * 86_400_000
 """Most of a Retry-After that is told; the frontier respects far less."""
 
 # The contract has no word for a connection that broke within a body: the fetch's status says it.
-_TRUNCATIONS = {Truncation.LENGTH: TRUNCATION_LENGTH, Truncation.TIME: TRUNCATION_TIME}
+_TRUNCATIONS = {
+    Truncation.LENGTH: TRUNCATION_LENGTH,
+    Truncation.TIME: TRUNCATION_TIME,
+    Truncation.FILTER: TRUNCATION_FILTER,
+}
+
+_PARTIAL = frozenset({Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER})
+"""Bodies of which the next visit may get more, though the page is what it was."""
 
 
 def fetched(
@@ -49,7 +57,7 @@ def fetched(
         body_bytes=fetch.body_bytes,
         truncation=_TRUNCATIONS.get(fetch.truncation, TRUNCATION_UNSPECIFIED),
         media_type=fetch.media_type,
-        digest=lease.last_digest if fetch.unchanged else fetch.digest,
+        digest=_digest(lease, fetch),
         toe_number=toe_number,
         robots_body=robots_body,
         etag=_validator(fetch, "etag"),
@@ -104,9 +112,15 @@ def _unanswered(report: Report, status: int) -> Report:
     )
 
 
+def _digest(lease: Lease, fetch: Fetch) -> str:
+    if fetch.truncation is Truncation.FILTER:
+        return ""  # that of nothing: any other page that is left unread would be the same one
+    return lease.last_digest if fetch.unchanged else fetch.digest
+
+
 def _validator(fetch: Fetch, header: str) -> str:
     """A validator of what was fetched, for the next visit to ask with."""
-    if fetch.truncation in (Truncation.TIME, Truncation.DISCONNECT):
+    if fetch.truncation in _PARTIAL:
         return ""  # the rest would never be asked for
     value = fetch.header(header) or ""
     return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""

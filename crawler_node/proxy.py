@@ -1,0 +1,67 @@
+"""A proxy that everything is fetched through (RFC 9110 9.3.6 and RFC 9112 3.2.2)."""
+
+import base64
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import unquote_to_bytes, urlsplit
+
+import httpcore
+
+from .addresses import AddressRefused, Unresolvable
+from .connection import ConnectFailed, ConnectionLost, Link, Stalled, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Where a proxy is, and the header that says who we are to it, if it asks for that."""
+
+    host: str
+    port: int
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    @classmethod
+    @lru_cache(maxsize=100)
+    def parse(cls, text: str) -> "Proxy":
+        """Reads http://HOST:PORT or http://USER:PASSWORD@HOST:PORT.
+
+        Raises ValueError, which does not show the password.
+        """
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme != "http" or not parts.hostname or not port:
+            shown = text.rpartition("@")[2][:80]
+            raise ValueError(f"proxy {shown!r} is not http://HOST:PORT or http://USER:PASSWORD@HOST:PORT")
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        if parts.username is not None:
+            said = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
+            headers = ((b"Proxy-Authorization", b"Basic " + base64.b64encode(said)),)
+        return cls(parts.hostname, port, headers)
+
+    def connect(self, link: Link, host: str) -> Stream:
+        """Connects to the proxy on behalf of a host.
+
+        The proxy's address must be allowed, and the host if it is an address; a name is looked up by the
+        proxy. Raises ConnectFailed.
+        """
+        link.vet(host)
+        try:
+            stream = link.connect(self.host, self.port)
+        except (AddressRefused, Unresolvable, ConnectFailed) as problem:
+            raise ConnectFailed(f"proxy {problem}") from problem
+        link.peer = None  # it is not the host's
+        return stream
+
+    def tunnel(self, stream: Stream, host: bytes, port: int) -> None:
+        """Lets the proxy connect us through to a host. Raises ConnectFailed."""
+        authority = (b"[%s]:%d" if b":" in host else b"%s:%d") % (host, port)
+        url = httpcore.URL(scheme=b"http", host=host, port=port, target=authority)
+        request = httpcore.Request("CONNECT", url, headers=[(b"Host", authority), *self.headers])
+        try:
+            answer = httpcore.HTTP11Connection(url.origin, stream).handle_request(request)
+        except (ConnectionLost, Stalled, httpcore.RemoteProtocolError) as problem:
+            raise ConnectFailed(f"proxy: {problem}") from problem
+        if not 200 <= answer.status < 300:
+            raise ConnectFailed(f"proxy: CONNECT answered {answer.status}")
