@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import click
 import structlog
+from structlog.typing import EventDict
 
 from .exits import ExitCode
 from .options import NodeOptions, Output
@@ -57,8 +58,8 @@ _Directory = click.Path(path_type=Path, file_okay=False)
     "--processes",
     metavar="N",
     type=click.IntRange(1, MAX_PROCESSES),
-    help="Work in N processes, which are watched over, and replaced when they die or hang. To the frontier they "
-    "are the nodes NAME/1 to NAME/N. [default: in this one, which nobody watches]",
+    help="Work in N processes, which are watched over, and replaced when they die or hang. To the frontier "
+    "they are the nodes NAME/1 to NAME/N. [default: in this one, which nobody watches]",
 )
 @click.option(
     "--name",
@@ -193,8 +194,8 @@ def main(
 ) -> None:
     """Fetches pages for a Toehold frontier, until it gets SIGTERM or SIGINT.
 
-    What becomes of pages: WARC files (--warc), JSON Lines (--pages), a function of yours (--hook); one of them
-    is needed.
+    What becomes of pages: WARC files (--warc), JSON Lines (--pages), a function of yours (--hook); one of
+    them is needed.
 
     At a signal it ends what it is fetching, hands back what it has not started, and reports everything. A
     second signal interrupts what it is fetching, too. Nothing is lost when it is killed.
@@ -355,9 +356,7 @@ def _end(message: str, code: ExitCode) -> NoReturn:
 def _log_json_lines(level: int, node: str | None) -> None:
     """`node` is told in each line, if several processes write them."""
 
-    def name_node(
-        logger: object, method: str, line: structlog.typing.EventDict
-    ) -> structlog.typing.EventDict:
+    def name_node(logger: object, method: str, line: EventDict) -> EventDict:
         return line if node is None else {**line, "node": node}
 
     structlog.configure(

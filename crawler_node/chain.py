@@ -5,7 +5,7 @@ raised.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from .book import Held
 from .decode import decoded
 from .fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
 from .links import MAX_URI_BYTES, Found, Hop, Outlink
+from .logs import NodeLogs
 from .outcome import Status
 from .page import Page
 from .report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off
@@ -76,6 +77,7 @@ class Stages:
     outlinks: Callable[[Fetch, ExtractSettings, str], Found]
     sitemaps: Callable[[bytes], Sequence[str]]
     store: Store
+    logs: NodeLogs = field(default_factory=NodeLogs)
 
 
 class Chain:
@@ -97,7 +99,7 @@ class Chain:
             log.critical("out of memory", toe=toe.serial, uri=lease.uri, exc_info=True)
             return _failed(held, toe, SERIOUS_ERROR, "outOfMemory")
         except Exception as error:
-            log.error("a URI could not be processed", toe=toe.serial, uri=lease.uri, exc_info=True)
+            self._stages.logs.runtime_error(lease.uri, error)
             return _failed(held, toe, Status.RUNTIME_EXCEPTION, f"{type(error).__name__}:{error}")
 
     def mend(self) -> None:
@@ -148,6 +150,8 @@ class Chain:
             return (), fetched(held.lease, fetch, toe.serial)
         found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
         links, notes = found.links, found.notes
+        if found.error is not None:
+            self._stages.logs.runtime_error(held.lease.uri, found.error)
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
         kept = _first_bytes(links, MAX_LINK_BYTES)

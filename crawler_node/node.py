@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import Enum, IntEnum, auto
+from enum import Enum, auto
 from math import inf
 from queue import Empty, SimpleQueue
 
@@ -17,6 +17,7 @@ import structlog
 from .archive import Archive
 from .book import Held, LeaseBook
 from .chain import Chain, Stages
+from .exits import ExitCode
 from .feeder import Feeder
 from .frontier import Contact, Frontier, Superseded
 from .heartbeat import Heartbeat
@@ -28,19 +29,6 @@ from .reporter import Reporter
 from .toe import ToeThread
 
 log = structlog.get_logger()
-
-
-class ExitCode(IntEnum):
-    """How a node's process ends. (2 is for bad arguments, 4 for a WARC directory that cannot be used.)"""
-
-    DRAINED = 0
-    """Everything is reported."""
-    UNREPORTED = 1
-    """It gave up reporting, or a thread of the node failed."""
-    SUPERSEDED = 3
-    """Another process has taken its name."""
-    WORN_OUT = 5
-    """Too many toe threads had to be left behind; everything else is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +65,9 @@ MAX_LEFT_BEHIND = 3
 
 WATCH_S = 0.5
 """How often the toe threads are looked at."""
+
+TEND_ROUNDS = 4
+"""Every how many looks the files are tended."""
 
 HURRY_S = 10.0
 """How long reporting has left when the node is asked again to end."""
@@ -122,6 +113,7 @@ class Node:
         )
         self._max_left_behind = max_left_behind
         self._draining = False
+        self._on_draining: Callable[[], None] = lambda: None
         self._ended = threading.Event()
         self._heartbeat = Heartbeat(
             frontier, self._book, self._pool, give_back, toes, service_address, self.drain
@@ -146,6 +138,10 @@ class Node:
     def draining(self) -> bool:
         """Whether it takes no more leases, for good."""
         return self._draining
+
+    def when_draining(self, act: Callable[[], None]) -> None:
+        """Sets what is done when the node begins to end."""
+        self._on_draining = act
 
     def unreported_count(self) -> int:
         """How many finished pages wait to be reported."""
@@ -180,6 +176,7 @@ class Node:
     def _take_no_more(self) -> None:
         """Hands back what has not been started, and lets each toe end with what it has."""
         log.info("taking no more leases")
+        self._on_draining()
         self._feeder.stop()
         self._reporter.lift_bound()
         self._reporter.give_back(self._book.close())
@@ -245,7 +242,11 @@ class Node:
     def _watch(self) -> None:
         """Keeps the pool whole, until the node has ended."""
         worn_out = False
+        rounds = 0
         while not self._ended.wait(WATCH_S):
+            rounds += 1
+            if rounds % TEND_ROUNDS == 0:
+                self._archive.tend()
             self._pool.watch()
             self._chain.mend()
             left_behind = self._pool.left_behind_count

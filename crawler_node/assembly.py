@@ -1,0 +1,113 @@
+"""Assembly: a node of one process, put together from its options."""
+
+import uuid
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+from .addresses import Resolver, parse_resolve
+from .archive import Archive, Writer
+from .chain import Stages
+from .desk import OwnDesk
+from .disk import DiskWatch
+from .extract import outlinks
+from .frontier import Contact, Frontier
+from .hook import Hook, load
+from .http_fetch import HttpFetcher
+from .logs import NodeLogs
+from .node import Node
+from .options import NodeOptions, Output
+from .pages import PagesWriter, Text
+from .rolling import OutputError, Rolling
+from .service import NodeServer
+from .sitemap import sitemaps_of_robots
+from .warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
+
+_T = TypeVar("_T")
+
+
+class Unusable(Exception):
+    """A node cannot work with these options. `option` is the one that makes no sense; empty if a directory
+    cannot be used."""
+
+    def __init__(self, message: str, option: str = "") -> None:
+        super().__init__(message)
+        self.option = option
+
+
+def assembled(options: NodeOptions, server: NodeServer) -> Node:
+    """A node, not started, and its NodeService, which is. Raises Unusable."""
+    session = uuid.uuid4().hex
+    contact = Contact()
+    table = _usable("--resolve", lambda: dict(map(parse_resolve, options.resolves)))
+    fetcher = _usable(
+        "--ca-file",
+        lambda: HttpFetcher(
+            Resolver(table), ca_file=options.ca_file, max_bytes_per_second=options.max_bytes_per_second
+        ),
+    )
+    frontier, feeding = (
+        _usable("--frontier", lambda: Frontier.connect(options.frontier, contact, options.name, session))
+        for _ in range(2)
+    )
+    logs, archive = _archive(options.output, options.name)
+    node = Node(
+        frontier=frontier,
+        feeding=feeding,
+        contact=contact,
+        stages=Stages(fetcher, outlinks, sitemaps_of_robots, archive, logs),
+        archive=archive,
+        crawl=options.crawl,
+        toes=options.toes,
+        max_left_behind=options.max_left_behind,
+        service_address=server.told_address,
+    )
+    server.start(OwnDesk(node, options.name, options.frontier, session))
+    node.when_draining(server.not_serving)
+    return node
+
+
+def _archive(output: Output, name: str) -> tuple[NodeLogs, Archive]:
+    if output.warc is None and output.pages is None and output.hook is None:
+        raise Unusable("pages would go nowhere: give --warc, --pages or --hook", "--warc")
+    rolling = _usable(
+        "--file-prefix", lambda: Rolling(output.file_prefix, output.max_file_bytes, output.max_file_age_s)
+    )
+    hook = output.hook
+    function = None if hook is None else _usable("--hook", partial(load, hook))
+    try:
+        logs = NodeLogs(output.logs)
+        writers: list[Writer] = []
+        if output.warc is not None:
+            writers.append(
+                WarcWriter(
+                    output.warc,
+                    name,
+                    software=f"Toehold/{version('toehold-crawler')}",
+                    metadata=Metadata(output.warc_metadata),
+                    gzip_level=output.gzip_level or DEFAULT_GZIP_LEVEL,
+                    rolling=rolling,
+                )
+            )
+        if output.pages is not None:
+            writers.append(PagesWriter(output.pages, name, text=Text(output.pages_text), rolling=rolling))
+    except OutputError as problem:
+        raise Unusable(str(problem)) from problem
+    directories = [path for path in (output.warc, output.pages, output.logs) if isinstance(path, Path)]
+    archive = Archive(
+        writers,
+        disk=DiskWatch(directories, output.disk_reserve_bytes),
+        hook=Hook(function, logs) if function is not None else None,
+        logs=logs,
+    )
+    archive.repair()
+    return logs, archive
+
+
+def _usable(option: str, make: Callable[[], _T]) -> _T:
+    try:
+        return make()
+    except ValueError as error:
+        raise Unusable(str(error), option) from error

@@ -1,0 +1,155 @@
+"""NodeService over gRPC, with health and reflection: decodes, asks the desk, encodes. It decides nothing."""
+
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import NoReturn, TypeVar
+
+import grpc
+import structlog
+from google.protobuf.any_pb2 import Any
+from google.rpc import error_details_pb2, status_pb2
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from toehold.node.v1 import node_pb2, node_pb2_grpc
+
+from .desk import BadValue, Desk, DeskRefusal, Draining, NoSuchToe, WorkerSilent
+
+MAX_CALLS = 16
+"""Calls that are answered at a time, streams of health included."""
+
+SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
+
+_CODES: dict[type[DeskRefusal], grpc.StatusCode] = {
+    BadValue: grpc.StatusCode.INVALID_ARGUMENT,
+    NoSuchToe: grpc.StatusCode.NOT_FOUND,
+    Draining: grpc.StatusCode.FAILED_PRECONDITION,
+    WorkerSilent: grpc.StatusCode.UNAVAILABLE,
+}
+
+log = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+
+class CannotListen(Exception):
+    """The address cannot be listened on."""
+
+
+def listen_address(text: str, insecure: bool) -> str:
+    """A HOST:PORT to listen on, checked. Raises ValueError, also for one beyond loopback without consent."""
+    host, colon, port = text.rpartition(":")
+    bare = host.removeprefix("[").removesuffix("]")
+    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
+        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:7708")
+    if not insecure and not _is_loopback(bare):
+        raise ValueError(
+            f"{text!r} is beyond loopback, where anybody may steer the node; --insecure allows it"
+        )
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+class NodeServer:
+    """Serves a desk. `start` it; `stop` ends it at once."""
+
+    def __init__(self) -> None:
+        self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
+        self._server = grpc.server(self._calls, options=[("grpc.so_reuseport", 0)])
+        self._health = health.HealthServicer()
+        self.address = ""
+        """Where it listens, HOST:PORT; empty before `bind`."""
+        self.told_address = ""
+        """Where others can find it."""
+
+    def bind(self, address: str) -> None:
+        """Takes an address; port 0 takes a free one. Raises CannotListen."""
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise CannotListen(f"cannot listen on {address}; it is taken, or not this machine's") from error
+        host = address.rpartition(":")[0]
+        self.address = f"{host}:{port}"
+        everywhere = host in ("0.0.0.0", "[::]")
+        self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address
+
+    def start(self, desk: Desk) -> None:
+        """Begins to answer."""
+        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(desk), self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+        self._tell(True)
+        self._server.start()
+
+    def not_serving(self) -> None:
+        """Lets health tell that the node drains."""
+        self._tell(False)
+
+    def stop(self) -> None:
+        """Ends it, and the calls that it is at."""
+        self._server.stop(None).wait()
+        self._calls.shutdown(wait=False, cancel_futures=True)
+
+    def _tell(self, serving: bool) -> None:
+        answer = health_pb2.HealthCheckResponse
+        for name in ("", SERVICE):
+            self._health.set(name, answer.SERVING if serving else answer.NOT_SERVING)
+
+
+class _Service(node_pb2_grpc.NodeServiceServicer):
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def GetPool(
+        self, request: node_pb2.GetPoolRequest, context: grpc.ServicerContext
+    ) -> node_pb2.GetPoolResponse:
+        return self._desk.get_pool()
+
+    def SetPoolSize(
+        self, request: node_pb2.SetPoolSizeRequest, context: grpc.ServicerContext
+    ) -> node_pb2.SetPoolSizeResponse:
+        _answered(lambda: self._desk.set_pool_size(request.size), context)
+        return node_pb2.SetPoolSizeResponse()
+
+    def ListToes(
+        self, request: node_pb2.ListToesRequest, context: grpc.ServicerContext
+    ) -> node_pb2.ListToesResponse:
+        return node_pb2.ListToesResponse(toes=self._desk.list_toes(request.stacks))
+
+    def KillToe(
+        self, request: node_pb2.KillToeRequest, context: grpc.ServicerContext
+    ) -> node_pb2.KillToeResponse:
+        _answered(lambda: self._desk.kill_toe(request.worker, request.serial, request.replace), context)
+        return node_pb2.KillToeResponse()
+
+    def Drain(self, request: node_pb2.DrainRequest, context: grpc.ServicerContext) -> node_pb2.DrainResponse:
+        _answered(self._desk.drain, context)
+        return node_pb2.DrainResponse()
+
+
+def _answered(act: Callable[[], _T], context: grpc.ServicerContext) -> _T:
+    try:
+        return act()
+    except DeskRefusal as refusal:
+        _abort(refusal, context)
+
+
+def _abort(refusal: DeskRefusal, context: grpc.ServicerContext) -> NoReturn:
+    info = Any()
+    info.Pack(error_details_pb2.ErrorInfo(reason=refusal.reason, domain="toehold"))
+    code = _CODES[type(refusal)]
+    rich = status_pb2.Status(code=code.value[0], message=str(refusal), details=[info])
+    context.set_trailing_metadata((("grpc-status-details-bin", rich.SerializeToString()),))
+    context.abort(code, str(refusal))
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # who knows where a name leads
+        return False

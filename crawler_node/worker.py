@@ -1,0 +1,138 @@
+"""Worker: one process of a node, as its supervisor sees it."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import grpc
+import structlog
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.node.v1 import node_pb2, node_pb2_grpc
+
+PULSE_S = 1.0
+"""How often a worker is asked whether it is there."""
+
+CALL_S = 5.0
+"""How long a worker may take to answer."""
+
+log = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+
+class Silent(Exception):
+    """The worker does not answer just now."""
+
+
+class Worker:
+    """A process that can be started, asked, told to end, and started again.
+
+    `command` makes its command line; `hang_s` is how long it may be silent before it is taken to hang, and
+    killed: a loop in C may hold everything else in the process up for ever.
+    """
+
+    def __init__(self, number: int, command: Callable[[], Sequence[str]], hang_s: float) -> None:
+        self.number = number
+        self.restarts = 0
+        self.start_time = Timestamp()
+        self._command = command
+        self._hang_s = hang_s
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._channel: grpc.Channel | None = None
+        self._stub: node_pb2_grpc.NodeServiceStub | None = None
+
+    @property
+    def process_id(self) -> int:
+        """Its process id; 0 while there is none."""
+        process = self._process
+        return process.pid if process is not None else 0
+
+    def live(self, ready: Callable[[], None]) -> int:
+        """Starts the process, calls `ready` when it works, and waits until it has ended; its exit code, minus
+        the signal that killed it."""
+        with self._lock:
+            # A session of its own: Ctrl-C on a terminal is the supervisor's, who tells it.
+            process = self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        self.start_time.GetCurrentTime()
+        try:
+            return self._attend(process, ready)
+        finally:
+            with self._lock:
+                self._process = None
+                if self._channel is not None:
+                    self._channel.close()
+                self._channel = self._stub = None
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def call(self, ask: Callable[[node_pb2_grpc.NodeServiceStub], _T]) -> _T:
+        """Asks its NodeService. Raises Silent; grpc.RpcError for what it refuses."""
+        stub = self._stub
+        if stub is None:
+            raise Silent(f"process {self.number} does not run just now")
+        try:
+            return ask(stub)
+        except grpc.RpcError as error:
+            if error.code() in _SILENCE:
+                raise Silent(f"process {self.number} does not answer") from error
+            raise
+        except ValueError as error:  # the channel was closed: it has just ended
+            raise Silent(f"process {self.number} does not run just now") from error
+
+    def tell_to_end(self) -> None:
+        """Sends SIGTERM."""
+        self._signal(signal.SIGTERM)
+
+    def orphan(self) -> None:
+        """Lets it see that nobody needs it any more."""
+        with self._lock:
+            if self._process is not None and self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def _attend(self, process: "subprocess.Popen[str]", ready: Callable[[], None]) -> int:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        _, found, address = line.strip().rpartition(" service at ")
+        if found:
+            with self._lock:
+                self._channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
+                self._stub = node_pb2_grpc.NodeServiceStub(self._channel)
+            ready()
+        heard_s = time.monotonic()
+        while True:
+            try:
+                return process.wait(PULSE_S)
+            except subprocess.TimeoutExpired:
+                pass
+            if self._has_pulse():
+                heard_s = time.monotonic()
+            elif time.monotonic() - heard_s >= self._hang_s:
+                log.error("a process of the node hangs, and is killed", worker=self.number, pid=process.pid)
+                self._signal(signal.SIGKILL)
+
+    def _has_pulse(self) -> bool:
+        try:
+            self.call(lambda stub: stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S))
+        except (Silent, grpc.RpcError):
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._lock:
+            if self._process is not None and self._process.poll() is None:
+                self._process.send_signal(number)
+
+
+_SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
