@@ -1,0 +1,125 @@
+"""The hostile web: one crawl of all its nastinesses by real processes, and a test for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+from acceptance.hostile_crawl import TIMEOUT_S, HostileCrawl, crawl
+from acceptance.outcomes import closed_files
+from fastwarc.warc import ArchiveIterator as FastWarcIterator
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
+
+from practice_web.hostile.nastiness import Nastiness
+from practice_web.hostile.robots_files import ROBOTS_TXT
+from practice_web.hostile.serve import ADDRESS
+from practice_web.hostile.table import NASTINESSES
+
+pytestmark = pytest.mark.timeout(180)
+
+FEWEST = 60
+
+GROWTH_MB = 100.0
+"""By how much the memory of a process may grow."""
+
+BUSY_S = 10.0
+"""What a busy machine may add to a deadline."""
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileCrawl]:
+    yield from crawl(tmp_path_factory.mktemp("hostile"))
+
+
+def _named(row: Nastiness) -> str:
+    return row.name
+
+
+@pytest.mark.parametrize("row", NASTINESSES, ids=_named)
+def test_it_ends_with_the_right_status(crawled: HostileCrawl, row: Nastiness) -> None:
+    wanted = {crawled.web.url(row, path): status for path, status in row.ends.items()}
+    ended = {url: crawled.by_url[url].status for url in wanted if url in crawled.by_url}
+    assert ended == wanted, crawled.by_host[row.host]
+
+
+@pytest.mark.parametrize("row", NASTINESSES, ids=_named)
+def test_nothing_else_of_it_is_fetched(crawled: HostileCrawl, row: Nastiness) -> None:
+    wanted = {crawled.web.url(row, path) for path in (*row.ends, ROBOTS_TXT)}
+    others = sorted({ending.url for ending in crawled.by_host[row.host]} - wanted)
+    assert len(others) <= row.more, others
+
+
+@pytest.mark.parametrize("row", NASTINESSES, ids=_named)
+def test_it_ends_within_its_deadline(crawled: HostileCrawl, row: Nastiness) -> None:
+    for ending in crawled.by_host[row.host]:
+        assert ending.took_s <= TIMEOUT_S + 0.5, ending
+        if ending.started is not None:
+            assert (ending.logged - ending.started).total_seconds() <= TIMEOUT_S + BUSY_S, ending
+    for connection in crawled.connections_of(row):
+        assert connection.closed - connection.opened <= TIMEOUT_S + BUSY_S, connection
+
+
+@pytest.mark.parametrize("row", [row for row in NASTINESSES if row.notes], ids=_named)
+def test_it_is_noted_in_the_crawl_log(crawled: HostileCrawl, row: Nastiness) -> None:
+    ending = crawled.by_url[crawled.web.url(row, row.start)]
+    assert set(row.notes) & set(ending.annotations), ending
+
+
+def test_there_are_as_many_as_promised() -> None:
+    assert len({row.name for row in NASTINESSES}) == len(NASTINESSES) >= FEWEST
+
+
+def test_the_crawl_comes_to_its_end(crawled: HostileCrawl) -> None:
+    status = crawled.status["status"]
+    assert (status["state"], status["exit_status"]) == ("FINISHED", "FINISHED")
+    assert crawled.status["statistics"]["leased_count"] == 0
+    assert crawled.exit_codes == {"node": 0, "frontier": 0}
+
+
+def test_every_uri_ends_once(crawled: HostileCrawl) -> None:
+    pages = [ending.url for ending in crawled.endings if not ending.is_robots]
+    assert len(pages) == len(set(pages))
+
+
+@pytest.mark.parametrize("program", ["node", "frontier"])
+def test_memory_stays_flat(crawled: HostileCrawl, program: str) -> None:
+    assert crawled.memory[program].grown <= GROWTH_MB, crawled.memory[program]
+
+
+def test_no_thread_dies_and_no_page_breaks_the_node(crawled: HostileCrawl) -> None:
+    assert [
+        line for line in crawled.runtime["node"].splitlines() if '"error"' in line or "critical" in line
+    ] == []
+    assert "Traceback" not in crawled.runtime["frontier"]
+    assert [ending for ending in crawled.endings if ending.status in (-5, -3000, -7000)] == []
+
+
+def test_no_connection_is_attempted_to_an_address_that_is_not_allowed(crawled: HostileCrawl) -> None:
+    assert len(crawled.web.decoys) >= 1
+    assert crawled.connected == {ADDRESS}
+    assert [connection for connection in crawled.connections if not connection.name] == []
+
+
+def test_the_web_itself_has_nothing_to_complain_about(crawled: HostileCrawl) -> None:
+    assert crawled.web.complaints == ""
+
+
+def test_independent_readers_accept_its_warc_files(crawled: HostileCrawl) -> None:
+    files = closed_files(crawled.warcs)
+    assert files
+    for file in files:
+        # What is within the records is as the web sent it, and more than these readers bear.
+        counts = [
+            _count(file, partial(FastWarcIterator, parse_http=False)),
+            _count(file, partial(FastWarcIterator, parse_http=False, verify_digests=True)),
+            _count(file, partial(WarcioIterator, no_record_parse=True)),
+        ]
+        assert counts[0] == counts[1] == counts[2] > len(NASTINESSES)
+
+
+def _count(file: Path, read: Callable[[BinaryIO], Iterable[object]]) -> int:
+    with file.open("rb") as stream:
+        return sum(1 for _ in read(stream))

@@ -1,0 +1,224 @@
+"""Bodies of lengths, chunks and codings that are not what was said."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from functools import cache
+
+from practice_web.hostile.connections import CONNECT_LOST
+from practice_web.hostile.nastiness import (
+    LEAF,
+    Handler,
+    Nastiness,
+    Visit,
+    answers,
+    head,
+    link,
+    says,
+    says_and_waits,
+    says_for_ever,
+)
+
+_CHUNKED = head("Transfer-Encoding: chunked")
+_BLOCK = 1024 * 1024
+
+_PAGE = b"<!DOCTYPE html><p>" + link("/behind").encode()
+
+
+def _body(name: str, does: str, status: int, handler: Handler, *notes: str) -> Nastiness:
+    return Nastiness(name, does, {"/": status}, {"/": handler}, notes=notes)
+
+
+def _coded(
+    name: str, does: str, coding: str, body: Callable[[], bytes], *, readable: bool = True
+) -> Nastiness:
+    """A page with a Content-Encoding, and a link that shows to who can read it."""
+
+    async def handle(visit: Visit) -> None:
+        await answers(body(), f"Content-Encoding: {coding}")(visit)
+
+    ends = {"/": 200, "/behind": 200} if readable else {"/": 200}
+    return Nastiness(name, does, ends, {"/": handle, "/behind": LEAF})
+
+
+# --- bombs, made of one compressed block over and over ------------------------------------------
+
+
+def deflated(start: bytes, megabytes: int) -> bytes:
+    """`start` and then so many megabytes of blanks, as raw deflate."""
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    opening = squeeze.compress(start) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    block = squeeze.compress(b" " * _BLOCK) + squeeze.flush(zlib.Z_FULL_FLUSH)
+    return opening + block * megabytes + squeeze.flush()
+
+
+@cache
+def _gzip_bomb() -> bytes:
+    # The checksum and length at its end are wrong: nobody should come so far.
+    return b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + deflated(_PAGE, 500) + bytes(8)
+
+
+@cache
+def _gzip_bomb_in_gzip() -> bytes:
+    return gzip.compress(_gzip_bomb(), mtime=0)
+
+
+@cache
+def _deflate_bomb() -> bytes:
+    return deflated(_PAGE, 500)
+
+
+@cache
+def _empty_members() -> bytes:
+    return gzip.compress(_PAGE, mtime=0) + gzip.compress(b"", mtime=0) * 200_000
+
+
+@cache
+def _truncated() -> bytes:
+    whole = gzip.compress(_PAGE + bytes(range(256)) * 400, mtime=0)
+    return whole[: len(whole) // 2]
+
+
+def _many_codings() -> bytes:
+    body = _PAGE
+    for _ in range(10):
+        body = gzip.compress(body, mtime=0)
+    return body
+
+
+BODIES = (
+    _body(
+        "endless-body",
+        "sends a body without end",
+        200,
+        says_for_ever(head(media_type="text/plain"), b"x" * 65536),
+        "lenTrunc",
+        "timeTrunc",
+    ),
+    _body(
+        "drip-body",
+        "sends a byte of the body every quarter of a second",
+        200,
+        says_for_ever(head(length=10_000), b"x", pause_s=0.25),
+        "timeTrunc",
+    ),
+    _body(
+        "endless-chunks",
+        "sends chunks without end",
+        200,
+        says_for_ever(_CHUNKED, b"10000\r\n" + b"x" * 65536 + b"\r\n"),
+        "lenTrunc",
+        "timeTrunc",
+    ),
+    _body(
+        "tiny-chunks",
+        "sends chunks of one byte without end",
+        200,
+        says_for_ever(_CHUNKED, b"1\r\nx\r\n" * 100, pause_s=0.02),
+        "timeTrunc",
+    ),
+    _body(
+        "endless-chunk-size",
+        "sends a chunk size that never ends",
+        CONNECT_LOST,
+        says_for_ever(_CHUNKED, b"0" * 65536),
+    ),
+    _body(
+        "endless-chunk-extension",
+        "sends a chunk extension that never ends",
+        CONNECT_LOST,
+        says_for_ever(_CHUNKED + b"5;x=", b"y" * 65536),
+    ),
+    _body(
+        "endless-trailer",
+        "sends trailers without end",
+        CONNECT_LOST,
+        says_for_ever(_CHUNKED + b"1\r\nx\r\n0\r\n", b"X: y\r\n" * 1000),
+    ),
+    _body(
+        "bad-chunk-size",
+        "has a chunk size that is no number",
+        CONNECT_LOST,
+        says(_CHUNKED, b"zzz\r\nhello\r\n0\r\n\r\n"),
+    ),
+    _body(
+        "negative-chunk", "has a chunk of -1 bytes", CONNECT_LOST, says(_CHUNKED, b"-1\r\nhello\r\n0\r\n\r\n")
+    ),
+    _body(
+        "chunk-overflow",
+        "has a chunk of 2^80 bytes",
+        CONNECT_LOST,
+        says(_CHUNKED, b"100000000000000000000\r\nhello\r\n0\r\n\r\n"),
+    ),
+    _body(
+        "chunk-too-long",
+        "has a chunk longer than it says",
+        CONNECT_LOST,
+        says(_CHUNKED, b"3\r\nhello\r\n0\r\n\r\n"),
+    ),
+    _body("unended-chunks", "ends without a last chunk", CONNECT_LOST, says(_CHUNKED, b"5\r\nhello\r\n")),
+    _body("too-short", "sends less than it says", CONNECT_LOST, says(head(length=1000), b"<p>That was it.")),
+    _body("too-long", "sends more than it says", 200, says(head(length=3), b"<p>", b"x" * 100_000)),
+    _body(
+        "garbage-after",
+        "sends a second answer that nobody asked for",
+        200,
+        says(head(length=3), b"<p>", head(length=4), b"evil"),
+    ),
+    _body(
+        "two-lengths",
+        "says two lengths",
+        CONNECT_LOST,
+        says(head("Content-Length: 5", length=6), b"hello!"),
+    ),
+    _body("negative-length", "says a length of -1", CONNECT_LOST, says(head(length=-1), b"hello")),
+    _body(
+        "worded-length", "says a length in words", CONNECT_LOST, says(head("Content-Length: many"), b"hello")
+    ),
+    _body("huge-length", "says a length of 10^30", CONNECT_LOST, says(head(length=10**30), b"hello")),
+    _body("large-length", "says a length of 10^18", CONNECT_LOST, says(head(length=10**18), b"hello")),
+    _body(
+        "chunked-and-length",
+        "says a length and sends chunks",
+        200,
+        says(head("Transfer-Encoding: chunked", length=3), b"5\r\nhello\r\n0\r\n\r\n"),
+    ),
+    _body(
+        "unknown-transfer",
+        "sends a transfer coding that nobody asked for",
+        CONNECT_LOST,
+        says(head("Transfer-Encoding: gzip, chunked"), b"5\r\nhello\r\n0\r\n\r\n"),
+    ),
+    _body("nothing", "says 200 and has nothing to show", 200, says(head(length=0))),
+    _body(
+        "204-with-a-body",
+        "says 204 and sends a body",
+        204,
+        says(head(status="204 No Content", length=5), b"hello"),
+    ),
+    _coded("gzip-bomb", "sends 500 MB in 500 KB of gzip", "gzip", _gzip_bomb),
+    _coded("deflate-bomb", "sends 500 MB in 500 KB of deflate", "deflate", _deflate_bomb),
+    _coded("gzip-bomb-in-gzip", "sends 500 MB in a few KB, twice gzip", "gzip, gzip", _gzip_bomb_in_gzip),
+    _coded("empty-gzip-members", "sends 200 000 empty gzip streams", "gzip", _empty_members),
+    _coded("truncated-gzip", "breaks off within gzip", "gzip", _truncated),
+    _coded("gzip-that-is-plain", "says gzip and sends plain text", "gzip", lambda: _PAGE),
+    _coded(
+        "gzip-that-is-garbage",
+        "says gzip and sends garbage",
+        "gzip",
+        lambda: b"\x1f\x8b" + _PAGE,
+        readable=False,
+    ),
+    _coded("brotli", "sends a coding that it was not offered", "br", lambda: _PAGE, readable=False),
+    _coded("many-codings", "compresses ten times", ", ".join(["gzip"] * 10), _many_codings, readable=False),
+    _body(
+        "stalled-gzip",
+        "falls silent within a bomb",
+        -4,
+        says_and_waits(
+            head("Content-Encoding: gzip", length=10**6), b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+        ),
+    ),
+)

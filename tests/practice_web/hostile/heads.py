@@ -1,0 +1,148 @@
+"""Answers whose heads are no heads."""
+
+from __future__ import annotations
+
+from practice_web.hostile.connections import CONNECT_LOST, TIMEOUT
+from practice_web.hostile.nastiness import (
+    LEAF,
+    Handler,
+    Nastiness,
+    Visit,
+    answers,
+    link,
+    page,
+    says,
+    says_for_ever,
+)
+
+_OK = b"HTTP/1.1 200 OK\r\n"
+_BODY = b"Content-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>"
+
+
+def _head(name: str, does: str, status: int, handler: Handler, *notes: str) -> Nastiness:
+    return Nastiness(name, does, {"/": status}, {"/": handler}, notes=notes)
+
+
+async def _next_with_few_cookies(visit: Visit) -> None:
+    await (LEAF if len(visit.head) < 64 * 1024 else answers(b"", status="431 Too much"))(visit)
+
+
+HEADS = (
+    _head(
+        "slow-head",
+        "sends a byte of the head every quarter of a second",
+        TIMEOUT,
+        says_for_ever(_OK + b"X: ", b"x", pause_s=0.25),
+    ),
+    _head("endless-head", "sends header after header", CONNECT_LOST, says_for_ever(_OK, b"X: y\r\n" * 1000)),
+    _head(
+        "endless-header",
+        "sends one header that never ends",
+        CONNECT_LOST,
+        says_for_ever(_OK + b"X: ", b"y" * 65536),
+    ),
+    _head("many-headers", "sends 100 000 headers", CONNECT_LOST, says(_OK, b"X: y\r\n" * 100_000, _BODY)),
+    _head(
+        "interim-flood",
+        "sends 100 Continue for ever",
+        CONNECT_LOST,
+        says_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
+    ),
+    _head(
+        "unasked-upgrade",
+        "switches protocols unasked",
+        CONNECT_LOST,
+        says(b"HTTP/1.1 101 Switching Protocols\r\n\r\n"),
+    ),
+    _head(
+        "http-0-9", "sends a page without a head", CONNECT_LOST, says(b"<!DOCTYPE html><p>Good old times.")
+    ),
+    _head(
+        "http-2",
+        "speaks HTTP/2 unasked",
+        CONNECT_LOST,
+        says(
+            b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x04\x00\x01\x00\x00\x00\x05\x00\x00\x40\x00"
+        ),
+    ),
+    _head("other-protocol", "answers as SSH does", CONNECT_LOST, says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")),
+    _head("binary-head", "sends 64 KiB of any bytes", CONNECT_LOST, says(bytes(range(256)) * 256)),
+    _head("status-words", "has no number for a status", CONNECT_LOST, says(b"HTTP/1.1 OK fine\r\n" + _BODY)),
+    _head("status-99", "has the status 99", CONNECT_LOST, says(b"HTTP/1.1 99 Balloons\r\n" + _BODY)),
+    _head("status-000", "has the status 000", CONNECT_LOST, says(b"HTTP/1.1 000 Nothing\r\n" + _BODY)),
+    _head("status-999", "has the status 999", 500, says(b"HTTP/1.1 999 Go away\r\n" + _BODY), "status:999"),
+    _head(
+        "status-20000", "has the status 20000", CONNECT_LOST, says(b"HTTP/1.1 20000 Very well\r\n" + _BODY)
+    ),
+    _head(
+        "long-reason",
+        "has a reason phrase of 1 MB",
+        CONNECT_LOST,
+        says(b"HTTP/1.1 200 ", b"O" * 1_000_000, b"\r\n" + _BODY),
+    ),
+    _head("nul-in-header", "has a NUL in a header", CONNECT_LOST, says(_OK + b"X: a\0b\r\n" + _BODY)),
+    _head(
+        "cr-in-header",
+        "has a lone CR in a header",
+        CONNECT_LOST,
+        says(_OK + b"X: a\rSet-Cookie: b=c\r\n" + _BODY),
+    ),
+    _head(
+        "no-colon", "has a header without a colon", CONNECT_LOST, says(_OK + b"nothing to see\r\n" + _BODY)
+    ),
+    _head(
+        "blank-before-colon",
+        "has a blank before a header's colon",
+        CONNECT_LOST,
+        says(_OK + b"X : y\r\n" + _BODY),
+    ),
+    _head("folded-header", "has a header in three lines", 200, says(_OK + b"X: a\r\n b\r\n\tc\r\n" + _BODY)),
+    _head("lone-lf", "ends lines with LF alone", 200, says(b"HTTP/1.1 200 OK\nContent-Length: 3\n\n<p>")),
+    _head("latin-1-header", "has a header in Latin-1", 200, says(_OK + b"X: caf\xe9 \xff\r\n" + _BODY)),
+    _head("huge-etag", "has an ETag of 60 KB", 200, answers(b"<p>", 'ETag: "' + "e" * 60_000 + '"')),
+    _head("control-etag", "has control characters in its ETag", 200, answers(b"<p>", 'ETag: "\x01\x02\x7f"')),
+    _head(
+        "odd-type",
+        "has a Content-Type that is none",
+        200,
+        answers(b"<p>", media_type="text/" + "h" * 5000 + ';;;="'),
+    ),
+    Nastiness(
+        "cookie-flood",
+        "sets 3000 cookies in one answer",
+        {"/": 200, "/next": 200},
+        {
+            "/": answers(link("/next").encode(), *(f"Set-Cookie: c{n}={'v' * 10}" for n in range(3000))),
+            "/next": _next_with_few_cookies,
+        },
+    ),
+    _head(
+        "cookies-10000",
+        "sets 10 000 cookies in one answer",
+        CONNECT_LOST,
+        answers(b"<p>", *(f"Set-Cookie: c{n}=v" for n in range(10_000))),
+    ),
+    _head(
+        "huge-cookie",
+        "sets a cookie of 1 MB",
+        CONNECT_LOST,
+        answers(b"<p>", "Set-Cookie: c=" + "v" * 1_000_000),
+    ),
+    Nastiness(
+        "odd-cookies",
+        "sets cookies for other hosts, a whole top level domain, without names, and for the past",
+        {"/": 200, "/next": 200},
+        {
+            "/": answers(
+                link("/next").encode(),
+                "Set-Cookie: a=b; Domain=example",
+                "Set-Cookie: a=b; Domain=.com",
+                "Set-Cookie: a=b; Domain=127.66.0.1",
+                "Set-Cookie: =; Path=\x01; Max-Age=99999999999999999999",
+                "Set-Cookie: a=b; Expires=Thu, 99 Foo 9999 99:99:99 GMT",
+                "Set-Cookie:",
+            ),
+            "/next": page("<p>Crumbs."),
+        },
+    ),
+)

@@ -1,0 +1,101 @@
+"""A robots.txt that is none, has no end, or is there to make its reader work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from practice_web.hostile.connections import NO_ROBOTS
+from practice_web.hostile.nastiness import (
+    LEAF,
+    Handler,
+    Nastiness,
+    answers,
+    head,
+    link,
+    page,
+    redirect,
+    says,
+    says_for_ever,
+    sends_much,
+)
+from practice_web.hostile.redirects import UNFETCHABLE
+
+ROBOTS_TXT = "/robots.txt"
+PRECLUDED = -9998
+MAX_ROBOTS_BYTES = 500 * 1024
+
+_TEXT = "text/plain"
+_RULES = b"User-agent: *\nDisallow: /closed\n"
+_HOME = page(link("/closed"))
+_OPEN, _CLOSED = {"/": 200, "/closed": 200}, {"/": 200, "/closed": PRECLUDED}
+
+
+def _robots(name: str, does: str, ends: dict[str, int], handler: Handler) -> Nastiness:
+    return Nastiness(f"robots-{name}", does, ends, {ROBOTS_TXT: handler, "/": _HOME, "/closed": LEAF})
+
+
+def _text(body: bytes) -> Handler:
+    return answers(body, media_type=_TEXT)
+
+
+def _ten_megabytes() -> Iterator[bytes]:
+    yield _RULES
+    for _ in range(1000):
+        yield b"# nothing to see here\n" * 500
+    yield b"User-agent: *\nDisallow: /\n"  # beyond what must be read, and so unread
+
+
+_STARS = b"User-agent: *\n" + b"Disallow: /" + b"*a" * 500 + b"b\n"
+
+ROBOTS = (
+    _robots(
+        "10-mb",
+        "has 10 MB; what counts is at the beginning",
+        _CLOSED,
+        sends_much(_ten_megabytes, media_type=_TEXT),
+    ),
+    _robots("one-line", "has a line of 5 MB", _CLOSED, _text(_RULES + b"Disallow: /" + b"x" * 5_000_000)),
+    _robots("many-rules", "has 40 000 rules", _CLOSED, _text(_RULES + b"Disallow: /x\n" * 40_000)),
+    _robots(
+        "many-groups", "has 20 000 groups", _CLOSED, _text(_RULES + b"User-agent: x\nDisallow: /\n" * 20_000)
+    ),
+    _robots("html", "is a page of HTML", _OPEN, answers(b"<!DOCTYPE html><h1>Welcome!</h1>")),
+    _robots("binary", "is an image", _OPEN, _text(bytes(range(256)) * 100)),
+    _robots("nul", "has NUL bytes between its lines", _CLOSED, _text(b"\0\0\n" + _RULES + b"\0")),
+    _robots("loop", "redirects for ever", _OPEN, redirect(ROBOTS_TXT)),
+    _robots(
+        "to-loopback",
+        "redirects to the crawler's own machine",
+        {ROBOTS_TXT: UNFETCHABLE, "/": UNFETCHABLE},
+        redirect("http://127.0.0.1:{decoy}/robots.txt"),
+    ),
+    _robots("to-file", "redirects to a file", _OPEN, redirect("file:///etc/passwd")),
+    _robots(
+        "endless",
+        "goes on without end",
+        _CLOSED,
+        says_for_ever(head(media_type=_TEXT) + _RULES, b"# more\n" * 10_000),
+    ),
+    _robots("cut", "breaks off", {"/": NO_ROBOTS}, says(head(length=1000, media_type=_TEXT), _RULES)),
+    _robots("503", "is never there", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
+    _robots("garbage", "is no HTTP", {"/": NO_ROBOTS}, says(b"!\r\n\r\n")),
+    _robots(
+        "crawl-delay",
+        "asks for a delay of 10^300 seconds",
+        _CLOSED,
+        _text(_RULES + b"Crawl-delay: 1" + b"0" * 300 + b"\n"),
+    ),
+    _robots(
+        "crawl-delay-odd",
+        "asks for delays that are none",
+        _CLOSED,
+        _text(_RULES + b"Crawl-delay: nan\nCrawl-delay: -inf\nCrawl-delay: 1e999\n"),
+    ),
+    _robots("utf-16", "is in UTF-16", _OPEN, _text(_RULES.decode().encode("utf-16"))),
+    Nastiness(
+        "robots-stars",
+        "has a pattern of 500 stars, which is cut and so forbids more",
+        {"/": 200, "/" + "a" * 2000: PRECLUDED},
+        {ROBOTS_TXT: _text(_STARS), "/": page(link("/" + "a" * 2000)), "/" + "a" * 2000: LEAF},
+    ),
+)
