@@ -8,8 +8,6 @@ from typing import Protocol
 DEFAULT_RESERVE_BYTES = 512 * 1024 * 1024
 """The frontier's own default."""
 
-_ENOUGH = 1.1  # times the reserve: at its very edge a node would stop and go on with every page
-
 
 class Space(Protocol):
     """What os.statvfs tells."""
@@ -42,7 +40,8 @@ class DiskWatch:
         it was seen last."""
         if self._reserve_bytes:
             for directory, low in self._low.items():
-                enough = self._reserve_bytes * (_ENOUGH if low else 1.0)
+                # At the very edge of the reserve a node would stop and go on with every page.
+                enough = self._reserve_bytes + (self._reserve_bytes // 10 if low else 0)
                 try:
                     space = self._space(directory)
                 except OSError:

@@ -5,12 +5,11 @@ URI, and why. `runtime-errors.log` has a block for each error of the programs: t
 line, the trace in the next ones, indented. Both are rolled by size, and only the youngest old ones are kept.
 """
 
-import logging
-import sys
+import os
 import threading
 import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 import structlog
@@ -78,24 +77,66 @@ class NodeLogs:
                 each.close()
 
 
-class _Log(RotatingFileHandler):
-    """One log, as the standard library rolls them."""
+class _Log:
+    """One log, unbuffered: each text is in the file when it is written, whole or not at all."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
-        super().__init__(path, maxBytes=max_bytes, backupCount=OLD_LOGS, encoding="utf-8", errors="replace")
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
         self._failing = False
+        self._closed = False
+        self._open()
 
     def write(self, text: str) -> None:
-        failing, self._failing = self._failing, False
-        self.handle(logging.makeLogRecord({"msg": text}))
-        if self._failing and not failing:
-            log.error("a log of the node cannot be written", file=self.baseFilename, error=self._why)
+        """Adds a line, or several. What comes after `close` is left out."""
+        data = f"{text}\n".encode("utf-8", "replace")
+        with self._lock:
+            if self._closed:
+                return
+            was_failing, self._failing = self._failing, True
+            try:
+                if self._length and self._length + len(data) > self._max_bytes:
+                    self._roll()
+                self._append(data)
+            except OSError as error:
+                if not was_failing:
+                    log.error("a log of the node cannot be written", file=str(self._path), error=str(error))
+            else:
+                self._failing = False
 
-    def handleError(self, record: logging.LogRecord) -> None:
-        """What the standard library would write to standard error for each line."""
-        self._failing, self._why = True, str(sys.exc_info()[1])
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._descriptor)
 
-    _why = ""
+    def _open(self) -> None:
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._length = os.fstat(self._descriptor).st_size
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, self._length)
+            raise
+        self._length += len(data)
+
+    def _roll(self) -> None:
+        for number in range(OLD_LOGS - 1, 0, -1):
+            with suppress(FileNotFoundError):
+                self._old(number).replace(self._old(number + 1))
+        self._path.replace(self._old(1))
+        descriptor = self._descriptor
+        self._open()
+        os.close(descriptor)
+
+    def _old(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
 
 
 def _now() -> str:

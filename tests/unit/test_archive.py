@@ -1,13 +1,16 @@
-"""What the node does when WARC files cannot be written."""
+"""Where pages go, and what the node does when they cannot be written."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import FakeWriter, page
 
 from crawler_node.archive import Archive
+from crawler_node.disk import DiskWatch
 from crawler_node.visit import Visit
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 
 class Rig:
@@ -76,3 +79,111 @@ def test_a_directory_that_is_gone_does_not_pass_the_probe(tmp_path: Path) -> Non
 def test_closing_closes_the_files(rig: Rig) -> None:
     rig.archive.close()
     assert rig.writer.closed
+
+
+# More than one kind of output
+
+
+class Twice:
+    """An archive that writes to two writers."""
+
+    def __init__(self, directory: Path) -> None:
+        self.writers = FakeWriter(directory / "a"), FakeWriter(directory / "b")
+        self.archive = Archive(self.writers)
+
+
+def test_a_page_goes_to_every_writer(tmp_path: Path) -> None:
+    twice = Twice(tmp_path)
+    twice.archive.append(Visit(lease("a"), page("a")))
+    assert twice.archive.sync() is not None
+    assert [writer.synced for writer in twice.writers] == [["a"], ["a"]]
+    twice.archive.close()
+    assert all(writer.closed for writer in twice.writers)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_page_counts_only_when_every_writer_has_made_it_durable(tmp_path: Path, failing: int) -> None:
+    twice = Twice(tmp_path)
+    twice.archive.append(Visit(lease("a"), page("a")))
+    twice.writers[failing].fail_sync = True
+    assert twice.archive.sync() is None
+    assert twice.writers[1 - failing].synced == ["a"]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_page_that_one_writer_cannot_store_is_not_stored(tmp_path: Path, failing: int) -> None:
+    twice = Twice(tmp_path)
+    twice.writers[failing].fail_append = True
+    with pytest.raises(OSError, match="No space left"):
+        twice.archive.append(Visit(lease("a"), page("a")))
+
+
+# Remarks, and the user's function
+
+
+def test_a_body_that_is_that_of_the_last_visit_is_remarked_on(rig: Rig) -> None:
+    again = Visit(lease("a", last_digest="sha1:ABC"), page("a", body=b"same"))
+    assert rig.archive.append(again).notes == ("duplicate:digest",)
+    assert rig.archive.append(Visit(lease("a"), page("a", body=b"same"))).notes == ()
+
+
+def test_the_users_function_is_asked_of_pages_that_were_answered(tmp_path: Path) -> None:
+    asked = []
+
+    def hook(visit: Visit) -> tuple[str, ...]:
+        asked.append(visit.fetch.uri)
+        return ("hookFailed",)
+
+    archive = Archive([FakeWriter(tmp_path)], hook=hook)
+    assert archive.append(Visit(lease("http://h/"), page("http://h/", 404))).notes == ("hookFailed",)
+    archive.append(Visit(lease("http://h/gone"), page("http://h/gone", -2)))
+    robots = lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)
+    archive.append(Visit(robots, page("http://h/robots.txt")))
+    assert asked == ["http://h/"]
+
+
+# The disk
+
+
+class Low:
+    """A disk that is low, or is not."""
+
+    def __init__(self, directory: Path) -> None:
+        self.free = 100
+        self.failures = 0
+        disk = DiskWatch([directory], 100, lambda path: SimpleNamespace(f_bavail=self.free, f_frsize=1))
+        self.archive = Archive([FakeWriter(directory)], disk=disk)
+        self.archive.when_failing(self.count)
+
+    def count(self) -> None:
+        self.failures += 1
+
+
+def test_while_the_disk_is_low_no_leases_are_taken(tmp_path: Path) -> None:
+    low = Low(tmp_path)
+    low.archive.tend()
+    assert (low.archive.low_disk, low.failures) == ("", 0)
+    low.free = 99
+    low.archive.tend()
+    assert low.archive.low_disk.startswith("disk low: ") and low.failures == 1
+    assert not low.archive.probe()
+    low.free = 109
+    assert not low.archive.probe() and low.archive.low_disk
+    low.free = 110
+    assert low.archive.probe() and not low.archive.low_disk
+
+
+def test_what_was_fetched_while_the_disk_got_low_is_stored(tmp_path: Path) -> None:
+    low = Low(tmp_path)
+    low.free = 0
+    low.archive.tend()
+    epoch = low.archive.append(Visit(lease("a"), page("a"))).epoch
+    assert epoch is not None and low.archive.sync() == epoch
+
+
+def test_an_old_file_that_cannot_be_closed_stops_the_taking_of_leases(rig: Rig) -> None:
+    rig.archive.tend()
+    assert rig.failures == 0
+    rig.writer.fail_roll = True
+    rig.archive.tend()
+    assert rig.failures == 1

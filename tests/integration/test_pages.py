@@ -1,0 +1,159 @@
+"""Pages as JSON Lines, in real files."""
+
+import gzip
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from node_doubles.leases import lease
+from node_doubles.stages import page
+from node_doubles.warcs import START_MS, files
+
+from crawler_node.fetch import Fetch
+from crawler_node.hook import Hook, HookPage
+from crawler_node.links import Hop, Outlink
+from crawler_node.logs import NodeLogs
+from crawler_node.outcome import Truncation
+from crawler_node.pages import PagesWriter, Text
+from crawler_node.rolling import OutputError, Rolling
+from crawler_node.visit import Visit
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
+
+HTML = "<title>Über  uns</title><p>Erste\nZeile<p>Zweite\u2028<script>x</script>".encode()
+
+
+def lines(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for path in files(directory) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def written(directory: Path, visit: Visit, text: Text = Text.TEXT) -> dict[str, Any]:
+    writer = PagesWriter(directory, "node", text=text)
+    assert writer.append(visit) is not None
+    writer.close()
+    (line,) = lines(directory)
+    return line
+
+
+def html(uri: str = "http://h/", status: int = 200, **more: object) -> Fetch:
+    return page(uri, status, HTML, **more)
+
+
+def test_a_page_becomes_a_line_with_all_there_is_to_say_of_it(tmp_path: Path) -> None:
+    found = lease("http://h/", crawl="news", path="LE")
+    found.via = "http://v/"
+    links = [Outlink("http://h/1", Hop.LINK, "a/@href"), Outlink("http://h/2", Hop.EMBED, "img/@src")]
+    assert written(tmp_path, Visit(found, html(truncation=Truncation.LENGTH), links)) == {
+        "url": "http://h/",
+        "crawl": "news",
+        "status": 200,
+        "time": "2023-11-14T22:13:20.123Z",
+        "media_type": "text/html",
+        "bytes": len(HTML),
+        "digest": "sha1:ABC",
+        "truncated": "length",
+        "via": "http://v/",
+        "path": "LE",
+        "seed": False,
+        "links": [{"url": "http://h/1", "hop": "L"}, {"url": "http://h/2", "hop": "E"}],
+        "title": "Über uns",
+        "text": "Erste Zeile\nZweite",
+    }
+    (path,) = files(tmp_path)
+    assert path.name.startswith("toehold-") and path.name.endswith(".jsonl")
+
+
+def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> None:
+    kept = written(tmp_path / "html", Visit(lease("http://h/"), html()), Text.HTML)
+    assert (kept["title"], kept["html"]) == ("Über uns", HTML.decode()) and "text" not in kept
+    bare = written(tmp_path / "none", Visit(lease("http://h/"), html()), Text.NONE)
+    assert not {"title", "text", "html"} & set(bare)
+
+
+@pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
+@pytest.mark.parametrize(
+    "fetch",
+    [html(status=404), html(status=301), html(headers=[(b"Content-Type", b"image/png")]), html(headers=[])],
+    ids=["not found", "moved", "an image", "of no type"],
+)
+def test_what_is_no_text_has_none(tmp_path: Path, fetch: Fetch, text: Text) -> None:
+    line = written(tmp_path, Visit(lease("http://h/"), fetch), text)
+    assert line["title"] is None and line[text] is None and line["status"] == fetch.status
+
+
+def test_plain_text_is_text_without_a_title(tmp_path: Path) -> None:
+    plain = page(
+        "http://h/", body=b"caf\xe9 <b>", headers=[(b"Content-Type", b"text/plain; charset=latin-1")]
+    )
+    line = written(tmp_path, Visit(lease("http://h/"), plain))
+    assert (line["title"], line["text"]) == ("", "café <b>")
+
+
+def test_a_line_is_one_line_whatever_is_in_it(tmp_path: Path) -> None:
+    body = "<title>a\r\nb</title>x\x85\x00\ud800y".encode("utf-8", "surrogatepass")
+    line = written(tmp_path, Visit(lease("http://h/"), page("http://h/", body=body)), Text.HTML)
+    assert line["title"] == "a b" and "\r\n" in line["html"]
+
+
+def test_an_encoded_body_is_decoded(tmp_path: Path) -> None:
+    headers = [(b"Content-Type", b"text/html"), (b"Content-Encoding", b"gzip")]
+    fetch = page("http://h/", body=gzip.compress(HTML), headers=headers)
+    assert written(tmp_path, Visit(lease("http://h/"), fetch))["title"] == "Über uns"
+
+
+def test_what_was_not_answered_or_is_no_page_has_no_line(tmp_path: Path) -> None:
+    writer = PagesWriter(tmp_path, "node")
+    robots = lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)
+    assert writer.append(Visit(lease("http://h/"), page("http://h/", -4))) is None
+    assert writer.append(Visit(robots, page("http://h/robots.txt"))) is None
+    writer.close()
+    assert files(tmp_path) == []
+
+
+def test_files_roll_and_are_named_as_the_others(tmp_path: Path) -> None:
+    now_ms = START_MS
+    rolling = Rolling(prefix="news", max_bytes=1000, max_age_s=10)
+    writer = PagesWriter(tmp_path, "n", rolling=rolling, process_id=7, clock_ms=lambda: now_ms)
+    for n in range(4):
+        writer.append(Visit(lease(f"http://h/{n}"), html(f"http://h/{n}")))
+    now_ms += 10_000
+    writer.roll_if_old()
+    assert len(files(tmp_path)) == 2
+    assert files(tmp_path)[0].name == "news-20231114221320123-00000-n~7.jsonl"
+    assert [line["url"] for line in lines(tmp_path)] == [f"http://h/{n}" for n in range(4)]
+    writer.close()
+
+
+def test_the_torn_line_of_a_dead_process_is_cut_off(tmp_path: Path) -> None:
+    left = tmp_path / "toehold-1-00000-n~1.jsonl.open"
+    left.write_bytes(b'{"url":"http://h/"}\n{"url":"http')
+    writer = PagesWriter(tmp_path, "node")
+    writer.append(Visit(lease("http://h/1"), html("http://h/1")))
+    writer.repair()
+    assert (tmp_path / "toehold-1-00000-n~1.jsonl").read_bytes() == b'{"url":"http://h/"}\n'
+    writer.close()
+    assert [line["url"] for line in lines(tmp_path)] == ["http://h/", "http://h/1"]
+
+
+def test_a_page_that_cannot_be_written_whole_is_not_written(tmp_path: Path) -> None:
+    writer = PagesWriter(tmp_path, "node")
+    writer.close()
+    with pytest.raises(OutputError, match="closed"):
+        writer.append(Visit(lease("http://h/"), html()))
+
+
+def test_what_the_users_function_says_is_in_the_line(tmp_path: Path) -> None:
+    def hook(page: HookPage) -> dict[str, object]:
+        return {"words": len((page.text or "").split()), "title": "ü\ud800"}
+
+    visit = Visit(lease("http://h/"), html())
+    assert Hook(hook, NodeLogs())(visit) == ()
+    assert written(tmp_path, visit)["extra"] == {"words": 3, "title": "ü\ud800"}
+
+
+def test_a_large_page_is_cut(tmp_path: Path) -> None:
+    body = b"<p>" + b"word " * 4_000_000
+    line = written(tmp_path, Visit(lease("http://h/"), page("http://h/", body=body)))
+    assert len(line["text"]) == 1_000_000
+    assert BytesIO(body).getbuffer().nbytes == line["bytes"]

@@ -1,0 +1,78 @@
+"""Whether there is room where a node writes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from crawler_node.disk import DiskWatch
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Space:
+    f_bavail: int
+    f_frsize: int = MIB
+
+
+class Disks:
+    """Directories with so many MiB free each; one that is missing cannot be looked at."""
+
+    def __init__(self, **free_mib: int) -> None:
+        self.free_mib = free_mib
+
+    def space(self, directory: Path) -> Space:
+        if directory.name not in self.free_mib:
+            raise FileNotFoundError(directory)
+        return Space(self.free_mib[directory.name])
+
+    def watch(self, reserve_mib: int = 100) -> DiskWatch:
+        return DiskWatch([Path("/a"), Path("/b")], reserve_mib * MIB, self.space)
+
+
+def test_a_disk_is_low_below_its_reserve() -> None:
+    disks = Disks(a=100, b=100)
+    watch = disks.watch()
+    assert watch.check() == ""
+    disks.free_mib["b"] = 99
+    assert watch.check() == "disk low: 99 MiB are free in /b, and 100 MiB are to be left"
+
+
+def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
+    disks = Disks(a=99, b=500)
+    watch = disks.watch()
+    assert watch.check()
+    disks.free_mib["a"] = 109
+    assert watch.check() == "disk low: 109 MiB are free in /a, and 100 MiB are to be left"
+    disks.free_mib["a"] = 110
+    assert watch.check() == ""
+    disks.free_mib["a"] = 100
+    assert watch.check() == ""
+
+
+def test_a_disk_that_cannot_be_looked_at_is_as_it_was_seen_last() -> None:
+    disks = Disks(a=99, b=500)
+    watch = disks.watch()
+    low = watch.check()
+    disks.free_mib.clear()
+    assert low and watch.check() == low
+    assert Disks().watch().check() == ""
+
+
+def test_a_reserve_of_nothing_watches_nothing() -> None:
+    assert Disks(a=0, b=0).watch(0).check() == ""
+
+
+def test_a_negative_reserve_is_refused() -> None:
+    with pytest.raises(ValueError, match="-1048576 bytes; 0 or more is possible"):
+        Disks().watch(-1)
+
+
+def test_real_directories_can_be_watched(tmp_path: Path) -> None:
+    assert DiskWatch([tmp_path], 1).check() == ""
+    assert (
+        DiskWatch([tmp_path], 1 << 62)
+        .check()
+        .endswith(f"free in {tmp_path}, and {1 << 42} MiB are to be left")
+    )
