@@ -16,6 +16,7 @@ import structlog
 from structlog.typing import EventDict
 
 from .exits import ExitCode
+from .memory import give_back_large_blocks
 from .options import NodeOptions, Output
 from .service import CannotListen, NodeServer, listen_address
 from .supervisor import Supervisor
@@ -219,6 +220,7 @@ def main(
         _supervise(
             server, name, address, toes, processes, hang_seconds, until_stdin_ends, max_bytes_per_second
         )
+    give_back_large_blocks()
     output = Output(
         warc=warc,
         warc_metadata=warc_metadata,
