@@ -151,9 +151,15 @@ def unstored_pages(web: Web, lines: Iterable[LogLine], folder: Path) -> list[str
 
 def check_failures(file: Path) -> list[str]:
     """What two independent readers have to complain about a closed WARC file."""
-    checks = ([script("fastwarc"), "check", "--quiet", "--verify-payloads"], [script("warcio"), "check"])
+    checks = ([script("fastwarc"), "check", "--quiet"], [script("warcio"), "check"])
     done = [subprocess.run([*check, str(file)], capture_output=True, text=True) for check in checks]
-    return [f"{each.args}: {each.stdout}{each.stderr}" for each in done if each.returncode != 0]
+    with file.open("rb") as stream:  # the tool would look for the payloads of revisits, which have none
+        odd = [
+            f"{file.name}: {record.record_id} has another payload than it says"
+            for record in ArchiveIterator(stream, record_types=WarcRecordType.response)
+            if not record.verify_payload_digest()
+        ]
+    return odd + [f"{each.args}: {each.stdout}{each.stderr}" for each in done if each.returncode != 0]
 
 
 def _header(head: str, name: str) -> str:
