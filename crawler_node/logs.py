@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from .outcome import Truncation
-from .rolling import OutputError
+from .rolling import OutputError, is_at
 from .visit import Visit
 
 URI_ERRORS = "uri-errors.log"
@@ -35,7 +35,8 @@ log = structlog.get_logger()
 
 
 class NodeLogs:
-    """The logs of one process in one directory, made if it is not there. Used by many threads at once.
+    """The logs in one directory, made if it is not there. Used by many threads at once; the processes of a
+    node may share them.
 
     Without a directory there are none but the program's own. A log that cannot be written is told of there,
     once, and breaks nothing. Raises OutputError when the directory cannot be made.
@@ -78,7 +79,7 @@ class NodeLogs:
 
 
 class _Log:
-    """One log, unbuffered: each text is in the file when it is written, whole or not at all."""
+    """One log, unbuffered: each text is in the file when it is written. Several processes may write to it."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self._path = path
@@ -86,7 +87,7 @@ class _Log:
         self._lock = threading.Lock()
         self._failing = False
         self._closed = False
-        self._open()
+        self._descriptor = self._open()
 
     def write(self, text: str) -> None:
         """Adds a line, or several. What comes after `close` is left out."""
@@ -95,10 +96,12 @@ class _Log:
             if self._closed:
                 return
             was_failing, self._failing = self._failing, True
+            if was_failing:
+                data = b"\n" + data  # the last one may be torn
             try:
-                if self._length and self._length + len(data) > self._max_bytes:
-                    self._roll()
-                self._append(data)
+                self._roll_if_long(len(data))
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
             except OSError as error:
                 if not was_failing:
                     log.error("a log of the node cannot be written", file=str(self._path), error=str(error))
@@ -111,29 +114,21 @@ class _Log:
                 self._closed = True
                 os.close(self._descriptor)
 
-    def _open(self) -> None:
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        self._length = os.fstat(self._descriptor).st_size
-
-    def _append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-        except OSError:
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self._length)
-            raise
-        self._length += len(data)
-
-    def _roll(self) -> None:
-        for number in range(OLD_LOGS - 1, 0, -1):
+    def _roll_if_long(self, more: int) -> None:
+        if is_at(self._path, self._descriptor):  # no other process has rolled it
+            length = os.fstat(self._descriptor).st_size
+            if not length or length + more <= self._max_bytes:
+                return
+            for number in range(OLD_LOGS - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    self._old(number).replace(self._old(number + 1))
             with suppress(FileNotFoundError):
-                self._old(number).replace(self._old(number + 1))
-        self._path.replace(self._old(1))
-        descriptor = self._descriptor
-        self._open()
+                self._path.replace(self._old(1))
+        descriptor, self._descriptor = self._descriptor, self._open()
         os.close(descriptor)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _old(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}")

@@ -85,6 +85,21 @@ def test_logs_roll_and_few_old_ones_are_kept(tmp_path: Path) -> None:
     assert "http://h/199" in (tmp_path / URI_ERRORS).read_text()
 
 
+def test_processes_that_share_logs_roll_them_together(tmp_path: Path) -> None:
+    both = NodeLogs(tmp_path, max_bytes=1000), NodeLogs(tmp_path, max_bytes=1000)
+    for n in range(100):
+        visited(both[n % 2], f"http://h/{n:03}", -2)
+    for logs in both:
+        logs.close()
+    paths = sorted(tmp_path.glob("uri-errors.log*"))
+    assert len(paths) == OLD_LOGS + 1 and all(path.stat().st_size <= 1000 for path in paths)
+    lines = [line for path in reversed(paths[1:]) for line in path.read_text().splitlines()]
+    lines += paths[0].read_text().splitlines()
+    assert [line.split(" ")[2] for line in lines] == [
+        f"http://h/{n:03}" for n in range(100 - len(lines), 100)
+    ]
+
+
 def test_what_is_there_is_added_to(tmp_path: Path) -> None:
     for n in range(2):
         logs = NodeLogs(tmp_path)
@@ -126,7 +141,9 @@ def test_a_log_that_cannot_be_rolled_is_told_of_once_and_breaks_nothing(tmp_path
     assert "http://h/last" in (tmp_path / URI_ERRORS).read_text()
 
 
-def test_on_a_full_disk_lines_are_left_out_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_full_disk_lines_are_left_out_and_the_next_ones_are_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     logs = NodeLogs(tmp_path)
     visited(logs, "http://h/1", -2)
     write, full = os.write, True
@@ -145,8 +162,11 @@ def test_on_a_full_disk_lines_are_left_out_whole(tmp_path: Path, monkeypatch: py
     full = False
     visited(logs, "http://h/4", -2)
     assert len(said) == 1 and "No space left" in said[0]["error"]
-    lines = (tmp_path / URI_ERRORS).read_text().splitlines()
-    assert [line.split(" ")[2] for line in lines] == ["http://h/1", "http://h/4"]
+    first, *_, last = (tmp_path / URI_ERRORS).read_text().splitlines()
+    assert (first.split(" ")[1:], last.split(" ")[1:]) == (
+        ["-2", "http://h/1", "-"],
+        ["-2", "http://h/4", "-"],
+    )
     logs.close()
 
 
