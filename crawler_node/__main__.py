@@ -36,7 +36,7 @@ _LOG_LEVELS = {
     "error": logging.ERROR,
 }
 
-_Directory = click.Path(path_type=Path, file_okay=False)
+_Directory = click.Path(path_type=Path)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -107,6 +107,7 @@ class Client(Protocol):
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> HeartbeatResponse:
         """Names the leases held, or says that the node ends."""
         ...
@@ -196,6 +197,7 @@ class Frontier:
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> HeartbeatResponse:
         """Names the leases held, and what the toes are doing, or says that the node ends (`leaving`)."""
         return self._call(
@@ -207,6 +209,7 @@ class Frontier:
                 leaving=leaving,
                 pool=pool,
                 service_address=service_address,
+                trouble=trouble,
             )
         )
 

@@ -54,7 +54,7 @@ def figures_message(figures: PoolFigures) -> frontier_pb2.PoolFigures:
 class Heartbeat:
     """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
     gets again when the frontier has named one and names none any more. `service_address` is told with each;
-    `drain` is called when the frontier wants the node to end.
+    `drain` is called when the frontier wants the node to end, `trouble` says why it cannot go on, if so.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Heartbeat:
         toes: int,
         service_address: str = "",
         drain: Callable[[], None] = lambda: None,
+        trouble: Callable[[], str] = lambda: "",
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._frontier = frontier
@@ -76,6 +77,7 @@ class Heartbeat:
         self._pool_size = toes
         self._service_address = service_address
         self._drain = drain
+        self._trouble = trouble
         self._draining = False
         self._clock_s = clock_s
         self._leaving = False
@@ -114,7 +116,11 @@ class Heartbeat:
         sent_at_s = self._clock_s()
         tokens = self._book.tokens()
         answer = self._frontier.heartbeat(
-            tokens, self._pool.steps(), pool=self._figures(), service_address=self._service_address
+            tokens,
+            self._pool.steps(),
+            pool=figures_message(self._pool.figures()),
+            service_address=self._service_address,
+            trouble=self._trouble(),
         )
         self._book.end(answer.ended_tokens)
         lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
@@ -129,9 +135,6 @@ class Heartbeat:
             self._drain()
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
-
-    def _figures(self) -> frontier_pb2.PoolFigures:
-        return figures_message(self._pool.figures())
 
     def _size_pool(self, size: int) -> None:
         if size == self._pool_size:

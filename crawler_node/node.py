@@ -116,7 +116,14 @@ class Node:
         self._on_draining: Callable[[], None] = lambda: None
         self._ended = threading.Event()
         self._heartbeat = Heartbeat(
-            frontier, self._book, self._pool, give_back, toes, service_address, self.drain
+            frontier,
+            self._book,
+            self._pool,
+            give_back,
+            toes,
+            service_address,
+            self.drain,
+            lambda: archive.low_disk,
         )
         self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))

@@ -267,6 +267,7 @@ class Runner:
 
     async def _watcher(self) -> None:
         """Watch the disk, the pressure on the store, and job logs that could not be written."""
+        looked = False
         while True:
             try:
                 space = await asyncio.to_thread(os.statvfs, self._data)
@@ -276,7 +277,8 @@ class Runner:
                 low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
                 if low != self._disk_low:
                     _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
-                    self._disk_low = low
+                if low != self._disk_low or not looked:  # crawls may wait for room since before this start
+                    self._disk_low, looked = low, True
                     if not await self._note_disk(low):
                         return
             self._pressed = self._store.pressed()

@@ -82,6 +82,7 @@ class AsyncFrontierClient(AsyncOperators):
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> HeartbeatResponse:
         """See FrontierClient.heartbeat."""
         return await self._run(
@@ -94,6 +95,7 @@ class AsyncFrontierClient(AsyncOperators):
                 leaving=leaving,
                 pool=pool,
                 service_address=service_address,
+                trouble=trouble,
             )
         )
 

@@ -239,6 +239,7 @@ def heartbeat(
     leaving: bool = False,
     pool: PoolFigures | None = None,
     service_address: str = "",
+    trouble: str = "",
 ) -> Procedure[HeartbeatResponse]:
     """Names the leases held."""
     steps = [ToeStepCount(step=step, count=count) for step, count in toe_steps.items()]
@@ -250,6 +251,7 @@ def heartbeat(
         leaving=leaving,
         pool=pool,
         service_address=service_address,
+        trouble=trouble,
     )
     return (yield from call(lambda stubs: stubs.frontier.Heartbeat, request, patience))
 

@@ -104,10 +104,12 @@ class FrontierClient(Operators):
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> HeartbeatResponse:
         """Names the leases that the node holds, started or not, and the number of its toe threads at each
         step. With `leaving`, that the node ends: leases of it that are not named go back unstarted. `pool` is
-        what has become of its toe threads, `service_address` where its NodeService listens.
+        what has become of its toe threads, `service_address` where its NodeService listens, `trouble`
+        why it cannot go on fetching, if it cannot.
 
         SessionSuperseded.
         """
@@ -121,6 +123,7 @@ class FrontierClient(Operators):
                 leaving=leaving,
                 pool=pool,
                 service_address=service_address,
+                trouble=trouble,
             )
         )
 

@@ -232,6 +232,7 @@ class Spec(Table, frozen=True):
     pause_timeout_seconds: _Seconds = 120.0
     stop_timeout_seconds: _Seconds = 120.0
     figures_interval_seconds: _Seconds = 20.0
+    resume_after_trouble: bool = False
 
 
 class Override(Table, frozen=True):

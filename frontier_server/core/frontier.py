@@ -52,6 +52,7 @@ A = TypeVar("A")
 MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
 LAPSES_PER_TICK = 200
 MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
+DISK_RESERVE = "disk-reserve"
 LAPSED_IN_ONE_CALL = 1000
 TIME_ROW_EVERY_MS = 1000
 OUTCOMES_DROPPED_PER_CALL = 2000
@@ -173,6 +174,7 @@ class Frontier:
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> tuple[HeartbeatAnswer, Changes]:
         """Extend the leases that a node names; tell it which have ended, and which to let go."""
         self._check_node(node, session)
@@ -198,6 +200,7 @@ class Frontier:
                 answer.interrupt.append(token)
             elif not crawl.running:
                 answer.release.append(token)
+        self._hear_of_trouble(op, node, trouble)
         if leaving:
             # What it does not know that it holds: the answer of a Next was lost.
             for lease in self._leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
@@ -205,6 +208,17 @@ class Frontier:
             self._leases.leaves(node)
             self._look_round(op)
         return answer, self.end(op)
+
+    def _hear_of_trouble(self, op: Operation, node: str, trouble: str) -> None:
+        """A node that cannot go on pauses the crawls that it fetches for: once, so that an operator who knows
+        better may resume them. Those that want to go on when it can."""
+        begins = self._leases.note_trouble(node, bool(trouble))
+        name = f"node:{node}"
+        for crawl in self._crawls.values():
+            if begins and node in crawl.state_row.nodes:
+                life.pause_for(op, crawl, "node-trouble", f"node {node}: {trouble[:500]}", name)
+            elif not trouble and crawl.state_row.trouble == name:
+                life.go_on_after(op, crawl, name)
 
     def drain_node(self, node: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Let a node's present session end: it is told with its next heartbeat."""
@@ -255,13 +269,16 @@ class Frontier:
     def note_trouble(self, trouble: tuple[str, str] | None, now_ms: int) -> tuple[None, Changes]:
         """Note what keeps every crawl from running (its kind, and words), or that nothing does any more.
 
-        Crawls that run are paused; so is each one that comes to run meanwhile.
+        Crawls that run are paused; so is each one that comes to run meanwhile. Those that want to go on when
+        it is over.
         """
         op = self.begin(now_ms)
-        self.trouble = trouble
+        over, self.trouble = self.trouble, trouble
         for crawl in self._crawls.values():
             if trouble is not None and crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 op.counters(crawl)
+            elif trouble is None:
+                life.go_on_after(op, crawl, over[0] if over is not None else DISK_RESERVE)
         return None, self.end(op)
 
     def work(self, now_ms: int) -> tuple[None, Changes]:
@@ -416,7 +433,7 @@ class Frontier:
             if crawl.number in self._crawls:
                 life.settle(op, crawl)
                 if self.trouble is not None:
-                    life.pause_for(op, crawl, *self.trouble)
+                    life.pause_for(op, crawl, *self.trouble, self.trouble[0])
                     life.settle(op, crawl)
         op.close()
         for crawl in op.touched:

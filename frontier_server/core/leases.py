@@ -48,7 +48,17 @@ class Lease:
 
 
 class _Node:
-    __slots__ = ("draining", "gone", "heard_ms", "leases", "pool", "service_address", "session", "toe_steps")
+    __slots__ = (
+        "draining",
+        "gone",
+        "heard_ms",
+        "leases",
+        "pool",
+        "service_address",
+        "session",
+        "toe_steps",
+        "troubled",
+    )
 
     def __init__(self, session: str) -> None:
         self.gone = ""  # why it is taken to be, if it is
@@ -62,7 +72,7 @@ class _Node:
         self.toe_steps: tuple[tuple[str, int], ...] = ()
         self.pool: PoolFigures | None = None
         self.service_address = ""
-        self.draining = False
+        self.draining = self.troubled = False
 
 
 class LeaseTable:
@@ -194,6 +204,12 @@ class LeaseTable:
         node = self._nodes[name]
         node.toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
         node.pool, node.service_address = pool, service_address[:MAX_ADDRESS_CHARACTERS]
+
+    def note_trouble(self, name: str, troubled: bool) -> bool:
+        """Note whether a node can go on; whether it could until now, and cannot any more."""
+        node = self._nodes[name]
+        begins, node.troubled = troubled and not node.troubled, troubled
+        return begins
 
     def drain(self, name: str) -> bool:
         """Let a node's present session be told to end; False if it was before. Raises UnknownNode."""

@@ -63,6 +63,9 @@ class StateRow(Record):
     torn_down: bool = False
     deleted_to: bytes = b""  # how far its deletion has come
     nodes: dict[str, str] = {}  # that fetch for it → their sessions
+    trouble: str = (
+        ""  # what it is paused for, if it may go on when that is over: "disk-reserve" or "node:NAME"
+    )
 
 
 class CountersRow(Record):

@@ -96,6 +96,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 request.leaving,
                 pool,
                 request.service_address,
+                request.trouble,
             )
         )
         return frontier_pb2.HeartbeatResponse(

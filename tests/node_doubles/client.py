@@ -34,7 +34,7 @@ class FakeClient:
     told: list[tuple[str, list[str]]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    described: list[tuple[PoolFigures | None, str]] = field(default_factory=list)
+    described: list[tuple[PoolFigures | None, str, str]] = field(default_factory=list)
     """What heartbeats told of the pool, and where the node can be asked."""
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
@@ -80,9 +80,10 @@ class FakeClient:
         leaving: bool = False,
         pool: PoolFigures | None = None,
         service_address: str = "",
+        trouble: str = "",
     ) -> HeartbeatResponse:
         self._pass_gate()
-        self.described.append((pool, service_address))
+        self.described.append((pool, service_address, trouble))
         self.told.append(("goodbye" if leaving else "heartbeat", sorted(token.decode() for token in tokens)))
         return self.on_heartbeat(tokens)
 

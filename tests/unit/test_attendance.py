@@ -340,3 +340,67 @@ def test_nor_does_it_let_who_took_the_name_since_leave_a_crawl_that_goes_on(held
     shell.restart()
     beat(shell, node="another", leaving=True)
     assert attended(shell, "goes-on") == [("joined", "node", "2")]
+
+
+# Troubles of nodes.
+
+
+def told_trouble(shell: Shell, trouble: str, node: str = "node") -> None:
+    """A heartbeat that tells why the node cannot go on, or nothing."""
+    shell.do(lambda frontier, now: frontier.heartbeat(node, "1", [], [], now, trouble=trouble))
+
+
+def test_a_node_that_cannot_go_on_pauses_the_crawls_that_it_fetches_for_and_no_others() -> None:
+    """2.19: DiskSpaceMonitor."""
+    shell = launched()
+    shell.create(OTHER, quick())
+    shell.launch(OTHER, *SEEDS)
+    give_back(shell, shell.grants(NAME, most=1))
+    told_trouble(shell, "disk low: 3 MiB are free", node="stranger")
+    assert shell.state(NAME) is S.RUNNING
+    told_trouble(shell, "disk low: 3 MiB are free")
+    assert (shell.state(NAME), shell.state(OTHER)) == (S.PAUSED, S.RUNNING)
+    (problem,) = [row for row in shell.events(NAME) if row.kind == "problem"]
+    assert problem.fields == {"kind": "node-trouble", "detail": "node node: disk low: 3 MiB are free"}
+
+
+def test_it_goes_on_by_itself_only_if_it_wants_to() -> None:
+    for wants in (False, True):
+        shell = launched(resume_after_trouble=wants)
+        give_back(shell, shell.grants(most=1))
+        told_trouble(shell, "disk low")
+        told_trouble(shell, "", node="other")
+        assert shell.state(NAME) is S.PAUSED
+        told_trouble(shell, "")
+        assert shell.state(NAME) is (S.RUNNING if wants else S.PAUSED)
+
+
+def test_whoever_resumes_it_in_spite_of_the_trouble_is_not_overruled() -> None:
+    shell = launched()
+    give_back(shell, shell.grants(most=1))
+    told_trouble(shell, "disk low")
+    shell.request(NAME, Input.RESUME)
+    told_trouble(shell, "disk lower")
+    assert shell.state(NAME) is S.RUNNING
+
+
+def test_what_an_operator_has_paused_does_not_go_on_by_itself() -> None:
+    shell = launched(resume_after_trouble=True)
+    give_back(shell, shell.grants(most=1))
+    shell.request(NAME, Input.PAUSE)
+    told_trouble(shell, "disk low")
+    told_trouble(shell, "")
+    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda frontier, now: frontier.note_trouble(None, now))
+    assert shell.state(NAME) is S.PAUSED
+
+
+def test_room_on_the_frontiers_disk_lets_those_go_on_that_want_to_also_after_a_restart() -> None:
+    for restarts in (False, True):
+        shell = launched(resume_after_trouble=True)
+        shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+        assert shell.state(NAME) is S.PAUSED
+        if restarts:
+            shell.restart()
+        shell.do(lambda frontier, now: frontier.note_trouble(None, now))
+        assert shell.state(NAME) is S.RUNNING

@@ -40,6 +40,7 @@ class Rig:
             8,
             "127.0.0.1:7708",
             self.drain,
+            lambda: "disk low",
             lambda: self.now_s,
         )
         self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
@@ -92,11 +93,11 @@ def test_all_that_is_held_is_named_at_once() -> None:
     assert rig.client.told == [("heartbeat", ["a", "b"])]
 
 
-def test_each_tells_what_has_become_of_the_pool_and_where_the_node_can_be_asked() -> None:
+def test_each_tells_what_has_become_of_the_pool_where_the_node_can_be_asked_and_its_trouble() -> None:
     rig = Rig(told())
     rig.heartbeat.run()
     pool = frontier_pb2.PoolFigures(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
-    assert rig.client.described == [(pool, "127.0.0.1:7708")]
+    assert rig.client.described == [(pool, "127.0.0.1:7708", "disk low")]
 
 
 def test_the_frontier_may_want_the_node_to_end_and_need_not_say_so_twice() -> None:

@@ -281,7 +281,7 @@ def test_the_contract_names_every_action_and_no_other() -> None:
     comment = re.search(r"message OperatorActed \{(.*?)string action", CONTRACT.read_text(), re.DOTALL)
     assert comment is not None
     named = set(re.findall(r"`([a-z-]+)`", comment[1])) - {"toehold-operator"}
-    beside = {"create", "resize-pool", "delete-override", "cancel-job"}
+    beside = {"create", "resize-pool", "drain-node", "delete-override", "cancel-job"}
     assert named == {action for _, _, action, _ in ACTS} | beside
 
 

@@ -273,6 +273,7 @@ DEFAULTS: dict[tuple[str, ...], Any] = {
     ("pause_timeout",): 120,
     ("stop_timeout",): 120,
     ("figures_interval",): 20,
+    ("resume_after_trouble",): False,
     ("politeness", "max_bytes_per_second"): 0,
     ("fetch", "connect_timeout"): 20,
     ("fetch", "read_timeout"): 20,

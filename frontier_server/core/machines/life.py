@@ -45,8 +45,9 @@ def new_state_row(now_ms: int) -> StateRow:
     )
 
 
-def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
-    """Give the crawl machine an input; `reason` tells of a problem that led to it.
+def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: str = "") -> None:
+    """Give the crawl machine an input; `reason` tells of a problem that led to it, `trouble` which one it is
+    if it may pass.
 
     Raises IllegalState, and then nothing has changed.
     """
@@ -68,6 +69,7 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "") -> None:
         row.state = step.state.value
         keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # what led to PAUSING, or STOPPING
         row.reason = reason or (row.reason if keeps else "")
+        row.trouble = trouble or (row.trouble if keeps else "")
     if step.exit_status is not None:
         row.exit_status = step.exit_status.value
     if before != (row.state, row.exit_status):
@@ -109,11 +111,18 @@ def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
     return True
 
 
-def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
-    """Pause a crawl because of a problem, if it runs."""
+def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str = "") -> None:
+    """Pause a crawl because of a problem, if it runs. `trouble` is what `go_on_after` will be told."""
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         op.event(crawl, "problem", kind=kind, detail=detail)
-        hear(op, crawl, Input.PROBLEM, detail)
+        hear(op, crawl, Input.PROBLEM, detail, trouble)
+
+
+def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
+    """Resume a crawl whose trouble is over, if it was paused for that, and says that it wants to be."""
+    paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED)
+    if paused and crawl.state_row.trouble == trouble and crawl.settings.resume_after_trouble:
+        hear(op, crawl, Input.RESUME)
 
 
 def tell_figures(op: Operation, crawl: Crawl) -> None:

@@ -229,4 +229,5 @@ class CrawlSettings:
     pause_timeout_ms: int = 120_000
     stop_timeout_ms: int = 120_000
     figures_interval_ms: int = 20_000
+    resume_after_trouble: bool = False
     extract: ExtractSettings = ExtractSettings()

@@ -487,6 +487,7 @@ class CrawlSpec(_message.Message):
     PAUSE_TIMEOUT_FIELD_NUMBER: _builtins.int
     STOP_TIMEOUT_FIELD_NUMBER: _builtins.int
     FIGURES_INTERVAL_FIELD_NUMBER: _builtins.int
+    RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """Whom a host's owner can turn to: an http(s) URL or an e-mail address. It
     becomes part of the user agent. Required unless `allowed_addresses` is
@@ -517,6 +518,11 @@ class CrawlSpec(_message.Message):
     """Most URIs of the crawl that are out at once, at all nodes together, and so
     the most toe threads that work for it (Heritrix: maxToeThreads). 0
     (default) sets no limit; at most 1 000 000.
+    """
+    resume_after_trouble: _builtins.bool
+    """Whether a crawl that was paused because of trouble that passes (Problem:
+    `disk-reserve`, `node-trouble`) goes on by itself when it has passed.
+    Default false: somebody has to resume it, as in Heritrix.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -626,10 +632,11 @@ class CrawlSpec(_message.Message):
         pause_timeout: _duration_pb2.Duration | None = ...,
         stop_timeout: _duration_pb2.Duration | None = ...,
         figures_interval: _duration_pb2.Duration | None = ...,
+        resume_after_trouble: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_timeout", b"pause_timeout", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
     _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
@@ -2327,8 +2334,10 @@ class Problem(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """`disk-reserve`: the frontier's disk is nearly full. `serious-error`: a node
-    reported -3000. `checkpoint`: the checkpoint that it is launched from is
+    """`disk-reserve`: the frontier's disk is nearly full. `node-trouble`: a node
+    that fetches for the crawl cannot go on, as when its disk is nearly full
+    (HeartbeatRequest.trouble). `serious-error`: a node reported -3000.
+    `checkpoint`: the checkpoint that it is launched from is
     gone; it ends.
     """
     detail: _builtins.str

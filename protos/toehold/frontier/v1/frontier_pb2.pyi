@@ -448,6 +448,7 @@ class HeartbeatRequest(_message.Message):
     LEAVING_FIELD_NUMBER: _builtins.int
     POOL_FIELD_NUMBER: _builtins.int
     SERVICE_ADDRESS_FIELD_NUMBER: _builtins.int
+    TROUBLE_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """The node's name, as in Next."""
     session: _builtins.str
@@ -459,6 +460,12 @@ class HeartbeatRequest(_message.Message):
     service_address: _builtins.str
     """Where its NodeService listens, `192.0.2.7:7708`; empty if it does not. At
     most 256 bytes.
+    """
+    trouble: _builtins.str
+    """Why the node cannot go on fetching, in words for people: `disk low: …`.
+    Crawls that it fetches for are paused when it first says so; those that want
+    to (CrawlSpec.resume_after_trouble) go on when it says so no more. Empty: it
+    can.
     """
     @_builtins.property
     def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
@@ -484,10 +491,11 @@ class HeartbeatRequest(_message.Message):
         leaving: _builtins.bool = ...,
         pool: Global___PoolFigures | None = ...,
         service_address: _builtins.str = ...,
+        trouble: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pool", b"pool"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "pool", b"pool", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leaving", b"leaving", "node", b"node", "pool", b"pool", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps", "tokens", b"tokens", "trouble", b"trouble"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

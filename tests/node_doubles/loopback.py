@@ -1,0 +1,135 @@
+"""A server on loopback that answers as it is told, and a fetcher whose fetches are closed with it."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from crawler_node.addresses import AddressRule, Resolver
+from crawler_node.connection import Cancellation
+from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from crawler_node.http_fetch import HttpFetcher
+
+LOOPBACK = AddressRule.parse(["loopback"])
+AGENT = "toehold-test/1 (+https://contact.example/)"
+
+Answer = bytes | Callable[[socket.socket], None]
+
+
+def policy(
+    *, timeout_ms: int = 5000, max_bytes: int = 1_000_000, addresses: AddressRule = LOOPBACK, **more: Any
+) -> FetchPolicy:
+    return FetchPolicy("p1", AGENT, timeout_ms, max_bytes, addresses, **more)
+
+
+class Site:
+    """A server on loopback that answers each request with the bytes, or by the function, set for its path."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1", port: int = 0) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.over = threading.Event()
+        self.hung_up = threading.Event()  # a client went away before its answer was complete
+        self._tls = tls
+        self._listener = socket.create_server((address, port))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, path: str, host: str = "127.0.0.1") -> str:
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
+
+    def close(self) -> None:
+        self.over.set()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with suppress(OSError), client:
+            if self._tls is not None:
+                client = self._tls.wrap_socket(client, server_side=True)
+            request = b""
+            while not request.endswith(b"\r\n\r\n"):
+                piece = client.recv(65536)
+                if not piece:
+                    return
+                request += piece
+            self.requests.append(request)
+            answer = self.answers[request.split(b" ")[1].decode()]
+            try:
+                if callable(answer):
+                    answer(client)
+                else:
+                    client.sendall(answer)
+            except OSError:
+                self.hung_up.set()
+            client.close()
+
+    def drip(self, client: socket.socket, first: bytes, drop: bytes) -> None:
+        """Sends `first` and then `drop` again and again, for as long as anybody listens."""
+        client.sendall(first)
+        while not self.over.wait(0.005):
+            client.sendall(drop)
+
+
+class Fetching:
+    """An HttpFetcher whose fetches are closed with it."""
+
+    def __init__(self, resolver: Resolver, **options: Any) -> None:
+        self._fetcher = HttpFetcher(resolver, **options)
+        self.fetches: list[Fetch] = []
+        self.interrupt = self._fetcher.interrupt
+
+    def fetch(
+        self,
+        uri: str,
+        policy: FetchPolicy,
+        cancellation: Cancellation | None = None,
+        validators: Validators = NO_VALIDATORS,
+        crawl: str = "",
+    ) -> Fetch:
+        self.fetches.append(self._fetcher.fetch(uri, policy, cancellation, validators, crawl))
+        return self.fetches[-1]
+
+    def fetch_robots(self, uri: str, policy: FetchPolicy, crawl: str = "") -> Fetch:
+        self.fetches.append(self._fetcher.fetch_robots(uri, policy, crawl=crawl))
+        return self.fetches[-1]
+
+    def close(self) -> None:
+        self._fetcher.close()
+        for fetch in self.fetches:
+            fetch.close()
+
+
+def wait_for_hang_up(client: socket.socket) -> None:
+    client.recv(1)
+
+
+def body_of(fetch: Fetch) -> bytes:
+    fetch.body.seek(0)
+    return fetch.body.read()
+
+
+def ok(body: bytes, *headers: bytes) -> bytes:
+    lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers, b"", body]
+    return b"\r\n".join(lines)
+
+
+def redirect(target: str) -> bytes:
+    return b"HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nhere" % target.encode("utf-8")
+
+
+def header_lines(request: bytes, name: bytes) -> list[bytes]:
+    """The values of a header of a request."""
+    lines = [line.partition(b": ") for line in request.split(b"\r\n")[1:]]
+    return [value for key, _, value in lines if key == name]
