@@ -13,6 +13,7 @@ from acceptance.outcomes import closed_files
 from fastwarc.warc import ArchiveIterator as FastWarcIterator
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
+from practice_web.hostile.document import DOCUMENT, written
 from practice_web.hostile.nastiness import Nastiness
 from practice_web.hostile.robots_files import ROBOTS_TXT
 from practice_web.hostile.serve import ADDRESS
@@ -25,8 +26,11 @@ FEWEST = 60
 GROWTH_MB = 100.0
 """By how much the memory of a process may grow."""
 
-BUSY_S = 10.0
-"""What a busy machine may add to a deadline."""
+BUSY_S = 2.0
+"""What a busy machine may add to the deadline of a fetch."""
+
+AFTERWARDS_S = 30.0
+"""How long it may take from then until a page is read, stored and reported, with many large ones at once."""
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +59,10 @@ def test_nothing_else_of_it_is_fetched(crawled: HostileCrawl, row: Nastiness) ->
 @pytest.mark.parametrize("row", NASTINESSES, ids=_named)
 def test_it_ends_within_its_deadline(crawled: HostileCrawl, row: Nastiness) -> None:
     for ending in crawled.by_host[row.host]:
-        assert ending.took_s <= TIMEOUT_S + 0.5, ending
+        assert ending.took_s <= TIMEOUT_S + BUSY_S, ending
         if ending.started is not None:
-            assert (ending.logged - ending.started).total_seconds() <= TIMEOUT_S + BUSY_S, ending
+            passed_s = (ending.logged - ending.started).total_seconds()
+            assert passed_s <= TIMEOUT_S + AFTERWARDS_S, ending
     for connection in crawled.connections_of(row):
         assert connection.closed - connection.opened <= TIMEOUT_S + BUSY_S, connection
 
@@ -66,6 +71,11 @@ def test_it_ends_within_its_deadline(crawled: HostileCrawl, row: Nastiness) -> N
 def test_it_is_noted_in_the_crawl_log(crawled: HostileCrawl, row: Nastiness) -> None:
     ending = crawled.by_url[crawled.web.url(row, row.start)]
     assert set(row.notes) & set(ending.annotations), ending
+
+
+def test_the_manual_lists_them_as_they_are() -> None:
+    manual = DOCUMENT.read_text(encoding="utf-8")
+    assert manual == written(manual), "run tests/practice_web/hostile/document.py"
 
 
 def test_there_are_as_many_as_promised() -> None:

@@ -10,7 +10,6 @@ from practice_web.hostile.nastiness import (
     Visit,
     answers,
     link,
-    page,
     says,
     says_for_ever,
 )
@@ -23,8 +22,25 @@ def _head(name: str, does: str, status: int, handler: Handler, *notes: str) -> N
     return Nastiness(name, does, {"/": status}, {"/": handler}, notes=notes)
 
 
+_MOST_COOKIES = 50
+"""Of one host, as the contract has it."""
+
+
 async def _next_with_few_cookies(visit: Visit) -> None:
-    await (LEAF if len(visit.head) < 64 * 1024 else answers(b"", status="431 Too much"))(visit)
+    few = len(_cookies(visit)) <= _MOST_COOKIES
+    await (LEAF if few else answers(b"", status="431 Too much"))(visit)
+
+
+async def _next_with_own_cookies(visit: Visit) -> None:
+    own = set(_cookies(visit)) <= {"mine=yes"}
+    await (LEAF if own else answers(b"", status="400 Not mine"))(visit)
+
+
+def _cookies(visit: Visit) -> list[str]:
+    """The cookies that a request brings along."""
+    lines = visit.head.decode("latin-1").split("\r\n")
+    sent = [line.partition(":")[2] for line in lines if line.lower().startswith("cookie:")]
+    return [cookie.strip() for line in sent for cookie in line.split(";")]
 
 
 HEADS = (
@@ -109,7 +125,7 @@ HEADS = (
     ),
     Nastiness(
         "cookie-flood",
-        "sets 3000 cookies in one answer",
+        "sets 3000 cookies in one answer, and counts those that come back",
         {"/": 200, "/next": 200},
         {
             "/": answers(link("/next").encode(), *(f"Set-Cookie: c{n}={'v' * 10}" for n in range(3000))),
@@ -130,7 +146,7 @@ HEADS = (
     ),
     Nastiness(
         "odd-cookies",
-        "sets cookies for other hosts, a whole top level domain, without names, and for the past",
+        "sets cookies for other hosts, for a top level domain, without names, until impossible days",
         {"/": 200, "/next": 200},
         {
             "/": answers(
@@ -139,10 +155,10 @@ HEADS = (
                 "Set-Cookie: a=b; Domain=.com",
                 "Set-Cookie: a=b; Domain=127.66.0.1",
                 "Set-Cookie: =; Path=\x01; Max-Age=99999999999999999999",
-                "Set-Cookie: a=b; Expires=Thu, 99 Foo 9999 99:99:99 GMT",
+                "Set-Cookie: mine=yes; Expires=Thu, 99 Foo 9999 99:99:99 GMT",
                 "Set-Cookie:",
             ),
-            "/next": page("<p>Crumbs."),
+            "/next": _next_with_own_cookies,
         },
     ),
 )

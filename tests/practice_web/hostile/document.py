@@ -1,0 +1,77 @@
+"""Writes the tables of docs/hostile.md from the table of the code.
+
+python tests/practice_web/hostile/document.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from practice_web.hostile.nastiness import Nastiness
+from practice_web.hostile.table import THEMES
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "hostile.md"
+
+MARK = "<!-- What follows is written by tests/practice_web/hostile/document.py. -->\n"
+
+_NAMES = {
+    -2: "CONNECT_FAILED",
+    -3: "CONNECT_LOST",
+    -4: "TIMEOUT",
+    -7: "UNFETCHABLE_URI",
+    -61: "ROBOTS_PREREQUISITE_FAILURE",
+    -9998: "ROBOTS_PRECLUDED",
+}
+
+_MOST_ENDS, _MOST_CHARACTERS = 5, 48
+
+
+def tables() -> str:
+    """The nastinesses, theme by theme, in Markdown."""
+    return "\n".join(_table(theme, rows) for theme, rows in THEMES.items())
+
+
+def written(document: str) -> str:
+    """The document with its tables as they should be."""
+    return document.partition(MARK)[0] + MARK + "\n" + tables()
+
+
+def _table(theme: str, rows: tuple[Nastiness, ...]) -> str:
+    lines = [
+        f"## {theme}",
+        "",
+        "| name | what it does | what comes of it |",
+        "|---|---|---|",
+        *(f"| `{row.name}` | {_escaped(row.does)} | {_outcome(row)} |" for row in rows),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _outcome(row: Nastiness) -> str:
+    ends = [f"{_path(path)} {_status(status)}" for path, status in row.ends.items()]
+    if list(row.ends) == [row.start]:
+        ends = [_status(row.ends[row.start])]
+    shown = ends if len(ends) <= _MOST_ENDS else [*ends[: _MOST_ENDS - 1], f"… {len(ends)} in all"]
+    if row.notes:
+        shown.append(" or ".join(f"`{note}`" for note in row.notes))
+    if row.more:
+        shown.append(f"and what the host's quota allows ({row.more})")
+    return ", ".join(shown)
+
+
+def _path(path: str) -> str:
+    short = path if len(path) <= _MOST_CHARACTERS else path[: _MOST_CHARACTERS - 1] + "…"
+    return f"`{short.replace('{decoy}', 'PORT')}`"
+
+
+def _status(status: int) -> str:
+    return f"{status} {_NAMES[status]}" if status < 0 else str(status)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
