@@ -3,127 +3,27 @@
 import hashlib
 import socket
 import ssl
+import struct
 import threading
 import zlib
 from base64 import b32encode
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from datetime import UTC, datetime
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from node_doubles.loopback import AGENT, Fetching, Site, body_of, ok, policy, redirect, wait_for_hang_up
 
 from crawler_node.addresses import Address, AddressRule, Resolver, Unresolvable
 from crawler_node.connection import Cancellation
 from crawler_node.decode import decoded
-from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from crawler_node.fetch import Fetch, Validators
 from crawler_node.http_fetch import HttpFetcher
 from crawler_node.outcome import Status, Truncation
-
-LOOPBACK = AddressRule.parse(["loopback"])
-AGENT = "toehold-test/1 (+https://contact.example/)"
-
-Answer = bytes | Callable[[socket.socket], None]
-
-
-def policy(
-    *, timeout_ms: int = 5000, max_bytes: int = 1_000_000, addresses: AddressRule = LOOPBACK, **more: Any
-) -> FetchPolicy:
-    return FetchPolicy("p1", AGENT, timeout_ms, max_bytes, addresses, **more)
-
-
-class Site:
-    """A server on loopback that answers each request with the bytes, or by the function, set for its path."""
-
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.requests: list[bytes] = []
-        self.connections = 0
-        self.over = threading.Event()
-        self.hung_up = threading.Event()  # a client went away before its answer was complete
-        self._tls = tls
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def url(self, path: str, host: str = "127.0.0.1") -> str:
-        return f"{'https' if self._tls else 'http'}://{host}:{self.port}{path}"
-
-    def close(self) -> None:
-        self.over.set()
-        self._listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with suppress(OSError), client:
-            if self._tls is not None:
-                client = self._tls.wrap_socket(client, server_side=True)
-            request = b""
-            while not request.endswith(b"\r\n\r\n"):
-                piece = client.recv(65536)
-                if not piece:
-                    return
-                request += piece
-            self.requests.append(request)
-            answer = self.answers[request.split(b" ")[1].decode()]
-            try:
-                if callable(answer):
-                    answer(client)
-                else:
-                    client.sendall(answer)
-            except OSError:
-                self.hung_up.set()
-            client.close()
-
-    def drip(self, client: socket.socket, first: bytes, drop: bytes) -> None:
-        """Sends `first` and then `drop` again and again, for as long as anybody listens."""
-        client.sendall(first)
-        while not self.over.wait(0.005):
-            client.sendall(drop)
-
-
-class Fetching:
-    """An HttpFetcher whose fetches are closed with it."""
-
-    def __init__(self, resolver: Resolver, **options: Any) -> None:
-        self._fetcher = HttpFetcher(resolver, **options)
-        self._fetches: list[Fetch] = []
-        self.interrupt = self._fetcher.interrupt
-
-    def fetch(
-        self,
-        uri: str,
-        policy: FetchPolicy,
-        cancellation: Cancellation | None = None,
-        validators: Validators = NO_VALIDATORS,
-    ) -> Fetch:
-        self._fetches.append(self._fetcher.fetch(uri, policy, cancellation, validators))
-        return self._fetches[-1]
-
-    def fetch_robots(self, uri: str, policy: FetchPolicy) -> Fetch:
-        self._fetches.append(self._fetcher.fetch_robots(uri, policy))
-        return self._fetches[-1]
-
-    def close(self) -> None:
-        self._fetcher.close()
-        for fetch in self._fetches:
-            fetch.close()
-
-
-def wait_for_hang_up(client: socket.socket) -> None:
-    client.recv(1)
 
 
 @pytest.fixture
@@ -143,16 +43,6 @@ def fetcher(resolver: Resolver) -> Iterator[Fetching]:
     fetcher = Fetching(resolver)
     yield fetcher
     fetcher.close()
-
-
-def body_of(fetch: Fetch) -> bytes:
-    fetch.body.seek(0)
-    return fetch.body.read()
-
-
-def ok(body: bytes, *headers: bytes) -> bytes:
-    lines = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers, b"", body]
-    return b"\r\n".join(lines)
 
 
 # What is exchanged
@@ -363,6 +253,20 @@ def test_a_server_that_falls_silent_is_left_before_the_deadline(
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 300_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 40_000 + b"\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
+        b"<html>HTTP/0.9 has no head",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 -200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
+        b"HTTP/1.1 200 O\0K\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX\0: b\r\n\r\n",
+        b"\0" * 1000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0x10\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nab",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 5,
+        b"\x15\x03\x01\x00\x02\x02\x0a",
     ],
     ids=lambda sent: repr(sent[:40]),
 )
@@ -380,13 +284,58 @@ def test_no_proper_head_is_a_lost_connection(site: Site, fetcher: Fetching, sent
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!!\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" + b"f" * 30 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nContent-Length: 9\r\n\r\nhello",
     ],
+    ids=lambda sent: repr(sent[17:70]),
 )
 def test_a_body_that_breaks_off_is_a_lost_connection(site: Site, fetcher: Fetching, sent: bytes) -> None:
     site.answers["/"] = sent
     fetch = fetcher.fetch(site.url("/"), policy())
     assert (fetch.status, fetch.truncation) == (Status.CONNECT_LOST, Truncation.DISCONNECT)
     assert body_of(fetch) == b"hello"
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\nhello"])
+def test_a_connection_that_is_reset_is_lost(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    read = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        client.sendall(sent)
+        # With this, closing throws away what is not sent and resets the connection.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        read.wait(0.1)
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.CONNECT_LOST
+    assert "reset" in fetch.annotations[0]
+    assert body_of(fetch) == sent.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/0.9 200 OK\r\n\r\nhello",
+        b"HTTP/2.0 200 OK\r\n\r\nhello",
+        b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than was said",
+        b"HTTP/1.1 200 OK\r\nX: caf\xe9 \x01\r\n folded\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n000\r\nT: \r\n\r\n",
+    ],
+    ids=lambda sent: repr(sent[:60]),
+)
+def test_nonsense_that_does_no_harm_is_overlooked(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
 
 
 @pytest.fixture(scope="module")
@@ -469,6 +418,47 @@ def test_a_name_that_changes_its_address_is_judged_again(site: Site) -> None:
     fetcher.close()
 
 
+def test_a_name_that_is_bound_to_another_address_later_gets_no_connection_there() -> None:
+    """What the look-up says that the connection is made by is what counts, at each connection."""
+    allowed = Site()
+    inner = Site(address="127.0.0.2", port=allowed.port)
+    answers = {"127.0.0.1": allowed, "127.0.0.2": inner}
+    for each in answers.values():
+        each.answers["/"] = ok(b"hello")
+        each.answers["/robots.txt"] = redirect("/robots.txt")
+    turn = iter(["127.0.0.1", *["127.0.0.2"] * 10])
+    fetcher = Fetching(Resolver(lookup=lambda host: [ip_address(next(turn))], ttl_s=0))
+    rule = policy(addresses=AddressRule.parse(["127.0.0.1"]))
+    statuses = [fetcher.fetch(allowed.url("/", "rebinding.example"), rule).status for _ in range(3)]
+    assert statuses == [200, Status.UNFETCHABLE_URI, Status.UNFETCHABLE_URI]
+    turn = iter(["127.0.0.1", *["127.0.0.2"] * 10])
+    fetch = fetcher.fetch_robots(allowed.url("/robots.txt", "rebinding.example"), rule)
+    assert (fetch.status, len(fetch.hops)) == (Status.UNFETCHABLE_URI, 1)
+    turn = iter(["127.0.0.1", *["127.0.0.2"] * 10])
+    allowed.answers["/"] = b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic\r\n\r\n"
+    asked = policy(addresses=rule.addresses, user="u", password="p")
+    fetch = fetcher.fetch(allowed.url("/", "rebinding.example"), asked)
+    assert (fetch.status, len(fetch.hops)) == (Status.UNFETCHABLE_URI, 1)
+    assert (allowed.connections, inner.connections) == (3, 0), "no connection was attempted"
+    fetcher.close()
+    for each in answers.values():
+        each.close()
+
+
+def test_the_address_that_was_judged_is_the_one_that_is_connected_to(site: Site) -> None:
+    asked: list[str] = []
+
+    def lookup(host: str) -> list[Address]:
+        asked.append(host)
+        return [ip_address("127.0.0.1")]
+
+    fetcher = Fetching(Resolver(lookup=lookup, ttl_s=0))
+    site.answers["/"] = ok(b"")
+    assert fetcher.fetch(site.url("/", "www.alpha.example"), policy()).status == 200
+    assert asked == ["www.alpha.example"], "there is no second look-up that could say something else"
+    fetcher.close()
+
+
 def test_names_of_the_table_are_judged_like_any_other(site: Site) -> None:
     fetcher = Fetching(Resolver({("www.alpha.example", site.port): [IPv4Address("127.0.0.1")]}))
     site.answers["/"] = ok(b"")
@@ -503,10 +493,6 @@ def test_a_look_up_that_hangs_ends_at_the_deadline() -> None:
 
 
 # Redirects
-
-
-def redirect(target: str) -> bytes:
-    return b"HTTP/1.1 301 Moved\r\nLocation: %s\r\nContent-Length: 4\r\n\r\nhere" % target.encode("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -605,6 +591,29 @@ def test_https_is_checked_against_the_name_and_the_extra_certificates(
     strict = Fetching(resolver)
     assert strict.fetch(secure_site.url("/", "secure.example"), policy()).status == Status.CONNECT_FAILED
     strict.close()
+
+
+@pytest.mark.parametrize("problem", ["expired", "self-signed", "other name"])
+def test_a_certificate_that_proves_nothing_is_a_failed_connection(
+    problem: str, authority: trustme.CA, resolver: Resolver, tmp_path: Path
+) -> None:
+    issuer = trustme.CA() if problem == "self-signed" else authority
+    name = "other.example" if problem == "other name" else "secure.example"
+    ended = datetime(2020, 1, 1, tzinfo=UTC) if problem == "expired" else None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    issuer.issue_cert(name, not_before=datetime(2019, 1, 1, tzinfo=UTC), not_after=ended).configure_cert(
+        context
+    )
+    site = Site(context)
+    site.answers["/"] = ok(b"secret")
+    ca_file = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    fetcher = Fetching(resolver, ca_file=ca_file)
+    fetch = fetcher.fetch(site.url("/", "secure.example"), policy())
+    assert (fetch.status, site.requests) == (Status.CONNECT_FAILED, [])
+    assert "TLS_with_secure.example" in fetch.annotations[0]
+    fetcher.close()
+    site.close()
 
 
 def test_https_to_a_server_without_tls_is_a_failed_connection(fetcher: Fetching) -> None:

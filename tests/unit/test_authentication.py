@@ -14,8 +14,8 @@ from crawler_node.authentication import Challenge, authorization, challenged
 def test_the_example_of_the_standard_comes_out() -> None:
     """RFC 2617 3.5, which RFC 7616 keeps valid."""
     asked = (
-        b'Digest realm="testrealm@host.com", qop="auth,auth-int", nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", '
-        b'opaque="5ccc069c403ebaf9f0171e9517f40e41"'
+        b'Digest realm="testrealm@host.com", qop="auth,auth-int", '
+        b'nonce="dcd98b7102dd2f0e8b11d0f600bfb0c093", opaque="5ccc069c403ebaf9f0171e9517f40e41"'
     )
     answer = authorization([asked], "Mufasa", "Circle Of Life", "/dir/index.html", "0a4f113b")
     assert answer is not None

@@ -9,6 +9,7 @@ from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, kill
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
+    TRUNCATION_FILTER,
     TRUNCATION_LENGTH,
     TRUNCATION_TIME,
     TRUNCATION_UNSPECIFIED,
@@ -33,6 +34,7 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
         (Truncation.LENGTH, TRUNCATION_LENGTH),
         (Truncation.TIME, TRUNCATION_TIME),
         (Truncation.DISCONNECT, TRUNCATION_UNSPECIFIED),
+        (Truncation.FILTER, TRUNCATION_FILTER),
     ],
 )
 def test_a_cut_body_is_told(truncation: Truncation, told: int) -> None:
@@ -77,12 +79,23 @@ def test_a_page_that_has_not_changed_has_the_digest_that_it_had() -> None:
 
 @pytest.mark.parametrize(
     ("truncation", "etag"),
-    [(Truncation.LENGTH, 'W/"7"'), (Truncation.TIME, ""), (Truncation.DISCONNECT, "")],
+    [
+        (Truncation.LENGTH, 'W/"7"'),
+        (Truncation.TIME, ""),
+        (Truncation.DISCONNECT, ""),
+        (Truncation.FILTER, ""),
+    ],
 )
 def test_a_body_that_was_cut_by_chance_is_fetched_whole_the_next_time(
     truncation: Truncation, etag: str
 ) -> None:
     assert fetched(lease("a"), page("a", headers=VALIDATORS, truncation=truncation), 1).etag == etag
+
+
+def test_a_body_that_was_left_unread_is_not_the_same_as_another_that_was() -> None:
+    before = lease("a", etag='"6"', last_digest="sha1:ABC")
+    report = fetched(before, page("a", truncation=Truncation.FILTER), 1)
+    assert (report.fetch_status, report.digest, report.media_type) == (200, "", "text/html")
 
 
 def test_a_validator_that_is_too_long_is_left_out() -> None:

@@ -1,0 +1,445 @@
+"""HttpFetcher obeys its policy: patience, media types and lengths, bandwidth, cookies, credentials."""
+
+import base64
+import gzip
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+from node_doubles.loopback import (
+    Fetching,
+    Site,
+    body_of,
+    header_lines,
+    ok,
+    policy,
+    redirect,
+    wait_for_hang_up,
+)
+
+from crawler_node.addresses import Resolver
+from crawler_node.authentication import challenged
+from crawler_node.connection import Cancellation
+from crawler_node.fetch import FetchPolicy, Validators
+from crawler_node.outcome import Status, Truncation
+
+NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def resolver() -> Resolver:
+    return Resolver(lookup=lambda host: [IPv4Address("127.0.0.1")])
+
+
+@pytest.fixture
+def fetcher(resolver: Resolver) -> Iterator[Fetching]:
+    fetcher = Fetching(resolver)
+    yield fetcher
+    fetcher.close()
+
+
+# Patience
+
+
+def test_a_connection_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetching) -> None:
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for filler in (first, second):
+            filler.setblocking(False)
+            filler.connect_ex(full.getsockname())
+        uri = f"http://127.0.0.1:{full.getsockname()[1]}/"
+        fetch = fetcher.fetch(uri, policy(connect_timeout_ms=100))
+    assert fetch.status == Status.CONNECT_FAILED
+    assert 100 <= fetch.duration_ms < 1000
+
+
+def test_a_tls_handshake_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetching) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"https://127.0.0.1:{silent.getsockname()[1]}/"
+        fetch = fetcher.fetch(uri, policy(connect_timeout_ms=100))
+    assert fetch.status == Status.CONNECT_FAILED
+    assert 100 <= fetch.duration_ms < 1000
+
+
+# Media types and lengths
+
+
+def typed(media_type: str, body: bytes = b"hello") -> bytes:
+    return ok(body, b"Content-Type: " + media_type.encode())
+
+
+@pytest.mark.parametrize(
+    ("accept", "reject", "media_type", "is_read"),
+    [
+        ((), ("image/*",), "text/html", True),
+        ((), ("image/*",), "Image/PNG; x=y", False),
+        ((), ("image/png",), "image/jpeg", True),
+        (("text/*",), (), "text/html", True),
+        (("text/*",), (), "texty/html", False),
+        (("TEXT/HTML",), (), "text/html", True),
+        (("text/*",), ("text/css",), "text/css", False),
+        (("text/*",), ("Text/CSS",), "text/css", False),
+        (("application/octet-stream",), (), "", True),
+        (("text/*",), (), "", False),
+        (("text/*",), (), "nonsense", False),
+    ],
+)
+def test_a_body_is_read_if_its_media_type_is_wanted(
+    site: Site,
+    fetcher: Fetching,
+    accept: tuple[str, ...],
+    reject: tuple[str, ...],
+    media_type: str,
+    is_read: bool,
+) -> None:
+    site.answers["/"] = typed(media_type)
+    selective = policy(accept_media_types=accept, reject_media_types=reject)
+    fetch = fetcher.fetch(site.url("/"), selective)
+    assert fetch.status == 200
+    if is_read:
+        assert (body_of(fetch), fetch.truncation, fetch.annotations) == (b"hello", Truncation.NONE, ())
+    else:
+        assert (fetch.body_bytes, body_of(fetch), fetch.digest) == (0, b"", NOTHING)
+        assert (fetch.truncation, fetch.annotations) == (Truncation.FILTER, ("midFetchAbort",))
+        assert fetch.response_head.startswith(b"HTTP/1.1 200 OK\r\n"), "the head is kept"
+
+
+def test_a_body_that_is_not_wanted_is_not_read(site: Site, fetcher: Fetching) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n"
+    site.answers["/"] = lambda client: site.drip(client, head, b"x" * 100_000)
+    fetch = fetcher.fetch(site.url("/"), policy(reject_media_types=("video/*",)))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.FILTER)
+    assert site.hung_up.wait(5)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_read"),
+    [(b"x" * 10, True), (b"x" * 11, False), (b"", True)],
+    ids=["as long", "longer", "empty"],
+)
+def test_a_body_that_is_announced_too_long_is_not_read(
+    site: Site, fetcher: Fetching, body: bytes, is_read: bool
+) -> None:
+    site.answers["/"] = ok(body)
+    fetch = fetcher.fetch(site.url("/"), policy(max_content_length=10))
+    assert fetch.truncation is (Truncation.NONE if is_read else Truncation.FILTER)
+    assert fetch.body_bytes == (len(body) if is_read else 0)
+
+
+def test_a_body_of_unknown_length_is_read(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 100
+    fetch = fetcher.fetch(site.url("/"), policy(max_content_length=10))
+    assert (fetch.body_bytes, fetch.truncation) == (100, Truncation.NONE)
+
+
+def test_a_redirect_whose_body_is_not_wanted_is_told_all_the_same(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = redirect("/there")
+    fetch = fetcher.fetch(site.url("/"), policy(accept_media_types=("text/html",)))
+    assert (fetch.status, fetch.redirect_target) == (301, site.url("/there"))
+    assert fetch.truncation is Truncation.FILTER
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n"]
+)
+def test_an_answer_without_body_is_not_cut(site: Site, fetcher: Fetching, head: bytes) -> None:
+    site.answers["/"] = head
+    fetch = fetcher.fetch(site.url("/"), policy(accept_media_types=("text/html",)))
+    assert (fetch.truncation, fetch.annotations) == (Truncation.NONE, ())
+
+
+def test_a_page_that_has_not_changed_is_so_whatever_is_wanted(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.1 304 Not Modified\r\nContent-Type: image/png\r\nContent-Length: 99\r\n\r\n"
+    selective = policy(accept_media_types=("text/html",), max_content_length=10)
+    fetch = fetcher.fetch(site.url("/"), selective, validators=Validators('"7"'))
+    assert (fetch.unchanged, fetch.truncation) == (True, Truncation.NONE)
+
+
+def test_robots_txt_is_read_whatever_it_is(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = typed("image/png", b"User-agent: *")
+    selective = policy(accept_media_types=("text/html",), max_content_length=1)
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), selective)
+    assert (body_of(fetch), fetch.truncation) == (b"User-agent: *", Truncation.NONE)
+
+
+# Bandwidth
+
+
+def test_the_limit_of_bandwidth_acts_on_the_very_fetch(site: Site, fetcher: Fetching) -> None:
+    """D15: in Heritrix it acts one fetch late."""
+    site.answers["/"] = ok(b"x" * 20_000)
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes_per_second=100_000))
+    assert (fetch.body_bytes, fetch.truncation) == (20_000, Truncation.NONE)
+    assert 190 <= fetch.duration_ms < 2000
+
+
+def test_a_server_is_held_back_by_the_limit(site: Site, fetcher: Fetching) -> None:
+    """D15: what is not read does not pile up on our side."""
+    sent: list[int] = []
+    told = threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        try:
+            while True:
+                sent.append(client.send(b"x" * 4096))
+        finally:
+            told.set()
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=500, max_bytes_per_second=20_000))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
+    assert 0 < fetch.body_bytes <= 12_000
+    assert told.wait(5)
+    assert sum(sent) < 200_000
+
+
+def test_the_fetches_of_a_node_share_its_limit(site: Site, resolver: Resolver) -> None:
+    site.answers["/"] = ok(b"x" * 20_000)
+    fetcher = Fetching(resolver, max_bytes_per_second=200_000)
+    started_s = time.monotonic()
+    threads = [
+        threading.Thread(target=lambda: fetcher.fetch(site.url("/"), policy(max_bytes_per_second=10**9)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0.29 <= time.monotonic() - started_s < 3
+    assert all(fetch.body_bytes == 20_000 for fetch in fetcher.fetches)
+    fetcher.close()
+
+
+def test_a_fetch_that_waits_for_bandwidth_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"x" * 100_000)
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200, max_bytes_per_second=10))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
+    assert 200 <= fetch.duration_ms < 1000
+
+
+def test_a_fetch_that_waits_for_bandwidth_can_be_cut(site: Site, fetcher: Fetching) -> None:
+    cancellation, waiting = Cancellation(), threading.Event()
+
+    def answer(client: socket.socket) -> None:
+        client.sendall(ok(b"x" * 1000))
+        waiting.set()
+
+    site.answers["/"] = answer
+
+    def cut() -> None:
+        waiting.wait(5)
+        cancellation.cancel()
+
+    thread = threading.Thread(target=cut)
+    thread.start()
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=60_000, max_bytes_per_second=1), cancellation)
+    thread.join()
+    assert fetch.status == Status.PROCESSING_THREAD_KILLED
+    assert fetch.duration_ms < 5000
+
+
+# Cookies
+
+
+def cookies_of(site: Site) -> list[list[bytes]]:
+    return [header_lines(request, b"Cookie") for request in site.requests]
+
+
+def test_cookies_are_kept_and_sent_back_by_crawl(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"", b"Set-Cookie: a=b; Path=/", b"set-cookie: c=d")
+    for crawl in ("one", "one", "two"):
+        fetcher.fetch(site.url("/", "www.alpha.example"), policy(cookies=True), crawl=crawl)
+    fetcher.fetch(site.url("/", "www.beta.example"), policy(cookies=True), crawl="one")
+    assert cookies_of(site) == [[], [b"a=b; c=d"], [], []]
+
+
+def test_cookies_of_redirects_robots_and_errors_count_too(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /r\r\n\r\n"
+    site.answers["/r"] = b"HTTP/1.1 404 Not Found\r\nSet-Cookie: c=d\r\n\r\n"
+    site.answers["/"] = b"HTTP/1.1 304 Not Modified\r\nSet-Cookie: e=f\r\n\r\n"
+    fetcher.fetch_robots(site.url("/robots.txt"), policy(cookies=True))
+    for _ in range(2):
+        fetch = fetcher.fetch(site.url("/"), policy(cookies=True), validators=Validators('"7"'))
+        assert fetch.unchanged
+    assert cookies_of(site) == [[], [b"a=b"], [b"a=b; c=d"], [b"a=b; c=d; e=f"]]
+    assert fetch.request_head == site.requests[-1]
+
+
+def test_no_cookies_are_kept_or_sent_without_the_setting(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = ok(b"", b"Set-Cookie: a=b")
+    for cookies in (False, True, False):
+        fetcher.fetch(site.url("/"), policy(cookies=cookies))
+    assert cookies_of(site) == [[], [], []]
+
+
+# Credentials
+
+
+def with_credentials(**more: Any) -> FetchPolicy:
+    return policy(user="somebody", password="s3cret", **more)
+
+
+BASIC = b"Basic " + base64.b64encode(b"somebody:s3cret")
+
+
+class Guard:
+    """Answers 401 until it is told what it wants to hear."""
+
+    def __init__(
+        self, site: Site, path: str, challenge: bytes = b'Basic realm="r"', answer: bytes = b""
+    ) -> None:
+        self.refusal = b"HTTP/1.1 401 No\r\nWWW-Authenticate: %s\r\nContent-Length: 4\r\n\r\nwho?" % challenge
+        self.answer = answer or ok(b"hello")
+        self._site = site
+        site.answers[path] = self._serve
+
+    def _serve(self, client: socket.socket) -> None:
+        said = header_lines(self._site.requests[-1], b"Authorization")
+        client.sendall(self.answer if said else self.refusal)
+
+
+def said_to(site: Site) -> list[list[bytes]]:
+    return [header_lines(request, b"Authorization") for request in site.requests]
+
+
+def test_a_page_that_asks_who_we_are_is_asked_for_once_more(site: Site, fetcher: Fetching) -> None:
+    """S1.17: in the same fetch."""
+    Guard(site, "/a?b=c")
+    fetch = fetcher.fetch(site.url("/a?b=c"), with_credentials())
+    assert (fetch.status, body_of(fetch)) == (200, b"hello")
+    assert said_to(site) == [[], [BASIC]]
+    assert [(hop.status, hop.uri, body_of(hop)) for hop in fetch.hops] == [(401, fetch.uri, b"who?")]
+
+
+def test_digest_credentials_are_made_for_the_very_request(site: Site, fetcher: Fetching) -> None:
+    """S1.17: the target is hashed as it is sent."""
+    Guard(site, "/a|b?[c]", b'Basic realm="r", Digest realm="r", nonce="n", qop="auth", algorithm=SHA-256')
+    fetch = fetcher.fetch(site.url("/a|b?[c]"), with_credentials())
+    assert fetch.status == 200
+    (said,) = challenged(said_to(site)[1][0])
+    assert (said.scheme, said.parameters["uri"]) == ("digest", "/a|b?[c]")
+    assert site.requests[1].startswith(b"GET /a|b?[c] HTTP/1.1\r\n")
+
+
+def test_a_second_401_is_the_answer(site: Site, fetcher: Fetching) -> None:
+    """S1.17."""
+    guard = Guard(site, "/")
+    guard.answer = guard.refusal
+    fetch = fetcher.fetch(site.url("/"), with_credentials())
+    assert (fetch.status, len(fetch.hops), len(site.requests)) == (401, 1, 2)
+
+
+def test_without_credentials_or_an_offer_that_is_understood_a_401_is_the_answer(
+    site: Site, fetcher: Fetching
+) -> None:
+    """S1.17."""
+    Guard(site, "/basic")
+    Guard(site, "/other", b"Bearer")
+    site.answers["/none"] = b"HTTP/1.1 401 No\r\n\r\n"
+    site.answers["/forbidden"] = b'HTTP/1.1 403 No\r\nWWW-Authenticate: Basic realm="r"\r\n\r\n'
+    assert fetcher.fetch(site.url("/basic"), policy()).status == 401
+    for path, status in (("/other", 401), ("/none", 401), ("/forbidden", 403)):
+        fetch = fetcher.fetch(site.url(path), with_credentials())
+        assert (fetch.status, fetch.hops) == (status, ())
+    assert said_to(site) == [[]] * 4
+
+
+def test_the_password_is_in_no_record_of_the_fetch(site: Site, fetcher: Fetching) -> None:
+    Guard(site, "/basic")
+    Guard(site, "/digest", b'Digest realm="r", nonce="n"')
+    for path, shown in (("/basic", b"Basic *"), ("/digest", b"Digest *")):
+        fetch = fetcher.fetch(site.url(path), with_credentials())
+        assert header_lines(fetch.request_head, b"Authorization") == [shown]
+        sent, said = site.requests[-1], said_to(site)[-1][0]
+        assert fetch.request_head == sent.replace(said, shown), "all else is as it was sent"
+    assert "s3cret" not in repr(with_credentials(proxy="http://u:s3cret@127.0.0.1:1"))
+
+
+def test_a_page_behind_a_password_can_be_unchanged(site: Site, fetcher: Fetching) -> None:
+    Guard(site, "/", answer=b'HTTP/1.1 304 Not Modified\r\nETag: "8"\r\n\r\n')
+    fetch = fetcher.fetch(site.url("/"), with_credentials(cookies=True), validators=Validators('"7"'))
+    assert (fetch.status, fetch.unchanged, fetch.header("etag")) == (304, True, '"8"')
+    assert [header_lines(request, b"If-None-Match") for request in site.requests] == [[b'"7"']] * 2
+
+
+def test_a_cookie_of_the_401_goes_with_the_credentials(site: Site, fetcher: Fetching) -> None:
+    Guard(site, "/", b'Basic realm="r"\r\nSet-Cookie: a=b')
+    assert fetcher.fetch(site.url("/"), with_credentials(cookies=True)).status == 200
+    assert cookies_of(site) == [[], [b"a=b"]]
+
+
+def test_robots_txt_may_be_behind_a_password(site: Site, fetcher: Fetching) -> None:
+    """S1.17."""
+    Guard(site, "/robots.txt", answer=redirect("/r"))
+    Guard(site, "/r", answer=ok(b"User-agent: *"))
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), with_credentials())
+    assert (fetch.status, body_of(fetch)) == (200, b"User-agent: *")
+    assert [hop.status for hop in fetch.hops] == [401, 301, 401]
+
+
+def test_nobody_else_is_shown_the_credentials(site: Site, fetcher: Fetching) -> None:
+    """S1.17: a robots.txt may be redirected to somebody else."""
+    other = Site()
+    Guard(site, "/robots.txt", answer=redirect(other.url("/r")))
+    Guard(other, "/r")
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), with_credentials())
+    assert (fetch.status, said_to(other)) == (401, [[]])
+    other.close()
+
+
+def test_both_requests_share_the_deadline_and_can_be_cut(site: Site, fetcher: Fetching) -> None:
+    def answer(client: socket.socket) -> None:
+        if said_to(site)[-1]:
+            wait_for_hang_up(client)
+        else:
+            client.sendall(b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), with_credentials(timeout_ms=200))
+    assert (fetch.status, len(fetch.hops)) == (Status.TIMEOUT, 1)
+    assert fetch.hops[0].duration_ms + fetch.duration_ms < 1000
+
+
+def test_all_settings_at_once_still_give_the_page(site: Site, fetcher: Fetching) -> None:
+    packed = gzip.compress(b"hello" * 100)
+    page = ok(packed, b"Content-Type: text/html", b"Content-Encoding: gzip", b"Set-Cookie: a=b")
+    Guard(site, "/", answer=page)
+    everything = with_credentials(
+        cookies=True,
+        accept_media_types=("text/*",),
+        max_content_length=10_000,
+        max_bytes_per_second=1_000_000,
+        connect_timeout_ms=1000,
+        read_timeout_ms=1000,
+    )
+    fetch = fetcher.fetch(site.url("/"), everything)
+    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, packed, Truncation.NONE)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"connect_timeout_ms": 0},
+        {"read_timeout_ms": 0},
+        {"max_content_length": -1},
+        {"max_bytes_per_second": -1},
+        {"proxy": "socks5://127.0.0.1:1080"},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_refused(setting: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"is not|below zero|above zero"):
+        policy(**setting)
