@@ -8,6 +8,9 @@ _SAMPLE_BYTES = 32 * 1024
 _DECLARED_WITHIN_BYTES = 1024  # where the WHATWG standard looks for <meta charset>
 
 _LABEL = re.compile(r"[a-z0-9_:.-]{1,40}")
+_XML_DECLARATION = re.compile(
+    rb"""\s*+<\?xml[^>]{1,100}?\sencoding\s*+=\s*+["']([\w.:-]{1,40})["']""", re.ASCII
+)
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
@@ -15,6 +18,12 @@ def text_of(body: bytes, charset: str | None) -> str:
     """A document's text: by its byte order mark, else the Content-Type's charset, else what the document
     declares (`<meta charset>`), else what it looks like. What cannot be decoded becomes U+FFFD."""
     return body.decode(_codec(body, (charset or "").lower()), "replace")
+
+
+def xml_charset(body: bytes) -> str | None:
+    """The charset that the XML declaration names (XML 1.0 section 4.3.3)."""
+    found = _XML_DECLARATION.match(body)
+    return found[1].decode("ascii") if found else None
 
 
 def _codec(body: bytes, label: str) -> str:

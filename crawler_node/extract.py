@@ -1,92 +1,170 @@
-"""The links of a fetched document: what kind of document it is, and how much of it is read.
+"""The links of what was fetched: what kind of document it is, and which extractor reads that kind.
 
-Never raises for what a document holds, and takes time in proportion to its length. Redirects are not
-looked at; their target is in the Fetch.
+Takes time in proportion to a document's length. A document that breaks an extractor costs what this one
+would have found. Redirects are not looked at; their target is in the Fetch.
 """
 
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from itertools import chain
 
 from . import sitemap
-from .decode import decoding
+from .charset import xml_charset
+from .css_links import css_references, declared_charset
+from .document import ZIPPED_TYPES, Document
+from .feed_links import feed_links
 from .fetch import ExtractSettings, Fetch
+from .header_links import header_references
 from .html_links import html_links
-from .links import MAX_LINKS, Base, Found, Outlink
+from .json_links import json_references
+from .links import FOLLOWED, Found, Hop, Outlink
+from .script_links import SCRIPT_TYPES, script_references
 
-MAX_HTML_BYTES = 8 * 1024 * 1024
-"""The part of an HTML document, decoded, in which links are looked for."""
 
-_LARGE_BYTES = 1024 * 1024
-# Text and tokens take several times a document's size, so few large ones are in memory at a time.
-_large_documents = threading.BoundedSemaphore(2)
+class Kind(StrEnum):
+    """A kind of document. `extractorFailed:` names extractors by it."""
 
-_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
-_XML_TYPES = frozenset({"application/xml", "text/xml"})
-_GZIP_TYPES = frozenset({"application/gzip", "application/x-gzip"})
-_XML_NAME = re.compile(r"\.xml\.gz$", re.IGNORECASE)
+    HTML = "html"
+    XHTML = "xhtml"
+    """HTML or SVG in XML, which declares its charset in another way."""
+    CSS = "css"
+    FEED = "feed"
+    SITEMAP = "sitemap"
+    SITEMAP_LIST = "list"
+    JSON_LD = "json"
+    SCRIPT = "javascript"
+
+
+_KINDS: dict[str, Kind] = {
+    "text/html": Kind.HTML,
+    "application/xhtml+xml": Kind.XHTML,
+    "text/css": Kind.CSS,
+    "application/ld+json": Kind.JSON_LD,
+    **dict.fromkeys((media_type for media_type in SCRIPT_TYPES if "/" in media_type), Kind.SCRIPT),
+}
+# XML is what its root element says, whatever media type it has.
+_ROOTS: dict[bytes, Kind] = {
+    **dict.fromkeys((b"html", b"svg"), Kind.XHTML),
+    **dict.fromkeys((b"urlset", b"sitemapindex"), Kind.SITEMAP),
+    **dict.fromkeys((b"rss", b"feed", b"rdf"), Kind.FEED),
+}
+_XML_TYPES = frozenset({"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf"})
+_UNTOLD_TYPES = ZIPPED_TYPES | {"", "application/octet-stream"}  # which say nothing of what was zipped
 _LIST_NAME = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
-_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?([\w.-]{1,100})")
+_ROOT = re.compile(
+    rb"""
+    (?: [^<]++
+      | <\?(?:[^?]++|\?(?!>))*+\?>
+      | <!--(?:[^-]++|-(?!->))*+-->
+      | <![^>\[]*+(?:\[[^\]]*+\][^>]*+)?>
+    )*+
+    <(?:[\w.-]{1,100}:)?([\w.-]{1,100})
+    """,
+    re.VERBOSE,
+)
+_ROOT_WITHIN_BYTES = 16 * 1024
 
 
 def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
-    """The links of what was fetched, its body decoded.
+    """The links of what was fetched: those of its headers, then those of its body, each URI once, as it is
+    found first.
 
-    HTML (see MAX_HTML_BYTES) and sitemaps (see sitemap.MAX_BYTES) have links: each URI once, in the order
-    of appearance, at most `max_links` of an HTML document, and of a sitemap as many as a sitemap may have.
-    A Content-Encoding that the server was not offered hides them.
+    At most `settings.max_links`, of a sitemap sitemap.MAX_URIS. `product_token` is our name in rules for
+    robots. The notes are `nofollow`, if links were left out because such a rule says so, and
+    `extractorFailed:<name>` for each extractor that it broke; that is logged as well.
     """
-    encoding = fetch.content_encoding
-    if fetch.media_type in _GZIP_TYPES:
-        encoding = "gzip," + encoding  # the file itself was zipped
-    pieces = decoding(fetch.body, encoding, sitemap.MAX_BYTES)
-    if pieces is None:
-        return Found([])
-    return Found(_links(fetch.uri, fetch.media_type, fetch.charset, pieces, settings.max_links))
-
-
-def extract(
-    base_uri: str, media_type: str, charset: str | None, body: bytes, max_links: int = MAX_LINKS
-) -> list[Outlink]:
-    """As `outlinks`, of a decoded body found at `base_uri`. `charset` is what its Content-Type says."""
-    return _links(base_uri, media_type, charset, iter((body[: sitemap.MAX_BYTES],)), max_links)
-
-
-def _links(
-    uri: str, media_type: str, charset: str | None, pieces: Iterator[bytes], max_links: int
-) -> list[Outlink]:
     try:
-        base = Base(uri)
-        path = urlsplit(uri).path
+        document = Document(fetch, settings, product_token)
     except ValueError:
-        return []
-    if media_type in _HTML_TYPES:
-        return _html(base, charset, pieces, max_links)
-    if media_type in _XML_TYPES or (media_type in _GZIP_TYPES and _XML_NAME.search(path)):
-        first = next(pieces, b"")
-        root = _ROOT.search(first, 0, 4096)
-        if root is not None and root[1].lower() == b"html":
-            return _html(base, charset, _again(first, pieces), max_links)
-        return sitemap.links_of_xml(base, _again(first, pieces))
-    if media_type == "text/plain" and _LIST_NAME.search(path):
-        return sitemap.links_of_list(base, pieces)
-    return []
+        return Found([])
+    with document:
+        kind = _kind_of(document)
+        body = [] if kind is None else list(document.attempt(kind, _EXTRACTORS[kind], document))
+        # After the body: that may forbid to follow the headers' links as well.
+        head = document.attempt("header", _header_links, document)
+        limit = sitemap.MAX_URIS if kind in (Kind.SITEMAP, Kind.SITEMAP_LIST) else settings.max_links
+        notes = [] if document.follow else ["nofollow"]
+        links = _first(chain(head, body), limit, document.follow)
+        notes += [f"extractorFailed:{name}" for name in document.broken]
+        return Found(links, tuple(notes), document.error)
 
 
-def _html(base: Base, charset: str | None, pieces: Iterator[bytes], max_links: int) -> list[Outlink]:
-    body = bytearray()
-    with ExitStack() as turn:
-        for piece in pieces:
-            if len(body) <= _LARGE_BYTES < len(body) + len(piece):
-                turn.enter_context(_large_documents)
-            body += piece
-            if len(body) >= MAX_HTML_BYTES:
-                break
-        return html_links(base, charset, bytes(body[:MAX_HTML_BYTES]), max_links)
+def _first(links: Iterable[Outlink], limit: int, follow: bool) -> list[Outlink]:
+    found: dict[str, Outlink] = {}
+    for link in links:
+        if len(found) >= limit:
+            break
+        if follow or link.hop not in FOLLOWED:
+            found.setdefault(link.uri, link)
+    return list(found.values())
 
 
-def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
+def _kind_of(document: Document) -> Kind | None:
+    media_type = document.fetch.media_type
+    kind = _KINDS.get(media_type)
+    if kind is not None:
+        return kind if kind is not Kind.SCRIPT or document.settings.javascript else None
+    if media_type == "text/plain":
+        return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
+    if (
+        media_type in _XML_TYPES
+        or media_type.endswith("+xml")
+        or (media_type in _UNTOLD_TYPES and document.has_zipped_name)
+    ):
+        # Without zeros UTF-16 reads as ASCII, as far as tags are concerned.
+        beginning = document.beginning()[:_ROOT_WITHIN_BYTES].replace(b"\0", b"")
+        root = _ROOT.match(beginning)
+        return _ROOTS.get(root[1].lower()) if root else None
+    return None
+
+
+def _header_links(document: Document) -> list[Outlink]:
+    return document.links(header_references(document.fetch, document.settings.obey_nofollow))
+
+
+def _html(document: Document) -> list[Outlink]:
+    return html_links(document, document.text())
+
+
+def _xhtml(document: Document) -> list[Outlink]:
+    return html_links(document, document.text(xml_charset))
+
+
+def _css(document: Document) -> list[Outlink]:
+    css = document.text(declared_charset)
+    return document.links((reference, Hop.EMBED, "css") for reference in css_references(css))
+
+
+def _feed(document: Document) -> Iterator[Outlink]:
+    return feed_links(document.base, document.text(xml_charset))
+
+
+def _sitemap(document: Document) -> list[Outlink]:
+    now_ms = document.fetch.start_time_ms if document.settings.sitemap_lastmod else None
+    return sitemap.links_of_xml(document.base, document.pieces(), now_ms)
+
+
+def _sitemap_list(document: Document) -> list[Outlink]:
+    return sitemap.links_of_list(document.base, document.pieces())
+
+
+def _json_ld(document: Document) -> list[Outlink]:
+    return document.links((*found, "json-ld") for found in json_references(document.text()))
+
+
+def _script(document: Document) -> list[Outlink]:
+    found = script_references(document.text(), inline=False)
+    return document.links((reference, Hop.SPECULATIVE, "script") for reference in found)
+
+
+_EXTRACTORS: dict[Kind, Callable[[Document], Iterable[Outlink]]] = {
+    Kind.HTML: _html,
+    Kind.XHTML: _xhtml,
+    Kind.CSS: _css,
+    Kind.FEED: _feed,
+    Kind.SITEMAP: _sitemap,
+    Kind.SITEMAP_LIST: _sitemap_list,
+    Kind.JSON_LD: _json_ld,
+    Kind.SCRIPT: _script,
+}

@@ -1,119 +1,230 @@
-"""The links of an HTML document: which elements link, and how.
+"""The links of an HTML document, or of a picture in SVG.
 
 A tokenizer, no tree: time is in proportion to the length, whatever the nesting. Links in `<template>`,
-`<noscript>` and `<noframes>` count as well.
+`<noscript>`, `<noframes>` and `srcdoc` count as well.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from urllib.parse import urljoin
 
 import turbohtml
 
-from .charset import text_of
-from .links import Base, Hop, Outlink, References
+from .css_links import css_references
+from .document import Document
+from .header_links import refresh_target
+from .html_rules import ANY, METAS, PARAMS, RULES, Form
+from .json_links import hop_of_property, json_references
+from .links import MAX_URI_BYTES, Hop, Outlink, References, is_plausible
+from .relations import hop_of, is_nofollow
+from .robots_meta import meta_forbids
+from .script_links import SCRIPT_TYPES, script_references
 
 _START_TAG = turbohtml.TokenType.START_TAG
 _TEXT = turbohtml.TokenType.TEXT
 
-# What links how, as Heritrix has it: a page is gone to, the rest is part of the page.
-_ATTRIBUTES: dict[str, tuple[tuple[str, Hop], ...]] = {
-    "a": (("href", Hop.LINK),),
-    "area": (("href", Hop.LINK),),
-    "audio": (("src", Hop.EMBED),),
-    "body": (("background", Hop.EMBED),),
-    "embed": (("src", Hop.EMBED),),
-    "frame": (("src", Hop.EMBED),),
-    "iframe": (("src", Hop.EMBED),),
-    "img": (("src", Hop.EMBED),),
-    "object": (("data", Hop.EMBED),),
-    "script": (("src", Hop.EMBED),),
-    "source": (("src", Hop.EMBED),),
-    "table": (("background", Hop.EMBED),),
-    "td": (("background", Hop.EMBED),),
-    "th": (("background", Hop.EMBED),),
-    "track": (("src", Hop.EMBED),),
-    "tr": (("background", Hop.EMBED),),
-    "video": (("src", Hop.EMBED), ("poster", Hop.EMBED)),
-}
-_SRCSETS = {"img": "srcset", "source": "srcset", "link": "imagesrcset"}
 _FALLBACKS = frozenset({"noscript", "noframes"})
-_OTHERS = frozenset({"base", "meta", "link", "input"})
-
-# What a <link> says that it leads to; other relations (preconnect, dns-prefetch, pingback) name no document.
-_RELS: dict[str, Hop] = {
-    **dict.fromkeys(("stylesheet", "icon", "mask-icon", "manifest", "preload", "modulepreload"), Hop.EMBED),
-    **dict.fromkeys(("apple-touch-icon", "apple-touch-icon-precomposed"), Hop.EMBED),
-    **dict.fromkeys(("canonical", "alternate", "amphtml", "shortlink", "help", "search"), Hop.LINK),
-    **dict.fromkeys(("next", "prev", "previous", "first", "last", "start", "up", "index"), Hop.LINK),
-    **dict.fromkeys(("contents", "chapter", "section", "author", "license"), Hop.LINK),
-}
+_READ = _FALLBACKS | {"style", "script"}
+_JSON_TYPE = "application/ld+json"
+_MAX_CONTEXT_CHARS = 32  # of what a page calls its elements and attributes
 
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
-_REFRESH = re.compile(
-    r"""\s*+[\d.]++(?:\s*+[;,]|\s)\s*+(?:url\s*+=\s*+)?+(?:"([^"]*+)|'([^']*+)|(.++))""",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
-def html_links(base: Base, charset: str | None, body: bytes, max_links: int) -> list[Outlink]:
-    """At most `max_links` links, each URI once, in the order of their appearance.
+def html_links(document: Document, text: str) -> list[Outlink]:
+    """The document's links, each URI once, in the order of their appearance.
 
-    A `<base href>` (the first one) holds for all of them. `charset` is what the Content-Type says.
+    The first `<base href>` holds for all of them. If the page forbids robots to follow its links, and that is
+    obeyed, `document.follow` is False afterwards.
     """
-    references = References(max_links)
-    based: str | None = None
-    for token in _start_tags(text_of(body, charset)):
-        tag = token.tag or ""
-        for name, hop in _ATTRIBUTES.get(tag, ()):
-            reference = token.attr(name)
-            if reference:
-                references.add(reference, hop, f"{tag}/@{name}")
-        if tag in _SRCSETS:
-            name = _SRCSETS[tag]
-            for reference in _srcset(token.attr(name) or ""):
-                references.add(reference, Hop.EMBED, f"{tag}/@{name}")
-        if tag in _OTHERS:
-            if tag == "base":
-                based = token.attr("href") if based is None else based
+    page = _Page(document)
+    page.read(text)
+    if document.follow != page.follows:  # it says so itself: what came before that is not followed either
+        page = _Page(document)
+        page.read(text)
+    return page.references.outlinks(document.base.moved(page.base), document.settings.max_links)
+
+
+class _Page:
+    """Reads a document from its start to its end, or to where there are links enough."""
+
+    def __init__(self, document: Document) -> None:
+        self.base: str | None = None
+        self.follows = document.follow
+        self.references = References(document.settings.max_links, document.follow)
+        self._add = self.references.add
+        self._document = document
+        self._settings = document.settings
+        self._script_type = ""  # of the last <script>
+        self._is_get_form = True  # the last <form>
+        self._is_inner = False
+        self._elements: dict[str, Callable[[turbohtml.Token], None]] = {
+            "base": self._read_base,
+            "meta": self._read_meta,
+            "link": self._read_link,
+            "form": self._read_form,
+            "button": self._read_button,
+            "input": self._read_input,
+            "param": self._read_param,
+            "object": self._read_plugin,
+            "applet": self._read_plugin,
+            "iframe": self._read_frame,
+            "script": self._read_script,
+        }
+
+    def read(self, text: str) -> None:
+        """Reads a document."""
+        content = ""  # what the text that comes next is the content of, if that matters
+        for token in turbohtml.tokenize(text):
+            kind = token.type
+            if kind is _START_TAG:
+                tag = token.tag or ""
+                if attributes := token.attrs:
+                    self._read_attributes(tag, attributes)
+                if tag in self._elements:
+                    self._elements[tag](token)
+                if self.references.full or self.follows != self._document.follow:
+                    return
+                content = tag if tag in _READ else ""
+            elif kind is not _TEXT:
+                content = ""
+            elif content:
+                self._read_content(content, token.data or "")
+
+    def _read_inner(self, text: str) -> None:
+        """Reads what is one text to the tokenizer and a document by itself: once, lest nesting take quadratic
+        time."""
+        if not self._is_inner:
+            self._is_inner = True
+            self.read(text)
+            self._is_inner = False
+
+    def _read_content(self, tag: str, text: str) -> None:
+        if tag in _FALLBACKS:
+            self._read_inner(text)
+        elif tag == "style":
+            self._read_css(text, "style")
+        elif self._script_type == _JSON_TYPE:
+            for reference, hop in self._document.attempt("json", json_references, text):
+                self._add(reference, hop, "json-ld")
+        elif self._settings.javascript and self._script_type in SCRIPT_TYPES:
+            self._search_script(text, "script")
+
+    def _read_attributes(self, tag: str, attributes: list[tuple[str, str]]) -> None:
+        forbids_links = self._settings.obey_nofollow and is_nofollow(_value(attributes, "rel"))
+        for name, value in attributes:
+            rules = RULES.get(name)
+            if rules is None:
+                if self._settings.javascript and name.startswith("on"):
+                    self._search_script(value, f"@{name}"[:_MAX_CONTEXT_CHARS])
+                continue
+            rule = rules[tag] if tag in rules else rules.get(ANY)
+            if rule is None or not value:
+                continue
+            form, hop = rule
+            if hop is Hop.LINK and forbids_links:
+                continue
+            context = f"{tag[:_MAX_CONTEXT_CHARS]}/@{name}"
+            if form is Form.URI:
+                self._add(value, hop, context)
+                if self._settings.javascript and value[:11].lower() == "javascript:":
+                    self._search_script(value[11:], context)
+            elif form is Form.CSS:
+                self._read_css(value, context)
+            elif form is Form.SRCSET:
+                for reference in _srcset(value):
+                    self._add(reference, hop, context)
+            elif is_plausible(value):
+                self._add(value, hop, context)
             else:
-                _add_other(references, tag, token)
-        if references.full:
-            break
-    return references.outlinks(base.moved(based), max_links)
+                self._read_css(value, context)  # data-bg is also written as the style that it becomes
 
+    def _read_css(self, css: str, context: str) -> None:
+        if "(" in css or "@" in css:
+            for reference in self._document.attempt("css", css_references, css):
+                self._add(reference, Hop.EMBED, context)
 
-def _start_tags(text: str, within_fallback: bool = False) -> Iterator[turbohtml.Token]:
-    """The start tags of a document. What stands in for scripts and frames is one text to the tokenizer, and
-    is tokenized again: once, lest nesting cost quadratic time."""
-    fallback = False
-    for token in turbohtml.tokenize(text):
-        kind = token.type
-        if kind is _START_TAG:
-            yield token
-            fallback = not within_fallback and token.tag in _FALLBACKS
-        elif fallback and kind is _TEXT and token.data:
-            yield from _start_tags(token.data, True)
-        else:
-            fallback = False
+    def _search_script(self, script: str, context: str) -> None:
+        for reference in self._document.attempt("javascript", script_references, script, inline=True):
+            self._add(reference, Hop.SPECULATIVE, context)
 
+    def _read_base(self, token: turbohtml.Token) -> None:
+        if self.base is None:
+            self.base = token.attr("href")
 
-def _add_other(references: References, tag: str, token: turbohtml.Token) -> None:
-    if tag == "meta":
+    def _read_meta(self, token: turbohtml.Token) -> None:
+        content = token.attr("content") or ""
         if (token.attr("http-equiv") or "").lower() == "refresh":
-            found = _REFRESH.match(token.attr("content") or "")
-            if found and (reference := found[1] or found[2] or found[3]):
-                references.add(reference, Hop.REDIRECT, "meta/@content")
-    elif tag == "link":
-        hop = _hop_of_rel(token.attr("rel") or "")
-        if hop is not None and (reference := token.attr("href")):
-            references.add(reference, hop, "link/@href")
-    elif (token.attr("type") or "").lower() == "image" and (reference := token.attr("src")):
-        references.add(reference, Hop.EMBED, "input/@src")
+            if target := refresh_target(content):
+                self._add(target, Hop.REDIRECT, "meta/@content")
+            return
+        name = (token.attr("name") or "").lower()
+        if self._settings.obey_robots_meta and meta_forbids(name, content, self._document.product_token):
+            self._document.follow = False
+        hop = METAS.get(name) or METAS.get((token.attr("property") or "").lower())
+        hop = hop or hop_of_property(token.attr("itemprop") or "")
+        if hop and is_plausible(content):
+            self._add(content, hop, "meta/@content")
+
+    def _read_link(self, token: turbohtml.Token) -> None:
+        rel = token.attr("rel") or ""
+        hop = hop_of(rel) or hop_of_property(token.attr("itemprop") or "")
+        if hop and not (hop is Hop.LINK and self._settings.obey_nofollow and is_nofollow(rel)):
+            self._add_if_any(token.attr("href"), hop, "link/@href")
+
+    def _read_form(self, token: turbohtml.Token) -> None:
+        self._is_get_form = (token.attr("method") or "get").strip().lower() == "get"
+        if self._is_get_form:
+            self._add_action(token, "action")
+
+    def _read_button(self, token: turbohtml.Token) -> None:
+        method = token.attr("formmethod")
+        if self._is_get_form if method is None else method.strip().lower() == "get":
+            self._add_action(token, "formaction")
+
+    def _add_action(self, token: turbohtml.Token, name: str) -> None:
+        """Forms that get a page are links, those that post are not: they would change something."""
+        if not (self._settings.obey_nofollow and is_nofollow(token.attr("rel") or "")):
+            self._add_if_any(token.attr(name), Hop.LINK, f"{token.tag}/@{name}")
+
+    def _read_input(self, token: turbohtml.Token) -> None:
+        if (token.attr("type") or "").lower() == "image":
+            self._add_if_any(token.attr("src"), Hop.EMBED, "input/@src")
+        self._read_button(token)
+
+    def _read_param(self, token: turbohtml.Token) -> None:
+        value = token.attr("value") or ""
+        if (token.attr("name") or "").lower() in PARAMS and is_plausible(value):
+            self._add(value, Hop.EMBED, "param/@value")
+
+    def _read_plugin(self, token: turbohtml.Token) -> None:
+        codebase = (token.attr("codebase") or "")[:MAX_URI_BYTES]
+        for name in ("data", "code", "archive"):
+            value = (token.attr(name) or "")[:MAX_URI_BYTES]
+            for reference in value.replace(",", " ").split() if name == "archive" else (value,):
+                self._add_if_any(_joined(codebase, reference), Hop.EMBED, f"{token.tag}/@{name}")
+
+    def _read_frame(self, token: turbohtml.Token) -> None:
+        self._read_inner(token.attr("srcdoc") or "")
+
+    def _read_script(self, token: turbohtml.Token) -> None:
+        self._script_type = (token.attr("type") or "").split(";")[0].strip().lower()
+
+    def _add_if_any(self, reference: str | None, hop: Hop, context: str) -> None:
+        if reference:
+            self._add(reference, hop, context)
 
 
-def _hop_of_rel(rel: str) -> Hop | None:
-    hops = {_RELS[word] for word in rel[:1000].lower().split() if word in _RELS}
-    return Hop.EMBED if Hop.EMBED in hops else next(iter(hops), None)
+def _value(attributes: list[tuple[str, str]], wanted: str) -> str:
+    return next((value for name, value in attributes if name == wanted), "")
+
+
+def _joined(codebase: str, reference: str) -> str:
+    """A plugin's reference, which is relative to its codebase, and that to the document."""
+    try:
+        return urljoin(codebase, reference) if codebase and reference else reference
+    except ValueError:
+        return ""
 
 
 def _srcset(value: str) -> Iterator[str]:

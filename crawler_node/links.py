@@ -3,6 +3,7 @@
 Whether a link is wanted is the frontier's decision, not made here.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,14 +18,22 @@ MAX_LINKS = 6000
 
 _SCHEMES = ("http:", "https:")
 
+_NEVER = re.compile(r"""[\s<>{}|\\^`"']""")
+_FILE_NAME = re.compile(r"[\w%~-]\.[a-zA-Z]\w{1,4}(?:[?#]|$)")
+
 
 class Hop(StrEnum):
     """How a URI was found: the letter that its discovery path grows by (Heritrix section 2.10)."""
 
     LINK = "L"
     EMBED = "E"
+    SPECULATIVE = "X"
     REDIRECT = "R"
     SITEMAP = "M"
+
+
+FOLLOWED = frozenset({Hop.LINK, Hop.SPECULATIVE})
+"""Hops to other pages. The others lead to what is part of a page, stands for it, or was made for crawlers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +109,38 @@ def resolve(base: str, reference: str) -> str | None:
         return None
 
 
+def is_plausible(text: str) -> bool:
+    """Whether a text that may be anything looks like a reference: it has a slash or the name of a file in it,
+    and none of what marks a phrase, a template or code."""
+    text = text.strip()
+    if len(text) > MAX_URI_BYTES or text.startswith("#") or _NEVER.search(text):
+        return False
+    return "/" in text or _FILE_NAME.search(text) is not None
+
+
 def absolute(uri: str) -> str | None:
     """As resolve, for what must be absolute by itself."""
     return resolve(uri.strip(), "")
 
 
+Reference = tuple[str, Hop, str]
+"""What a document refers to, before it is resolved, with the hop and the context that an Outlink has."""
+
+
 class References:
     """The references of one document in the order of their first appearance, unresolved, within a bound.
 
-    Kept unresolved because a `<base>` may come after them.
+    Kept unresolved because a `<base>` may come after them. Without `follow`, only what is part of the
+    document is taken.
     """
 
-    __slots__ = ("_found", "_limit")
+    __slots__ = ("_follow", "_found", "_limit")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, follow: bool = True) -> None:
         self._found: dict[str, tuple[Hop, str]] = {}
         # More than links asked for: some of them will turn out to be the same, or none at all.
         self._limit = 4 * limit
+        self._follow = follow
 
     @property
     def full(self) -> bool:
@@ -124,7 +148,10 @@ class References:
         return len(self._found) >= self._limit
 
     def add(self, reference: str, hop: Hop, context: str) -> None:
-        if len(reference) <= MAX_URI_BYTES and not self.full:
+        """Takes a reference; not one that is too long, nor an embed that is a part of the document itself."""
+        if len(reference) > MAX_URI_BYTES or self.full or (hop in FOLLOWED and not self._follow):
+            return
+        if hop is not Hop.EMBED or not reference.startswith("#"):
             self._found.setdefault(reference, (hop, context))
 
     def outlinks(self, base: Base, limit: int) -> list[Outlink]:

@@ -4,12 +4,10 @@ plain lists, and the sitemaps that robots.txt names.
 
 import re
 from collections.abc import Iterable, Iterator
-from xml.parsers import expat
+from datetime import UTC, datetime, timedelta
 
 from .links import MAX_URI_BYTES, Base, Hop, Outlink, absolute
-
-MAX_BYTES = 50 * 1024 * 1024
-"""The part of a sitemap, decoded, that is read; the protocol allows no more."""
+from .xml_reader import NothingMore, XmlReader, small
 
 MAX_URIS = 50_000
 """URIs taken from one sitemap; the protocol allows no more."""
@@ -17,22 +15,27 @@ MAX_URIS = 50_000
 MAX_ROBOTS_SITEMAPS = 100
 """Sitemaps taken from one robots.txt."""
 
-_PIECE_BYTES = 64 * 1024
-_MAX_DEPTH = 32
-# The XML parser looks at an unfinished tag, comment or the like again for every piece that is added to it.
-_MAX_TOKEN_BYTES = 256 * 1024
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
-_ABSOLUTE = re.compile(rb"\s*+https?:", re.IGNORECASE)
 _SITEMAP_LINE = re.compile(rb"[ \t]*+sitemap[ \t]*+:[ \t]*+([^\r\n#]++)", re.IGNORECASE)
+# https://www.w3.org/TR/NOTE-datetime, and what is often written instead: a blank, no zone, no colon in it.
+_DATETIME = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_DAY = timedelta(days=1)
 
 
-def links_of_xml(base: Base, pieces: Iterable[bytes]) -> list[Outlink]:
-    """The URIs of a sitemap or sitemap index given in pieces; empty for other XML.
+def links_of_xml(base: Base, pieces: Iterable[bytes], lastmod_until_ms: int | None = None) -> list[Outlink]:
+    """The URIs of a sitemap or sitemap index given in pieces; empty for other XML (see XmlReader).
 
-    Broken XML gives what comes before the break. A document type is taken for a break: sitemaps have none,
-    and entities are what XML is attacked with.
+    With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
     """
-    return _outlinks(base, _SitemapReader().locations(pieces), "loc", MAX_URIS)
+    entries = _SitemapReader().read(pieces)
+    if lastmod_until_ms is None:
+        return _outlinks(base, ((location, None) for location, _ in entries), "loc")
+    until_ms = lastmod_until_ms
+    dated = ((location, last_modified_ms(lastmod, until_ms)) for location, lastmod in entries)
+    return _outlinks(base, dated, "loc")
 
 
 def links_of_list(base: Base, pieces: Iterable[bytes]) -> list[Outlink]:
@@ -41,7 +44,7 @@ def links_of_list(base: Base, pieces: Iterable[bytes]) -> list[Outlink]:
     references = (
         line.decode("utf-8", "replace") for line in lines if line[:5].lower() in (b"http:", b"https")
     )
-    return _outlinks(base, references, "line", MAX_URIS)
+    return _outlinks(base, ((reference, None) for reference in references), "line")
 
 
 def sitemaps_of_robots(body: bytes) -> list[str]:
@@ -57,97 +60,103 @@ def sitemaps_of_robots(body: bytes) -> list[str]:
     return list(found)
 
 
-class _NoSitemap(Exception):
-    """Nothing more is to be had from this XML."""
+def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
+    """The last moment at which a page can have changed that a `lastmod` tells of, in milliseconds since the
+    epoch: what was fetched before may be out of date. None for what makes no sense.
+
+    A date without a time, in UTC, means the end of that day, month or year, or its beginning as long as it
+    is not over: otherwise a page would be fetched anew all day. What is to come within a day, as clocks and
+    zones differ, means `now_ms`; what is later than that makes no sense.
+    """
+    found = _DATETIME.fullmatch(lastmod.strip()[:64])
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, zone = found.groups()
+    try:
+        first = datetime(
+            int(year),
+            int(month or 1),
+            int(day or 1),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            tzinfo=UTC,
+        )
+        if hour is not None:
+            after = first = first - _offset(zone)
+        elif day is not None:
+            after = first + _DAY
+        else:
+            after = (first + (31 if month else 366) * _DAY).replace(day=1)
+        first_ms, after_ms = (int(time.timestamp() * 1000) for time in (first, after))
+    except (ValueError, OverflowError):
+        return None
+    if first_ms < 0 or first_ms > now_ms + _DAY // timedelta(milliseconds=1):
+        return None
+    return after_ms if after_ms <= now_ms else min(first_ms, now_ms)
 
 
-class _SitemapReader:
-    """Picks the locations out of a sitemap while it is parsed; no tree, so memory does not grow."""
+class _SitemapReader(XmlReader[tuple[str, str]]):
+    """Finds the locations of a sitemap, each with its lastmod, or an empty one."""
 
     def __init__(self) -> None:
-        # A sitemap is in UTF-8, whatever it declares; a declared name would be looked up among Python's
-        # codecs, which remember every name they lack.
-        parser = expat.ParserCreate("UTF-8", " ")
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = self._doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._characters
-        self._parser = parser
-        self._depth = 0
-        self._tags = 0
-        self._entry = self._location = ""
+        super().__init__()
+        self._entry = self._location_name = self._lastmod_name = ""
         self._in_entry = False
-        self._text: list[str] | None = None  # of the location that we are in
-        self._found: list[str] = []
+        self._location: str | None = None
+        self._lastmod = ""
 
-    def locations(self, pieces: Iterable[bytes]) -> Iterator[str]:
-        tags = unfinished = 0
-        for piece in _small(pieces):
-            try:
-                self._parser.Parse(piece, False)
-            except (expat.ExpatError, _NoSitemap):
-                break
-            unfinished = unfinished + len(piece) if self._tags == tags else 0
-            if unfinished > _MAX_TOKEN_BYTES:
-                break
-            tags = self._tags
-            yield from self._found
-            self._found.clear()
-        yield from self._found
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._tags += 1
-        self._depth += 1
-        if self._depth == 1:
+    def opened(self, name: str, attributes: dict[str, str]) -> bool:
+        if self.depth == 1:
             namespace, space, local = name.rpartition(" ")
             if local not in _ENTRIES:
-                raise _NoSitemap
+                raise NothingMore
             self._entry = namespace + space + _ENTRIES[local]
-            self._location = namespace + space + "loc"
-        elif self._depth == 2:
+            self._location_name = namespace + space + "loc"
+            self._lastmod_name = namespace + space + "lastmod"
+        elif self.depth == 2:
             self._in_entry = name == self._entry
-        elif self._depth == 3 and self._in_entry and name == self._location:
-            self._text = []
-        elif self._depth > _MAX_DEPTH:
-            raise _NoSitemap
+        return self.depth == 3 and self._in_entry and name in (self._location_name, self._lastmod_name)
 
-    def _characters(self, text: str) -> None:
-        if self._text is not None:
-            self._text.append(text)
+    def closed(self, name: str, text: str | None) -> None:
+        if self.depth == 1:
+            self.ended()
+        elif text is not None and name == self._lastmod_name:
+            self._lastmod = text
+        elif text is not None:
+            if self._location is not None:
+                self.ended()
+            self._location = text
 
-    def _end(self, name: str) -> None:
-        self._tags += 1
-        self._depth -= 1
-        if self._depth == 2 and self._text is not None:
-            self._found.append("".join(self._text))
-            self._text = None
-
-    def _doctype(self, *declaration: object) -> None:
-        raise _NoSitemap
+    def ended(self) -> None:
+        if self._location is not None:
+            self.found.append((self._location, self._lastmod))
+        self._location = None
+        self._lastmod = ""
 
 
-def _outlinks(base: Base, references: Iterable[str], context: str, limit: int) -> list[Outlink]:
+def _offset(zone: str | None) -> timedelta:
+    if zone is None or zone == "Z":
+        return timedelta()
+    offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    return -offset if zone[0] == "-" else offset
+
+
+def _outlinks(base: Base, references: Iterable[tuple[str, int | None]], context: str) -> list[Outlink]:
     found: dict[str, Outlink] = {}
-    for reference in references:
-        if len(found) >= limit:
+    for reference, changed_ms in references:
+        if len(found) >= MAX_URIS:
             break
         uri = base.resolve(reference)
         if uri is not None:
-            found.setdefault(uri, Outlink(uri, Hop.SITEMAP, context))
+            found.setdefault(uri, Outlink(uri, Hop.SITEMAP, context, changed_ms))
     return list(found.values())
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
-    for piece in _small(pieces):
+    for piece in small(pieces):
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
         rest = rest[: MAX_URI_BYTES + 1]  # a longer line stays too long
     yield rest
-
-
-def _small(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    for piece in pieces:
-        for at in range(0, len(piece), _PIECE_BYTES):
-            yield piece[at : at + _PIECE_BYTES]

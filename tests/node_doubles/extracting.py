@@ -12,12 +12,16 @@ NOW_MS = 1_700_000_000_000
 """When pages are fetched: 2023-11-14T22:13:20Z."""
 
 
-def fetch(body: bytes | str, media_type: str = "text/html; charset=utf-8", uri: str = PAGE, **headers: str) -> Fetch:
+def fetch(
+    body: bytes | str, media_type: str = "text/html; charset=utf-8", uri: str = PAGE, **headers: str
+) -> Fetch:
     """An answer; `content_encoding="gzip"` is a header. Text is sent as UTF-8."""
     data = body.encode() if isinstance(body, str) else body
     lines = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     lines.append((b"Content-Type", media_type.encode()))
-    return Fetch(uri, start_time_ms=NOW_MS, status=200, headers=lines, body=BytesIO(data), body_bytes=len(data))
+    return Fetch(
+        uri, start_time_ms=NOW_MS, status=200, headers=lines, body=BytesIO(data), body_bytes=len(data)
+    )
 
 
 def find(fetch: Fetch, **settings: bool | int) -> Found:

@@ -1,0 +1,79 @@
+"""Which attributes of HTML and SVG elements hold references, how they are written, and how they are followed.
+
+A page is gone to (`L`), the rest is part of the page (`E`), as in Heritrix.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from .links import Hop
+
+
+class Form(Enum):
+    """How a value holds references."""
+
+    URI = "one"
+    SRCSET = "several, each with descriptors"
+    CSS = "declarations of a style"
+    LAZY = "one, if it looks like one: what scripts make of it is their own affair"
+
+
+Rule = tuple[Form, Hop]
+Rules = Mapping[str, Rule | None]
+
+ANY = ""
+"""Stands for every tag without a rule of its own."""
+
+_LINK: Rule = (Form.URI, Hop.LINK)
+_EMBED: Rule = (Form.URI, Hop.EMBED)
+
+# SVG's elements refer by href or xlink:href to what they draw.
+_DRAWN = ("image", "use", "feimage", "script", "lineargradient", "radialgradient", "pattern", "textpath")
+_HREFS: Rules = {"a": _LINK, "area": _LINK, **dict.fromkeys(_DRAWN, _EMBED)}
+_LINKS: Rules = {ANY: _LINK}
+_EMBEDS: Rules = {ANY: _EMBED}
+_SRCSETS: Rules = {ANY: (Form.SRCSET, Hop.EMBED)}
+_LAZY: Rules = {ANY: (Form.LAZY, Hop.EMBED)}
+
+RULES: dict[str, Rules] = {
+    **dict.fromkeys(("href", "xlink:href"), _HREFS),
+    # Every element with a src loads it, elements of one's own making included; an <input> only as a picture.
+    "src": {ANY: _EMBED, "input": None},
+    **dict.fromkeys(("background", "poster", "lowsrc", "dynsrc"), _EMBEDS),
+    **dict.fromkeys(("srcset", "imagesrcset"), _SRCSETS),
+    **dict.fromkeys(("longdesc", "cite"), _LINKS),
+    "style": {ANY: (Form.CSS, Hop.EMBED)},
+    # Pictures and frames that scripts load when they come into view: lazysizes, lozad, vanilla-lazyload,
+    # jQuery.lazyload (data-original), WordPress (data-lazy-src), backgrounds (data-bg). Left out: data-url
+    # and data-link, which are as often something to call or to share.
+    **dict.fromkeys(
+        (
+            *("data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster"),
+            *("data-full-src", "data-large-src", "data-hi-res-src", "data-src-retina", "data-thumb"),
+            *("data-bg", "data-background", "data-background-image", "data-bg-src", "data-image"),
+        ),
+        _LAZY,
+    ),
+    **dict.fromkeys(("data-srcset", "data-lazy-srcset", "data-original-set", "data-bgset"), _SRCSETS),
+    # Rows and cards that a script makes clickable.
+    "data-href": {ANY: (Form.LAZY, Hop.LINK)},
+}
+"""By attribute, then by tag: how it refers. None: not at all."""
+
+METAS: dict[str, Hop] = {
+    **dict.fromkeys(
+        (
+            *("og:image", "og:image:url", "og:image:secure_url", "og:audio", "og:audio:secure_url"),
+            *("og:video", "og:video:url", "og:video:secure_url", "twitter:image", "twitter:image:src"),
+            *("twitter:player", "twitter:player:stream", "thumbnail", "msapplication-tileimage"),
+            *("msapplication-square70x70logo", "msapplication-square150x150logo"),
+            *("msapplication-wide310x150logo", "msapplication-square310x310logo"),
+        ),
+        Hop.EMBED,
+    ),
+    "og:url": Hop.LINK,
+}
+"""The `<meta>`s, by name or property, whose content is a URI."""
+
+PARAMS = frozenset({"movie", "src", "filename", "url"})
+"""The `<param>`s of plugins whose value is what they play."""
