@@ -56,7 +56,10 @@ _Host = tuple[str, str]  # crawl and domain
 
 
 class CookieJars:
-    """The cookies of all crawls of a node. Thread-safe. `clock` gives seconds since the epoch."""
+    """The cookies of all crawls of a node. Thread-safe.
+
+    A path may have its query with it. `clock` gives seconds since the epoch.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -69,7 +72,7 @@ class CookieJars:
         """The Cookie header for a request, empty if there is none to send."""
         if not self._hosts:
             return b""
-        host, now_s = _canonical(host), self._clock()
+        host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
         fitting: list[_Cookie] = []
         with self._lock:
             for domain in _domains(host):
@@ -90,7 +93,7 @@ class CookieJars:
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
         """Takes in the Set-Cookie headers of an answer; what breaks a rule is left out."""
-        host, now_s = _canonical(host), self._clock()
+        host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
         read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
         with self._lock:
             for domain, cookie in read:

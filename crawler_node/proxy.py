@@ -8,7 +8,17 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import httpcore
 
 from .addresses import AddressRefused, Unresolvable
-from .connection import ConnectFailed, ConnectionLost, Link, Stalled, Stream
+from .connection import (
+    ConnectFailed,
+    ConnectionLost,
+    DeadlinePassed,
+    Link,
+    Stalled,
+    Stream,
+    WireLimitReached,
+)
+
+_NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, httpcore.RemoteProtocolError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class Proxy:
         request = httpcore.Request("CONNECT", url, headers=[(b"Host", authority), *self.headers])
         try:
             answer = httpcore.HTTP11Connection(url.origin, stream).handle_request(request)
-        except (ConnectionLost, Stalled, httpcore.RemoteProtocolError) as problem:
+        except _NO_ANSWER as problem:
             raise ConnectFailed(f"proxy: {problem}") from problem
         if not 200 <= answer.status < 300:
             raise ConnectFailed(f"proxy: CONNECT answered {answer.status}")
