@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,10 @@ from practice_web.hostile.robots_files import ROBOTS_TXT
 from practice_web.hostile.serve import ADDRESS
 from practice_web.hostile.table import NASTINESSES
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, and more than one loopback address"),
+]
 
 FEWEST = 60
 

@@ -19,6 +19,8 @@ from crawler_node.fetch import Fetch, FetchPolicy
 from crawler_node.http_fetch import HttpFetcher
 from crawler_node.outcome import Status
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than one loopback address")
+
 ALLOWED, LOOPBACK = ip_address("127.66.0.1"), ip_address("127.0.0.1")
 ELSEWHERE = [
     ip_address(text) for text in ("10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0")

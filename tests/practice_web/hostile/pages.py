@@ -62,6 +62,11 @@ def _zipped() -> bytes:
 
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 100
 
+_ODD_JSON = """
+<script type="application/ld+json">{"url": NaN, "@id": "http://[bad", "a": "\\ud800", "a": 1e999}</script>
+<script type="application/ld+json">{"url": "\\u0000</script>
+"""
+
 _ODD_LINKS = """
 <a href="http://user:secret@odd-links.hostile.example:{own}/userinfo">1</a>
 <a href="http://[fe80::1%25eth0]:{decoy}/zone">2</a>
@@ -127,6 +132,19 @@ PAGES = (
     _large(
         "inline-css", "has a style sheet of 5 MB within", b"<style>", b"a{b:url(", 5 * MEGABYTE, b"</style>"
     ),
+    _large("lazy-bomb", "has a lazy image in 250 000 sizes", b'<img data-srcset="', b", ,,", MEGABYTE, b'">'),
+    _large(
+        "data-uri",
+        "has an image of 5 MB within",
+        b'<img src="data:image/png;base64,',
+        b"AAAA",
+        5 * MEGABYTE,
+        b'">',
+    ),
+    _large("bases", "says 100 000 times what its links are relative to", b"", b"<base href=x>", 1_300_000),
+    _large(
+        "robots-meta", "tells robots 1 MB", b'<meta name="robots" content="', b"noindex,", MEGABYTE, b'">'
+    ),
     _large("deep-lists", "has 100 000 lists within lists", b"", b"<ul><li>", 800_000),
     _large("noscripts", "has 100 000 noscripts within noscripts", b"", b"<noscript>", MEGABYTE),
     _large("templates", "has 100 000 templates within templates", b"", b"<template>", MEGABYTE),
@@ -138,6 +156,11 @@ PAGES = (
         b"[",
         100_000,
         b"]" * 100_000 + b"</script>",
+    ),
+    _html(
+        "json-ld-odd",
+        "has JSON-LD that is none",
+        _ODD_JSON,
     ),
     _large(
         "json-ld-digits",
@@ -175,6 +198,18 @@ PAGES = (
         "refresh-odd",
         "refreshes in 10^400 seconds to a script",
         f'<meta http-equiv=refresh content="{"9" * 400};url=javascript:x">',
+    ),
+    Nastiness(
+        "refresh-header",
+        "refreshes to itself at once, by a header",
+        {"/": 200},
+        {"/": answers(b"<p>", "Refresh: 0; url=/")},
+    ),
+    Nastiness(
+        "link-header",
+        "has 60 KB of links that never close in a header",
+        {"/": 200},
+        {"/": answers(b"<p>", "Link: " + "<x" * 30_000)},
     ),
     Nastiness(
         "base-elsewhere",
