@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from typing import BinaryIO
 
 PIECE_BYTES = 64 * 1024
@@ -22,7 +23,12 @@ def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
     cannot be undone (unknown, or more than MAX_CODINGS).
     """
     pieces = decoding(body, content_encoding, limit)
-    return None if pieces is None else b"".join(pieces)
+    if pieces is None:
+        return None
+    data = BytesIO()  # joining pieces would need twice the memory
+    for piece in pieces:
+        data.write(piece)
+    return data.getvalue()
 
 
 def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[bytes] | None:

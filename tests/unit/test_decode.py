@@ -2,6 +2,8 @@
 
 import gzip
 import random
+import time
+import tracemalloc
 import zlib
 from io import BytesIO
 
@@ -106,6 +108,43 @@ def test_a_bomb_costs_no_more_than_the_limit() -> None:
     body = BytesIO(bomb)
     assert decoded(body, "gzip", LIMIT) == bytes(LIMIT)
     assert body.tell() <= PIECE_BYTES
+
+
+def bomb(*codings: str, megabytes: int = 300) -> bytes:
+    """Zeros, packed by one coding over the other."""
+    data = [bytes(1_000_000)] * megabytes
+    for coding in codings:
+        packer = zlib.compressobj(9, wbits={"gzip": 31, "zlib": 15, "raw": -15}[coding])
+        data = [*(packer.compress(piece) for piece in data), packer.flush()]
+    return b"".join(data)
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [
+        (bomb("gzip"), "gzip"),
+        (bomb("zlib"), "deflate"),
+        (bomb("raw"), "deflate"),
+        (bomb("gzip", "gzip"), "gzip, gzip"),
+        (bomb("raw", "gzip", megabytes=30), "deflate, gzip"),
+        (gzip.compress(b"") * 1_000_000, "gzip"),
+        (b"\0\0\0\xff\xff" * 4_000_000, "deflate"),
+        (b"\x1f\x8b\x08\x08" + bytes(6) + b"x" * 20_000_000, "gzip"),
+    ],
+    ids=["gzip", "zlib", "deflate", "twice", "two kinds", "empty members", "empty blocks", "endless name"],
+)
+def test_a_bomb_costs_no_more_memory_and_time_than_the_limit(body: bytes, encoding: str) -> None:
+    source = BytesIO(body)
+    tracemalloc.start()
+    started_s = time.thread_time()
+    try:
+        data = decoded(source, encoding, LIMIT)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert data is not None and len(data) in (0, LIMIT)
+    assert peak < 1.2 * LIMIT + 8 * PIECE_BYTES
+    assert time.thread_time() - started_s < 2
 
 
 def test_an_outer_coding_that_swells_without_end_is_bounded_too() -> None:
