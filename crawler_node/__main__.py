@@ -164,6 +164,7 @@ _Directory = click.Path(path_type=Path)
     help="The least that is logged, as JSON lines on standard error.",
 )
 @click.option("--worker", type=int, hidden=True)  # which process of a node this is
+@click.option("--node-service", default="", hidden=True)  # and where the node can be asked
 @click.version_option(package_name="toehold-crawler")
 def main(
     address: str,
@@ -192,6 +193,7 @@ def main(
     until_stdin_ends: bool,
     log_level: str,
     worker: int | None,
+    node_service: str,
 ) -> None:
     """Fetches pages for a Toehold frontier, until it gets SIGTERM or SIGINT.
 
@@ -235,7 +237,16 @@ def main(
         disk_reserve_bytes=disk_reserve_mib * MIB,
     )
     options = NodeOptions(
-        address, toes, name, crawl, output, max_bytes_per_second, resolves, ca_file, max_left_behind
+        address,
+        toes,
+        name,
+        crawl,
+        output,
+        max_bytes_per_second,
+        resolves,
+        ca_file,
+        max_left_behind,
+        node_service or server.told_address,
     )
     from .assembly import Unusable, assembled  # a supervisor does without what it takes to fetch
 
@@ -280,7 +291,7 @@ def _supervise(
     def command(number: int, share: int) -> Sequence[str]:
         # What comes later goes over what was said before.
         rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{name}/{number}")
-        alone = ("--listen", "127.0.0.1:0", "--until-stdin-ends")
+        alone = ("--listen", "127.0.0.1:0", "--node-service", server.told_address, "--until-stdin-ends")
         rate = ("--max-bytes-per-second", str(-(-max_bytes_per_second // processes)))
         return (sys.executable, "-m", "crawler_node", *own, *rest, *alone, *rate)
 

@@ -62,7 +62,7 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
         crawl=options.crawl,
         toes=options.toes,
         max_left_behind=options.max_left_behind,
-        service_address=server.told_address,
+        service_address=options.service_address,
     )
     server.start(OwnDesk(node, options.name, options.frontier, session))
     node.when_draining(server.not_serving)

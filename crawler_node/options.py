@@ -34,3 +34,5 @@ class NodeOptions:
     resolves: tuple[str, ...]
     ca_file: Path | None
     max_left_behind: int
+    service_address: str
+    """Where others can ask the node."""

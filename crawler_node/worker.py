@@ -124,7 +124,7 @@ class Worker:
 
     def _has_pulse(self) -> bool:
         try:
-            self.call(lambda stub: stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S))
+            self.call(lambda stub: stub.GetPool(node_pb2.GetPoolRequest(), timeout=min(CALL_S, self._hang_s)))
         except (Silent, grpc.RpcError):
             return False
         return True
