@@ -56,7 +56,7 @@ def _outcome(row: Nastiness) -> str:
     if row.notes:
         shown.append(" or ".join(f"`{note}`" for note in row.notes))
     if row.more:
-        shown.append(f"and what the host's quota allows ({row.more})")
+        shown.append(f"and up to {row.more} more")
     return ", ".join(shown)
 
 

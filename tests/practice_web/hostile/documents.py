@@ -7,8 +7,10 @@ from functools import cache
 
 from practice_web.hostile.bodies import deflated
 from practice_web.hostile.nastiness import LEAF, Handler, Nastiness, Visit, answers, link, page, sends_much
+from practice_web.hostile.pages import MALFORMED
 
 _XML, _RSS, _CSS = "application/xml", "application/rss+xml", "text/css"
+_FOUND = {"/behind": 200}
 _NAMESPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 _LAUGHS = (
@@ -24,12 +26,18 @@ _OUTER = (
 
 
 def _linked(
-    name: str, does: str, path: str, handler: Handler, more: Mapping[str, int] | None = None
+    name: str,
+    does: str,
+    path: str,
+    handler: Handler,
+    found: Mapping[str, int] | None = None,
+    *,
+    more: int = 0,
 ) -> Nastiness:
-    """A document that the first page leads to; `more` are the ends of what it leads to itself."""
-    leaves = dict.fromkeys(more or {}, LEAF)
-    ends = {"/": 200, path: 200, **(more or {})}
-    return Nastiness(name, does, ends, {"/": page(link(path)), **leaves, path: handler})
+    """A document that the first page leads to; `found` are the ends of what it leads to itself."""
+    leaves = dict.fromkeys(found or {}, LEAF)
+    ends = {"/": 200, path: 200, **(found or {})}
+    return Nastiness(name, does, ends, {"/": page(link(path)), **leaves, path: handler}, more=more)
 
 
 def _urlset(*locations: str, prolog: str = "") -> bytes:
@@ -72,12 +80,24 @@ def _locations() -> Iterator[bytes]:
 
 
 def _css(piece: bytes, size: int) -> Handler:
-    return sends_much(lambda: [piece * (size // len(piece))], media_type=_CSS)
+    return sends_much(lambda: [b"a{b:url(/behind)}", piece * (size // len(piece))], media_type=_CSS)
 
 
 def _feed(prolog: str, title: str) -> str:
     item = "<item><link>/behind</link></item>"
     return f"{prolog}<rss version='2.0'><channel><title>{title}</title>{item}</channel></rss>"
+
+
+_ITEM = b"<rss version='2.0'><channel><item><link>/behind</link></item>"
+
+
+def _unclosed_feed() -> Iterator[bytes]:
+    yield _ITEM + b"<item><title><![CDATA["
+    yield from [b"] ]>" * 12_500] * 100
+
+
+def _deep_feed() -> Iterator[bytes]:
+    yield _ITEM + b"<item>" * 100_000
 
 
 DOCUMENTS = (
@@ -107,21 +127,21 @@ DOCUMENTS = (
         "has a sitemap of 500 MB in 500 KB of gzip",
         "/sitemap.xml.gz",
         _bomb,
-        {"/behind": 200},
+        _FOUND,
     ),
     _linked(
         "sitemap-deep",
         "has a sitemap 1 000 000 elements deep",
         "/sitemap.xml",
         sends_much(_deep, media_type=_XML),
-        {"/behind": 200},
+        _FOUND,
     ),
     _linked(
         "sitemap-unclosed",
         "has a sitemap with a comment of 10 MB that never ends",
         "/sitemap.xml",
         sends_much(_unclosed, media_type=_XML),
-        {"/behind": 200},
+        _FOUND,
     ),
     _linked(
         "sitemap-of-others",
@@ -136,7 +156,7 @@ DOCUMENTS = (
         answers(
             _urlset("/behind", prolog='<?xml version="1.0" encoding="unicode_escape"?>'), media_type=_XML
         ),
-        {"/behind": 200},
+        _FOUND,
     ),
     _linked(
         "sitemap-lines",
@@ -157,19 +177,40 @@ DOCUMENTS = (
         _filled(_feed(_OUTER, "&file;&net;"), _RSS),
     ),
     _linked(
+        "feed-unclosed",
+        "has a feed with 5 MB of character data that never ends",
+        "/feed",
+        sends_much(_unclosed_feed, media_type=_RSS),
+        _FOUND,
+    ),
+    _linked(
+        "feed-deep",
+        "has a feed 100 000 elements deep",
+        "/feed",
+        sends_much(_deep_feed, media_type=_RSS),
+        _FOUND,
+    ),
+    _linked(
         "css-unclosed",
         "has a style sheet with 5 MB of url( that never close",
         "/style.css",
         _css(b"url(", 5_000_000),
+        _FOUND,
+        more=MALFORMED,
     ),
     _linked(
-        "css-escapes", "has a style sheet with 5 MB of escapes", "/style.css", _css(b"\\61 \\", 5_000_000)
+        "css-escapes",
+        "has a style sheet with 5 MB of escapes",
+        "/style.css",
+        _css(b"\\61 \\", 5_000_000),
+        _FOUND,
     ),
     _linked(
         "css-comments",
         "has a style sheet with 5 MB of comments within comments",
         "/style.css",
         _css(b"/*/", 5_000_000),
+        _FOUND,
     ),
     _linked(
         "css-imports",
