@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from .links import MAX_URI_BYTES
 
 _COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
+_ESCAPED = r"\\(?:[0-9a-fA-F]{1,6}+(?:\r\n|\s)?+|.)"
 # Each alternative matches whatever follows its first characters: nothing is looked at twice.
 _TOKENS = rf"""
       {_COMMENT}
     | @[iI][mM][pP][oO][rR][tT](?:\s++|{_COMMENT})*+(?P<import>["']?)
     | @[nN][aA][mM][eE][sS][pP][aA][cC][eE][^;{{}}]*+
-    | (?:[uU][rR][lL]|[sS][rR][cC])\(\s*+(?:(?P<url>["'])|(?P<bare>(?:[^\s"'()\\]++|\\.)*+))
+    | (?:[uU][rR][lL]|[sS][rR][cC])\(\s*+(?:(?P<url>["'])|(?P<bare>(?:[^\s"'()\\]++|{_ESCAPED})*+))
     | (?P<set>[iI][mM][aA][gG][eE]-[sS][eE][tT]\()
     | (?P<string>["'])
 """
@@ -26,7 +27,7 @@ _STRINGS = {
     '"': re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
     "'": re.compile(r"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
 }
-_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|(\r?\n)|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|\s)?|\r?\n|(.))", re.DOTALL)
 _CHARSET_RULE = re.compile(rb'@charset "([\w.:-]{1,40})";', re.ASCII)
 
 
@@ -66,13 +67,16 @@ def declared_charset(css: bytes) -> str | None:
 
 
 def _unescaped(reference: str) -> Iterator[str]:
-    if not reference or len(reference) > 8 * MAX_URI_BYTES:  # an escape is at most 8 characters long
+    if len(reference) > 8 * MAX_URI_BYTES:  # an escape is at most 8 characters long
         return
-    yield _ESCAPE.sub(_character, reference) if "\\" in reference else reference
+    if "\\" in reference:
+        reference = _ESCAPE.sub(_character, reference)
+    if reference:
+        yield reference
 
 
 def _character(escape: re.Match[str]) -> str:
     if escape[1] is None:
-        return escape[3] or ""
+        return escape[2] or ""  # a line end that is escaped is none
     code = int(escape[1], 16)
     return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else "\ufffd"

@@ -1,6 +1,7 @@
 """Sitemaps in XML and as lists, and the sitemaps that robots.txt names."""
 
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from crawler_node.links import Base, Hop
 from crawler_node.sitemap import (
     MAX_ROBOTS_SITEMAPS,
     MAX_URIS,
+    last_modified_ms,
     links_of_list,
     links_of_xml,
     sitemaps_of_robots,
@@ -131,6 +133,92 @@ def test_many_attributes_take_time_in_proportion() -> None:
         "http://a.example/"
     ]
     assert time.thread_time() - began < 5
+
+
+def utc_ms(*when: int) -> int:
+    return int(datetime(*when, tzinfo=UTC).timestamp() * 1000)  # type: ignore[misc, arg-type]
+
+
+NOW_MS = utc_ms(2024, 3, 10, 12, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("lastmod", "when"),
+    [
+        ("2024-03-01T10:20:30Z", (2024, 3, 1, 10, 20, 30)),
+        ("2024-03-01T10:20:30.123456+02:00", (2024, 3, 1, 8, 20, 30)),
+        ("2024-03-01T10:20-05:30", (2024, 3, 1, 15, 50)),
+        ("2024-03-01T10:20:30+0200", (2024, 3, 1, 8, 20, 30)),
+        (" 2024-03-01 10:20:30\n", (2024, 3, 1, 10, 20, 30)),
+        ("2024-03-01", (2024, 3, 2)),
+        ("2024-02", (2024, 3, 1)),
+        ("2023-12", (2024, 1, 1)),
+        ("2023", (2024, 1, 1)),
+        ("2020", (2021, 1, 1)),
+    ],
+)
+def test_a_lastmod_is_the_last_moment_that_it_can_mean(lastmod: str, when: tuple[int, ...]) -> None:
+    assert last_modified_ms(lastmod, NOW_MS) == utc_ms(*when)
+
+
+@pytest.mark.parametrize(
+    ("lastmod", "when"), [("2024-03-10", (2024, 3, 10)), ("2024-03", (2024, 3, 1)), ("2024", (2024, 1, 1))]
+)
+def test_what_is_not_over_counts_from_its_beginning(lastmod: str, when: tuple[int, ...]) -> None:
+    assert last_modified_ms(lastmod, NOW_MS) == utc_ms(*when)
+
+
+def test_a_lastmod_is_never_later_than_now() -> None:
+    for soon in ("2024-03-10T12:00:01Z", "2024-03-11T11:00:00Z", "2024-03-11"):
+        assert last_modified_ms(soon, NOW_MS) == NOW_MS
+
+
+@pytest.mark.parametrize(
+    "lastmod",
+    [
+        *(
+            "",
+            "nonsense",
+            "2024-13-01",
+            "2024-02-30",
+            "2024-3-1",
+            "24-03-01",
+            "2024-03-01T25:00Z",
+            "2024-03-01T10",
+        ),
+        *(
+            "2024-03-01T10:20:30+99:99:99",
+            "Sun, 10 Mar 2024 12:00:00 GMT",
+            "0000-01-01",
+            "1969-12-31",
+            "9999-12-31",
+        ),
+        *("2024-03-12", "2025", "\u0662024-03-01", "2024-03-01T10:20:30Z" + "0" * 100_000),
+    ],
+    ids=lambda lastmod: lastmod[:30],
+)
+def test_a_lastmod_without_sense_is_none(lastmod: str) -> None:
+    assert last_modified_ms(lastmod, NOW_MS) is None
+
+
+@given(st.text() | st.from_regex(r"\d{4}(-\d\d){0,2}(T\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d))?", fullmatch=True))
+def test_no_lastmod_is_an_error(lastmod: str) -> None:
+    moment_ms = last_modified_ms(lastmod, NOW_MS)
+    assert moment_ms is None or 0 <= moment_ms <= NOW_MS
+
+
+def test_a_location_has_the_lastmod_of_its_entry() -> None:
+    body = (
+        b"<urlset><url><lastmod>2024-01-01T00:00Z</lastmod><loc>/1</loc></url><url><loc>/2</loc></url>"
+        b"<url><loc>/3</loc><lastmod>2024-01-03T00:00Z</lastmod></url><lastmod>2024-01-04T00:00Z</lastmod>"
+        b"<url><loc>/4</loc><x:lastmod xmlns:x='urn:x'>2024-01-05T00:00Z</x:lastmod><loc>/5</loc>"
+        b"<lastmod>2024-01-06T00:00Z</lastmod></url><url><loc>/6</loc><lastmod>2024-01-07T00:00Z</lastmod>"
+    )
+    links = links_of_xml(BASE, [body], NOW_MS)
+    days = {link.uri[-1]: link.refetch_before_ms for link in links}
+    expected = {"1": 1, "2": None, "3": 3, "4": None, "5": 6, "6": 7}
+    assert days == {name: day and utc_ms(2024, 1, day) for name, day in expected.items()}
+    assert {link.refetch_before_ms for link in links_of_xml(BASE, [body])} == {None}
 
 
 @given(

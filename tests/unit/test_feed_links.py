@@ -1,0 +1,156 @@
+"""Links of feeds."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.feed_links import feed_links
+from crawler_node.links import Base
+
+BASE = Base("http://a.example/dir/feed")
+ATOM = "<feed xmlns='http://www.w3.org/2005/Atom'"
+
+
+def found(xml: str) -> list[tuple[str, str]]:
+    links = feed_links(BASE, xml)
+    return [(link.hop.value, link.uri.removeprefix("http://a.example/dir/")) for link in links]
+
+
+def rss(inner: str) -> list[tuple[str, str]]:
+    return found(f"<rss version='2.0'><channel>{inner}</channel></rss>")
+
+
+@pytest.mark.parametrize(
+    ("inner", "links"),
+    [
+        ("<link>http://a.example/</link>", [("L", "http://a.example/")]),
+        ("<item><title>http://no.example/</title><link> ./x?a&amp;b </link></item>", [("L", "x?a&b")]),
+        ("<item><link><![CDATA[./x]]></link><link/></item>", [("L", "x")]),
+        ("<item><enclosure url='x.mp3' length='1' type='audio/mpeg'/></item>", [("E", "x.mp3")]),
+        ("<item><guid>http://b.example/x</guid></item>", [("L", "http://b.example/x")]),
+        (
+            "<item><guid isPermaLink='true'>./x</guid><guid isPermaLink='false'>./y</guid></item>",
+            [("L", "x")],
+        ),
+        ("<item><guid>12345</guid><link>none</link></item>", []),
+        ("<item><comments>./x</comments><s:comments xmlns:s='urn:s'>7</s:comments></item>", [("L", "x")]),
+        ("<image><url>./x.gif</url><link>./y</link></image><url>./no</url>", [("E", "x.gif"), ("L", "y")]),
+        ("<textInput><link>./no</link></textInput>", []),
+        (
+            "<item xmlns:m='urn:m'><m:content url='x.mp4'/><m:thumbnail url='y.jpg'/></item>",
+            [("E", "x.mp4"), ("E", "y.jpg")],
+        ),
+        ("<i:image xmlns:i='http://www.itunes.com/dtds/podcast-1.0.dtd' href='x.jpg'/>", [("E", "x.jpg")]),
+        (
+            "<a:link xmlns:a='http://www.w3.org/2005/Atom' rel='self' href='no'/>"
+            "<a:link xmlns:a='http://www.w3.org/2005/Atom' rel='next' href='x'/>",
+            [("L", "x")],
+        ),
+        ("<item><description>&lt;a href='no'&gt;</description></item>", []),
+    ],
+)
+def test_rss(inner: str, links: list[tuple[str, str]]) -> None:
+    assert rss(inner) == links
+
+
+def test_rss_1_0() -> None:
+    feed = (
+        "<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/'>"
+        "<channel rdf:about='no'><link>./a</link></channel><image><url>./b.png</url></image>"
+        "<item rdf:about='no'><link>./c</link></item></rdf:RDF>"
+    )
+    assert found(feed) == [("L", "a"), ("E", "b.png"), ("L", "c")]
+
+
+@pytest.mark.parametrize(
+    ("inner", "links"),
+    [
+        ("<entry><link href='x'/></entry>", [("L", "x")]),
+        (
+            "<entry><link rel='alternate' href='x'/><link rel='enclosure' href='y'/></entry>",
+            [("L", "x"), ("E", "y")],
+        ),
+        ("<link rel='self' href='no'/><link rel='hub' href='no'/><link rel='edit' href='no'/>", []),
+        ("<link rel='next' href='x'/><link rel='last' href='y'/>", [("L", "x"), ("L", "y")]),
+        (
+            "<logo>./x.png</logo><icon>./y.ico</icon><id>http://no.example/</id>",
+            [("E", "x.png"), ("E", "y.ico")],
+        ),
+        ("<entry><content src='x.mp4' type='video/mp4'/></entry>", [("E", "x.mp4")]),
+        ("<entry><content type='xhtml'><div><a href='no'/></div></content></entry>", []),
+    ],
+)
+def test_atom(inner: str, links: list[tuple[str, str]]) -> None:
+    assert found(f"{ATOM}>{inner}</feed>") == links
+
+
+def test_xml_base_holds_within_its_element() -> None:
+    feed = (
+        f"{ATOM} xml:base='/b/'><link href='x'/><entry xml:base='c/'><link href='y' xml:base='d/'/>"
+        "<logo>./z</logo></entry><link href='w'/>"
+        "<entry xml:base='javascript:no'><link href='v'/></entry></feed>"
+    )
+    places = ["b/x", "b/c/d/y", "b/c/z", "b/w", "b/v"]
+    assert [uri for _, uri in found(feed)] == [f"http://a.example/{place}" for place in places]
+
+
+def test_broken_xml_gives_what_comes_before_the_break() -> None:
+    for bad in ("", "</wrong>", "&nbsp;", "<!DOCTYPE x>", "<a" * 1000, "<d>" * 300):
+        assert rss(f"<link>./x</link>{bad}<link>./y</link>")[:1] == [("L", "x")]
+    assert rss("<link>./x</link>" + "<d>" * 300 + "<link>./y</link>") == [("L", "x")]
+    assert found("\n\ufeff <rss><link>./x</link>") == found("\ufeff<rss><link>./x</link>") == [("L", "x")]
+
+
+@pytest.mark.parametrize(
+    "doctype",
+    [
+        '<!DOCTYPE rss [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>',
+        '<!DOCTYPE rss [<!ENTITY a SYSTEM "file:///etc/hostname">]>',
+        '<!DOCTYPE rss SYSTEM "http://127.0.0.1:1/evil.dtd">',
+    ],
+)
+def test_a_document_type_ends_the_reading(doctype: str) -> None:
+    assert found(doctype + "<rss><link>./&a;</link></rss>") == []
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        *(
+            "<link>",
+            "<link>./x</link>",
+            "<a xml:base='x/'>",
+            "<link href='x'/>",
+            "<!--",
+            "<![CDATA[",
+            "<a b='",
+            "x",
+        ),
+        *(
+            "&amp;",
+            "<a ",
+            "</a>",
+            "<?",
+            "<a b='c' d='e'/>",
+            "<link xml:base='" + "x/" * 4000 + "' href='y'/>",
+        ),
+    ],
+)
+def test_repetition_takes_time_in_proportion(again: str) -> None:
+    feed = "<rss>" + again * (2_000_000 // len(again))
+    began = time.thread_time()
+    found(feed)
+    assert time.thread_time() - began < 5
+
+
+@given(
+    st.text(max_size=200)
+    | st.lists(
+        st.sampled_from(["<rss>", "<link>", "</link>", "./x", "<feed xml:base='x'>", "<", ">", "&#1;", "\0"])
+    ).map("".join)
+)
+def test_no_feed_is_an_error(xml: str) -> None:
+    found(xml)
+    rss(xml)

@@ -1,0 +1,102 @@
+"""Links in headers."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler_node.fetch import Fetch
+from crawler_node.header_links import header_references, refresh_target
+
+
+def found(header: str, *values: str | bytes, obey_nofollow: bool = False) -> list[tuple[str, str]]:
+    fetch = Fetch("http://a.example/")
+    fetch.headers = [
+        (header.encode(), value.encode() if isinstance(value, str) else value) for value in values
+    ]
+    return [(hop.value, target) for target, hop, _ in header_references(fetch, obey_nofollow)]
+
+
+@pytest.mark.parametrize(
+    ("value", "links"),
+    [
+        ("<x>; rel=next", [("L", "x")]),
+        ("<x>; rel=canonical, <y>;rel=prev", [("L", "x"), ("L", "y")]),
+        ('<x> ; REL = "Alternate"; type=text/html', [("L", "x")]),
+        ("<x>; rel=preload; as=style, <y>; rel=stylesheet", [("E", "x"), ("E", "y")]),
+        ('<x>; title="a, <no>; rel=\\"next\\""; rel="other next"', [("L", "x")]),
+        ("<x,y;z>; rel=next", [("L", "x,y;z")]),
+        ("<x>; rel=next; rel=stylesheet", [("L", "x")]),
+        ("<x>; rel=preconnect, <y>, <z>; rel", []),
+        ("<x>; rel=next; anchor='#part'", []),
+        ("<x; rel=next, <y>; rel=next", [("L", "y")]),
+        ("x; rel=next", []),
+        ("<>; rel=next", [("L", "")]),
+    ],
+)
+def test_link_headers_link_by_their_relation(value: str, links: list[tuple[str, str]]) -> None:
+    """RFC 8288 section 3."""
+    assert found("LINK", value) == links
+
+
+def test_several_headers_are_one() -> None:
+    assert found("link", "<x>; rel=next", "<y>; rel=prev") == [("L", "x"), ("L", "y")]
+
+
+def test_marked_links_are_left_out_only_if_asked_for() -> None:
+    value = '<x>; rel="next nofollow", <y>; rel=prev'
+    assert found("link", value) == [("L", "x"), ("L", "y")]
+    assert found("link", value, obey_nofollow=True) == [("L", "y")]
+
+
+def test_a_refresh_is_a_redirect_and_a_content_location_a_link() -> None:
+    assert found("Refresh", "5; url=x") == [("R", "x")]
+    assert found("Refresh", "5") == found("Refresh", "soon") == []
+    assert found("Content-Location", "x.en.html") == [("L", "x.en.html")]
+    assert found("Location", "x") == found("X-Link", "<x>; rel=next") == []
+
+
+def test_headers_are_utf_8_or_latin_1() -> None:
+    assert found("Content-Location", "é".encode()) == found("Content-Location", b"\xe9") == [("L", "é")]
+    assert found("Link", "<é>; rel=next".encode()) == [("L", "é")]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "<",
+        "<a>",
+        "<a>;",
+        '<a>;"',
+        '"',
+        "\\",
+        '<a>"\\',
+        ";a",
+        "<a>;rel=next,",
+        "<a>; ",
+        ",",
+        " ",
+        "url=",
+        "'",
+        "0",
+    ],
+)
+def test_repetition_takes_time_in_proportion(again: str) -> None:
+    began = time.thread_time()
+    for start in ("", "<a>;", "0;"):
+        value = start + again * (200_000 // len(again))
+        found("link", value)
+        refresh_target(value)
+    assert time.thread_time() - began < 5
+
+
+@given(
+    st.sampled_from(["link", "refresh", "content-location"]),
+    st.binary(max_size=100)
+    | st.lists(st.sampled_from([b"<", b">", b";", b"rel=", b'"', b"\\", b"next", b",", b"0", b"url="])).map(
+        b"".join
+    ),
+)
+def test_no_header_is_an_error(header: str, value: bytes) -> None:
+    found(header, value)
