@@ -25,6 +25,9 @@ RESOLVE_S = 30.0
 MAX_ADDRESSES = 4
 """Addresses of one host that are tried."""
 
+MIN_WAIT_S = 0.001
+"""Shorter waits for bandwidth cost more than they slow down."""
+
 MIN_RECEIVE_BUFFER_BYTES = 4096
 
 
@@ -157,6 +160,8 @@ class Link:
             return
         now_s = time.monotonic()
         wait_s = max(each.charge(byte_count, now_s) for each in self._throttles)
+        if wait_s < MIN_WAIT_S:  # it is not forgotten, but added to the next
+            return
         over = threading.Event()
         self.cancellation.watch(over.set)
         over.wait(min(wait_s, max(0.0, self._deadline_s - now_s)))
@@ -258,6 +263,8 @@ class Stream(httpcore.NetworkStream):
         return data
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        if not buffer:  # as httpcore's empty request bodies
+            return
         try:
             self._sock.settimeout(self._link.patience_s(self._link.read_s))
             self._sock.sendall(buffer)  # its timeout is for the whole of it

@@ -238,7 +238,7 @@ class HttpFetcher:
         fetch.body = cast(BinaryIO, spool)
         digest = hashlib.sha1(usedforsecurity=False)
         try:
-            for chunk in response.iter_raw():
+            for chunk in cast(httpx.SyncByteStream, response.stream):
                 piece = chunk[: max_bytes - fetch.body_bytes]
                 fetch.body.write(piece)
                 digest.update(piece)
