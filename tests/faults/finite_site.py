@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
 
 class FiniteSite:
-    """A site that serves within a `with` block. `/` of each host links to its `pages`, which link nowhere."""
+    """A site that serves within a `with` block. Each host has `/` and these pages; none links anywhere.
+
+    While `gate` is cleared, nothing but robots.txt is answered.
+    """
 
     def __init__(self, host_count: int, pages: list[str]) -> None:
         self.hosts = [f"h{number}.finite.test" for number in range(host_count)]
         self.pages = pages
+        self.gate = threading.Event()
+        self.gate.set()
         self._lock = threading.Lock()
         self._asked: Counter[str] = Counter()
         site = self
+
+        class Server(ThreadingHTTPServer):
+            request_queue_size = 512
+            daemon_threads = True
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -26,8 +36,7 @@ class FiniteSite:
             def log_message(self, *args: object) -> None:
                 """Nobody reads it."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
@@ -38,16 +47,13 @@ class FiniteSite:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.gate.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
     def url(self, host: str, path: str) -> str:
         return f"http://{host}:{self.port}{path}"
-
-    @property
-    def seeds(self) -> list[str]:
-        return [self.url(host, "/") for host in self.hosts]
 
     @property
     def urls(self) -> set[str]:
@@ -68,9 +74,14 @@ class FiniteSite:
         host, path = request.headers["Host"].partition(":")[0], request.path
         with self._lock:
             self._asked[self.url(host, path)] += 1
+        if path != "/robots.txt":
+            self.gate.wait()
         known = path == "/" or path in self.pages
-        links = "".join(f'<a href="{page}">{page}</a>' for page in self.pages) if path == "/" else path
-        body = f"<!doctype html><title>{path}</title><p>{links}".encode()
+        body = f"<!doctype html><title>{path}</title><p>{path}".encode()
+        with suppress(OSError):  # whoever asked may have gone
+            self._send(request, body, known)
+
+    def _send(self, request: BaseHTTPRequestHandler, body: bytes, known: bool) -> None:
         request.send_response(200 if known else 404)
         request.send_header("Content-Type", "text/html")
         request.send_header("Content-Length", str(len(body)))

@@ -1,0 +1,98 @@
+"""A crawl of a FiniteSite by a node that can be asked: what tests of toe threads under strain work with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import grpc
+from acceptance.outcomes import LogLine, crawl_log, pages
+from acceptance.programs import Program, Programs, until
+from faults.finite_site import FiniteSite
+
+from toehold.frontier.v1 import crawl_pb2
+from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold_client import CrawlController, FrontierClient
+
+CALL_S = 10.0
+
+
+class Stage:
+    """A frontier, nodes, and a crawl of a site."""
+
+    def __init__(
+        self, programs: Programs, folder: Path, site: FiniteSite, lease_s: float, heartbeat_s: float = 0.2
+    ) -> None:
+        self.site, self._programs, self._folder = site, programs, folder
+        started = programs.frontier(
+            folder / "data",
+            *("--lease-seconds", str(lease_s), "--heartbeat-seconds", str(heartbeat_s)),
+        )
+        self.address = started.address
+        self.client = FrontierClient(self.address)
+
+    def node(self, *options: str, name: str = "node") -> Program:
+        """A node, which is the one to be asked from now on."""
+        command = (*self.site.resolve, *options)
+        program = self._programs.node(name, self.address, self._folder / "warcs", *command)
+        self.stub = node_pb2_grpc.NodeServiceStub(
+            grpc.insecure_channel(program.said.strip().rpartition(" service at ")[2])
+        )
+        return program
+
+    def crawl(self) -> CrawlController:
+        """Begins the crawl; every page is a seed, so that none is missed because another fails."""
+        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"])
+        spec.politeness.min_delay.FromMilliseconds(0)
+        spec.politeness.delay_factor = 0
+        spec.fetch.timeout.FromSeconds(60)
+        spec.retry.delay.FromMilliseconds(100)
+        controller = CrawlController(self.client, "stuck")
+        controller.create(spec)
+        controller.add_seeds(sorted(self.site.urls))
+        controller.launch()
+        return controller
+
+    def pool(self) -> node_pb2.GetPoolResponse:
+        """What the node tells of its pool."""
+        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S)
+
+    def resize(self, size: int) -> None:
+        """Asks the node for so many toe threads."""
+        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=CALL_S)
+
+    def kill(self, toe: node_pb2.Toe) -> None:
+        """Kills a toe thread, which is replaced."""
+        request = node_pb2.KillToeRequest(worker=toe.worker, serial=toe.serial, replace=True)
+        self.stub.KillToe(request, timeout=CALL_S)
+
+    def toes_at(self, ending: str) -> list[node_pb2.Toe]:
+        """The threads that are at such URIs, without those left behind."""
+        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=CALL_S)
+        return [toe for toe in answer.toes if toe.uri.endswith(ending) and not toe.abandoned]
+
+    def outcomes(self) -> list[LogLine]:
+        """The pages in crawl.log."""
+        return pages(crawl_log(self._folder / "data" / "crawls" / "stuck" / "crawl.log"))
+
+    def until_finished(self, within_s: float = 60.0) -> dict[str, int]:
+        """The last status of each URL, once the crawl has finished; each has come to one end."""
+
+        def finished() -> bool:
+            return self.client.get_crawl("stuck").status.state == crawl_pb2.CRAWL_STATE_FINISHED
+
+        until(finished, "the crawl's end", within_s)
+        until(lambda: len({line.url for line in self.outcomes()}) >= len(self.site.urls), "the log")
+        told = Counter(line.url for line in self.outcomes())
+        assert {url for url, count in told.items() if count > 1} == set(), "twice"
+        assert set(told) == self.site.urls, "each page, and nothing else"
+        return {line.url: line.status for line in self.outcomes()}
+
+    def good_ones(self, statuses: dict[str, int]) -> list[int]:
+        """The statuses of pages that nothing is wrong with."""
+        return sorted(status for url, status in statuses.items() if "-" not in url.rpartition("/")[2])
+
+
+def of_those_at(statuses: dict[str, int], ending: str) -> list[int]:
+    """The statuses of pages with such names."""
+    return [status for url, status in statuses.items() if url.endswith(ending)]
