@@ -1,0 +1,183 @@
+"""NodeService over real gRPC: what a node tells of itself, and what it can be told."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import refused
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from integration.test_node_life import Run
+from node_doubles.frontier import FakeFrontier
+from node_doubles.leases import lease
+from node_doubles.waiting import eventually
+
+from crawler_node.desk import MAX_TOES, OwnDesk
+from crawler_node.exits import ExitCode
+from crawler_node.service import SERVICE, CannotListen, NodeServer, listen_address
+from toehold.node.v1 import node_pb2, node_pb2_grpc
+
+CALL_S = 10.0
+
+
+class Served:
+    """A node of two toe threads that fetch nothing real, and its service."""
+
+    def __init__(self, frontier: FakeFrontier, folder: Path) -> None:
+        self.frontier = frontier
+        self.run = Run(frontier, folder)
+        self.server = NodeServer()
+        self.server.bind("127.0.0.1:0")
+        self.server.start(OwnDesk(self.run.node, "n1", frontier.address, "s1"))
+        self.run.node.when_draining(self.server.not_serving)
+        self.channel = grpc.insecure_channel(self.server.address)
+        self.stub = node_pb2_grpc.NodeServiceStub(self.channel)
+
+    def pool(self) -> node_pb2.GetPoolResponse:
+        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S)
+
+    def toes(self, stacks: bool = False) -> list[node_pb2.Toe]:
+        return list(self.stub.ListToes(node_pb2.ListToesRequest(stacks=stacks), timeout=CALL_S).toes)
+
+    def resize(self, size: int) -> None:
+        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=CALL_S)
+
+    def kill(self, serial: int, replace: bool = True, worker: int = 0) -> None:
+        request = node_pb2.KillToeRequest(worker=worker, serial=serial, replace=replace)
+        self.stub.KillToe(request, timeout=CALL_S)
+
+    def drain(self) -> None:
+        self.stub.Drain(node_pb2.DrainRequest(), timeout=CALL_S)
+
+    def health(self, name: str = SERVICE) -> int:
+        request = health_pb2.HealthCheckRequest(service=name)
+        stub: Any = health_pb2_grpc.HealthStub(self.channel)
+        status: int = stub.Check(request, timeout=CALL_S).status
+        return status
+
+    def busy(self, *uris: str) -> None:
+        """Lets threads stay at these URIs."""
+        self.run.fetcher.hold()
+        self.frontier.give(*map(lease, uris))
+        eventually(lambda: set(uris) <= {toe.uri for toe in self.toes()})
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    frontier = FakeFrontier()
+    served = Served(frontier, tmp_path)
+    served.run.start()
+    eventually(lambda: served.pool().pool.alive_count == 2)
+    yield served
+    served.run.fetcher.let_go()
+    if not served.run.node.draining:
+        served.run.node.drain()
+    served.run.exit_code()
+    served.channel.close()
+    served.server.stop()
+    frontier.stop()
+
+
+def test_it_describes_the_node_and_its_pool(served: Served) -> None:
+    """Section 2.20: the line of the pool."""
+    pool = served.pool()
+    assert (pool.node, pool.frontier_address) == ("n1", served.frontier.address)
+    assert (pool.pool.size, pool.pool.alive_count, pool.draining) == (2, 2, False)
+    assert {each.step: each.count for each in pool.toe_steps} == {"ABOUT_TO_GET_URI": 2}
+    (worker,) = pool.workers
+    assert (worker.worker, worker.session, worker.restart_count, worker.silent) == (1, "s1", 0, False)
+
+
+def test_each_thread_tells_what_it_is_at_for_how_long_and_where_in_the_program(served: Served) -> None:
+    """Section 2.20: the report of a thread."""
+    served.busy("http://h/a")
+    (busy,) = [toe for toe in served.toes(stacks=True) if toe.uri]
+    assert (busy.uri, busy.crawl, busy.step, busy.worker, busy.attempt) == (
+        "http://h/a",
+        "crawl",
+        "FETCHING",
+        1,
+        1,
+    )
+    assert "in fetch" in busy.stack
+    before = busy.uri_duration.ToNanoseconds()
+    eventually(lambda: next(t for t in served.toes() if t.uri).uri_duration.ToNanoseconds() > before)
+    assert all(toe.stack == "" for toe in served.toes())
+
+
+def test_the_pool_grows_and_shrinks_at_any_time(served: Served) -> None:
+    """S4.5."""
+    served.resize(5)
+    assert [toe.serial for toe in served.toes()] == [1, 2, 3, 4, 5]
+    served.resize(1)
+    eventually(lambda: served.pool().pool.alive_count == 1)
+    served.resize(0)
+    eventually(lambda: served.pool().pool.alive_count == 0)
+
+
+@pytest.mark.parametrize("size", [-1, MAX_TOES + 1])
+def test_a_size_that_no_pool_can_have_is_refused(served: Served, size: int) -> None:
+    call = lambda: served.resize(size)  # noqa: E731
+    refused(call, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE", str(size), str(MAX_TOES))
+    assert served.pool().pool.size == 2
+
+
+def test_a_killed_thread_is_replaced_if_wanted_and_its_uri_has_failed(served: Served) -> None:
+    """Section 2.20: killThread."""
+    served.busy("http://h/a", "http://h/b")
+    first, second = sorted(toe.serial for toe in served.toes() if toe.uri)
+    served.kill(first)
+    served.kill(second, replace=False, worker=1)
+    eventually(lambda: served.frontier.statuses() == {"http://h/a": -7000, "http://h/b": -7000})
+    eventually(lambda: [toe.serial for toe in served.toes()] == [3])
+    assert (served.pool().pool.size, served.pool().pool.killed_count) == (1, 2)
+
+
+@pytest.mark.parametrize(("worker", "serial"), [(0, 99), (1, 0), (2, 1)])
+def test_a_thread_that_there_is_not_cannot_be_killed(served: Served, worker: int, serial: int) -> None:
+    call = lambda: served.kill(serial, worker=worker)  # noqa: E731
+    refused(call, grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOE", str(serial))
+
+
+def test_drained_it_ends_in_order_and_tells_so_meanwhile(served: Served) -> None:
+    served.busy("http://h/a")
+    assert served.health() == served.health("") == health_pb2.HealthCheckResponse.SERVING
+    served.drain()
+    served.drain()
+    eventually(lambda: served.health() == health_pb2.HealthCheckResponse.NOT_SERVING)
+    assert served.pool().draining
+    refused(lambda: served.resize(3), grpc.StatusCode.FAILED_PRECONDITION, "DRAINING")
+    served.run.fetcher.let_go()
+    assert served.run.exit_code() is ExitCode.DRAINED
+    assert served.frontier.statuses() == {"http://h/a": 200}, "asked twice, it does not hurry"
+
+
+def test_reflection_names_it(served: Served) -> None:
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(served.channel)
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+    answer = next(stub.ServerReflectionInfo(iter([request]), timeout=CALL_S))
+    assert SERVICE in {each.name for each in answer.list_services_response.service}
+
+
+@pytest.mark.parametrize("text", ["7708", "127.0.0.1", ":7708", "127.0.0.1:port", "127.0.0.1:70000"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        listen_address(text, insecure=True)
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:7708", "192.0.2.7:7708", "[::]:7708", "node.example:7708"])
+def test_an_address_beyond_loopback_needs_a_word_of_consent(text: str) -> None:
+    with pytest.raises(ValueError, match="--insecure"):
+        listen_address(text, insecure=False)
+    assert listen_address(text, insecure=True) == text
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(CannotListen, match="taken"):
+            NodeServer().bind(f"127.0.0.1:{taken.getsockname()[1]}")
