@@ -9,6 +9,10 @@ DEFAULT_RESERVE_BYTES = 512 * 1024 * 1024
 """The frontier's own default."""
 
 
+MAX_MORE_BYTES = 64 * 1024 * 1024
+"""What there must be beyond the reserve before a low disk is low no more, at most."""
+
+
 class Space(Protocol):
     """What os.statvfs tells."""
 
@@ -20,7 +24,8 @@ class Space(Protocol):
 
 
 class DiskWatch:
-    """Watches the free space of directories: low below a reserve, and then until there is a tenth more."""
+    """Watches the free space of directories: low below a reserve, and then until there is a tenth more, or
+    MAX_MORE_BYTES."""
 
     def __init__(
         self,
@@ -33,6 +38,8 @@ class DiskWatch:
             raise ValueError(f"a disk reserve of {reserve_bytes} bytes; 0 or more is possible")
         self._low = dict.fromkeys(directories, "")
         self._reserve_bytes = reserve_bytes
+        # At the very edge of the reserve a node would stop and go on with every page.
+        self._more_bytes = min(reserve_bytes // 10, MAX_MORE_BYTES)
         self._space = space
 
     def check(self) -> str:
@@ -40,8 +47,7 @@ class DiskWatch:
         it was seen last."""
         if self._reserve_bytes:
             for directory, low in self._low.items():
-                # At the very edge of the reserve a node would stop and go on with every page.
-                enough = self._reserve_bytes + (self._reserve_bytes // 10 if low else 0)
+                enough = self._reserve_bytes + (self._more_bytes if low else 0)
                 try:
                     space = self._space(directory)
                 except OSError:

@@ -2,12 +2,15 @@
 
 import base64
 import errno
+import gzip
 import hashlib
 import os
+import random
 import re
 import tempfile
 import threading
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -15,10 +18,11 @@ from typing import BinaryIO, cast
 import pytest
 from node_doubles.leases import lease
 from node_doubles.warcs import BODY, START_MS, check, digest_of, fetch, files, read, visit
+from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from crawler_node.links import Hop, Outlink
 from crawler_node.outcome import Status, Truncation
-from crawler_node.rolling import Location, OutputError, Rolling
+from crawler_node.rolling import Location, OutputError, Rolling, utc_text
 from crawler_node.visit import Visit
 from crawler_node.warc import Metadata, WarcWriter
 
@@ -265,6 +269,43 @@ def test_a_file_that_is_long_enough_is_followed_by_the_next(tmp_path: Path) -> N
     for path in files(tmp_path):
         assert read(path)[0].headers["WARC-Filename"] == path.name
         check(path)
+
+
+def test_every_visit_replays_byte_for_byte_from_rolled_files_with_revisits(tmp_path: Path) -> None:
+    """As warcio reads it: the body decoded, and that of a revisit found by its URI and digest."""
+    served = {}
+    writer = WarcWriter(tmp_path, "node", rolling=Rolling(max_bytes=20_000))
+    digests: dict[str, str] = {}
+    for round_number in range(3):
+        for n in range(12):
+            uri = f"http://a.example/{n}"
+            text = b"<p>page %d</p>" % n * 100 + random.Random(n + 100 * (round_number * n % 2)).randbytes(
+                3000
+            )
+            made = visit(uri, gzip.compress(text, mtime=0), last_digest=digests.get(uri, ""))
+            made.fetch.response_head = made.fetch.response_head[:-2] + b"Content-Encoding: gzip\r\n\r\n"
+            made.fetch.start_time_ms += round_number * 60_000
+            writer.append(made)
+            digests[uri] = made.fetch.digest
+            served[uri, utc_text(made.fetch.start_time_ms)] = text
+    writer.close()
+    assert len(files(tmp_path)) > 3
+    check(*files(tmp_path))
+
+    replayed, kept, kinds = {}, {}, Counter[str]()
+    for path in files(tmp_path):
+        with path.open("rb") as file:
+            for record in WarcioIterator(file):
+                headers = record.rec_headers
+                uri, digest = headers.get_header("WARC-Target-URI"), headers.get_header("WARC-Payload-Digest")
+                kinds[record.rec_type] += 1
+                if record.rec_type == "response":
+                    kept[uri, digest] = record.content_stream().read()
+                if record.rec_type in ("response", "revisit"):
+                    refers_to = headers.get_header("WARC-Refers-To-Target-URI") or uri
+                    replayed[uri, headers.get_header("WARC-Date")] = kept[refers_to, digest]
+    assert replayed == served
+    assert kinds["response"] == 24 and kinds["revisit"] == 12
 
 
 def test_a_file_that_is_old_enough_is_closed_by_the_next_page_or_without_one(tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
     assert watch.check() == ""
 
 
+def test_of_a_large_reserve_no_tenth_has_to_be_free_beside_it() -> None:
+    disks = Disks(a=9_999, b=99_999)
+    watch = disks.watch(10_000)
+    assert watch.check()
+    disks.free_mib["a"] = 10_063
+    assert watch.check()
+    disks.free_mib["a"] = 10_064
+    assert watch.check() == ""
+
+
 def test_a_disk_that_cannot_be_looked_at_is_as_it_was_seen_last() -> None:
     disks = Disks(a=99, b=500)
     watch = disks.watch()
