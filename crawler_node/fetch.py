@@ -129,8 +129,7 @@ class Fetch:
     peer_address: str | None = None
     redirect_target: str | None = None  # absolute; None also when the Location makes no sense
     annotations: tuple[str, ...] = ()
-    # What led here, first one first: a 401 that was answered, and redirects of a robots.txt.
-    hops: tuple["Fetch", ...] = ()
+    hops: tuple["Fetch", ...] = ()  # the redirects that led here, first one first; robots.txt only
     redirects_exhausted: bool = False  # there was one more redirect than is followed
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
     conditional: bool = False  # it was asked for only if it is not what it was
@@ -177,8 +176,9 @@ class Fetcher(Protocol):
     """Fetches. Used by many threads at once.
 
     `crawl` names whose cookies are sent and kept, where the policy has cookies. Where it has credentials, a
-    401 that asks for them is followed by one more request, within the same deadline; the 401 is a hop of
-    what comes of that.
+    401 that asks for them is followed by one more request, within the same deadline; what comes of that is
+    the answer, with the annotation `credentialsSent`. The 401 is not kept: two answers to the same URI at the
+    same time are one too many for an archive.
     """
 
     def fetch(

@@ -1,9 +1,8 @@
-"""HttpFetcher: the Fetcher over HTTP/1.1, with httpx's transport on top of the Link of each fetch."""
+"""HttpFetcher: the Fetcher over HTTP/1.1."""
 
 import base64
 import hashlib
 import re
-import ssl
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,6 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, TypeAlias, cast
 
-import can_ada
 import httpcore
 import httpx
 
@@ -22,11 +20,9 @@ from .authentication import authorization
 from .connection import (
     Cancellation,
     Cancelled,
-    ConnectFailed,
     ConnectionLost,
     DeadlinePassed,
     Link,
-    Stream,
     WireLimitReached,
 )
 from .cookies import CookieJars
@@ -35,6 +31,7 @@ from .links import resolve
 from .outcome import Status, Truncation, note, status_of
 from .proxy import Proxy
 from .throttle import Throttle
+from .transport import Target, Transport, trust
 
 MAX_HEAD_BYTES = 256 * 1024
 """Most bytes until an answer's head is complete, interim answers included; h11 holds one head to 100 KiB."""
@@ -43,7 +40,6 @@ SPOOL_BYTES = 1024 * 1024
 """The part of a body that is kept in memory; a longer body goes to a temporary file."""
 
 UNAUTHORIZED = 401
-PROXY_AUTHENTICATION_REQUIRED = 407
 
 ACCEPTED_CODINGS = b"gzip, deflate"
 
@@ -89,7 +85,7 @@ class HttpFetcher:
     ) -> None:
         self._resolver = resolver
         self._spool_directory = None if spool_directory is None else str(spool_directory)
-        self._transport = _Transport(_trust(ca_file))
+        self._transport = Transport(trust(ca_file))
         self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
         self._jars = CookieJars()
         self._lock = threading.Lock()
@@ -119,10 +115,9 @@ class HttpFetcher:
             for _ in range(MAX_ROBOTS_REDIRECTS):
                 if fetch.redirect_target is None:
                     break
-                hops += [*fetch.hops, fetch]
-                fetch.hops = ()
-                fetch = self._fetch(hops[-1].redirect_target or "", visit)
-        fetch.hops = (*hops, *fetch.hops)
+                hops.append(fetch)
+                fetch = self._fetch(fetch.redirect_target, visit)
+        fetch.hops = tuple(hops)
         fetch.redirects_exhausted = fetch.redirect_target is not None
         return fetch
 
@@ -143,8 +138,9 @@ class HttpFetcher:
         if fetch.status == UNAUTHORIZED and visit.policy.user:
             credentials = _credentials(fetch, visit)
             if credentials is not None:
-                refused, fetch = fetch, self._exchange(uri, visit, credentials)
-                fetch.hops = (refused,)
+                fetch.close()
+                fetch = self._exchange(uri, visit, credentials)
+                fetch.annotations = ("credentialsSent", *fetch.annotations)
         return fetch
 
     def _exchange(self, uri: str, visit: _Visit, credentials: bytes | None = None) -> Fetch:
@@ -196,7 +192,7 @@ class HttpFetcher:
 
     def _converse(self, fetch: Fetch, visit: _Visit, link: Link, credentials: bytes | None) -> None:
         policy = visit.policy
-        target = _Target.of(fetch.uri)
+        target = Target.of(fetch.uri)
         headers = [
             (b"Host", target.authority.encode("ascii")),
             (b"User-Agent", policy.user_agent.encode("ascii")),
@@ -215,9 +211,7 @@ class HttpFetcher:
             shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
         fetch.request_head = _head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
         proxy = Proxy.parse(policy.proxy) if policy.proxy else None
-        companions = {"target": target, "link": link, "proxy": proxy}
-        request = httpx.Request("GET", target.uri, headers=headers, extensions=companions)
-        response = self._transport.handle_request(request)
+        response = self._transport.handle_request(target.request(headers, link, proxy))
         try:
             _take_head(fetch, response)
             if policy.cookies:
@@ -258,116 +252,6 @@ class HttpFetcher:
             fetch.digest = _digest(digest)
 
 
-class _Transport(httpx.BaseTransport):
-    """Carries a request over a connection of its own, opened by the Link that the request brings along.
-
-    The response has no headers but those in its extensions: httpx would read all that it does not need.
-    """
-
-    def __init__(self, trust: ssl.SSLContext) -> None:
-        self._trust = trust
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        target: _Target = request.extensions["target"]
-        stream = self._open(target, request.extensions["link"], request.extensions["proxy"])
-        try:
-            answer = self._ask(stream, target, request)
-        except BaseException:
-            stream.close()
-            raise
-        return httpx.Response(
-            answer.status,
-            stream=_Body(answer, stream),
-            extensions={**answer.extensions, "headers": answer.headers},
-        )
-
-    def _open(self, target: "_Target", link: Link, proxy: Proxy | None) -> Stream:
-        """A way to the target, with TLS on it where that belongs."""
-        stream = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
-        if target.is_https:
-            try:
-                if proxy is not None:
-                    proxy.tunnel(stream, target.host.encode("ascii"), target.port)
-                stream.start_tls(self._trust, target.host)
-            except BaseException:
-                stream.close()
-                raise
-        return stream
-
-    def _ask(self, stream: Stream, target: "_Target", request: httpx.Request) -> httpcore.Response:
-        proxy: Proxy | None = request.extensions["proxy"]
-        headers, asked_for = request.headers.raw, target.path
-        if proxy is not None and not target.is_https:
-            headers, asked_for = [*headers, *proxy.headers], target.uri
-        url = httpcore.URL(
-            scheme=target.scheme.encode("ascii"),
-            host=target.host.encode("ascii"),
-            port=target.port,
-            target=asked_for.encode("ascii"),
-        )
-        connection = httpcore.HTTP11Connection(url.origin, stream)
-        answer = connection.handle_request(httpcore.Request(b"GET", url, headers=headers))
-        if answer.status < 200:
-            raise httpcore.RemoteProtocolError(f"status {answer.status}, which nobody asked for")
-        if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
-            raise ConnectFailed("proxy: answered 407")
-        return answer
-
-
-class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: httpcore.Response, stream: Stream) -> None:
-        self._answer = answer
-        self._stream = stream
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._answer.iter_stream()
-
-    def close(self) -> None:
-        self._stream.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The parts of a URI that a request is made of. By the same parser as everywhere: httpx has one of its
-    own, which quotes more."""
-
-    uri: str
-    scheme: str
-    host: str  # without brackets
-    port: int
-    authority: str
-    path: str  # with the query
-
-    @property
-    def is_https(self) -> bool:
-        return self.scheme == "https"
-
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        return self.scheme, self.host, self.port
-
-    @classmethod
-    def of(cls, uri: str) -> "_Target":
-        """Raises httpx.UnsupportedProtocol."""
-        try:
-            url = can_ada.parse(uri)
-        except (ValueError, TypeError) as problem:
-            raise httpx.UnsupportedProtocol("not an absolute URI") from problem
-        scheme = url.protocol[:-1]
-        if scheme not in ("http", "https"):
-            raise httpx.UnsupportedProtocol(f"scheme {scheme} is not fetched")
-        url.hash = ""
-        url.username = url.password = ""  # httpx would send them
-        return cls(
-            uri=url.href,
-            scheme=scheme,
-            host=url.hostname.strip("[]"),
-            port=int(url.port or ("443" if scheme == "https" else "80")),
-            authority=url.host,
-            path=url.pathname + url.search,
-        )
-
-
 def _conditions(validators: Validators) -> list[_Header]:
     """The headers that ask with validators; none for what no header can carry."""
     asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
@@ -403,8 +287,8 @@ def _is_unwanted(fetch: Fetch, policy: FetchPolicy) -> bool:
 
 def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
     """What to answer a 401 with, if it is asked in a way that is understood, and by whom it is meant for."""
-    target = _Target.of(fetch.uri)
-    if target.origin != _Target.of(visit.uri).origin:
+    target = Target.of(fetch.uri)
+    if target.origin != Target.of(visit.uri).origin:
         return None  # a robots.txt that was redirected to somebody else
     asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
     return authorization(asked, visit.policy.user, visit.policy.password, target.path)
@@ -433,17 +317,6 @@ def _text(header: bytes) -> str:
 
 def _deadline_s(policy: FetchPolicy) -> float:
     return time.monotonic() + policy.timeout_ms / 1000
-
-
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    context = httpx.create_ssl_context(trust_env=False)
-    context.load_default_certs()
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(ca_file)
-        except OSError as problem:  # SSLError is one
-            raise ValueError(f"certificates in {str(ca_file)!r} cannot be read: {problem}") from problem
-    return context
 
 
 # What h11 takes, and the servers whose headers it read sent.

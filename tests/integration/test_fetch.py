@@ -438,7 +438,7 @@ def test_a_name_that_is_bound_to_another_address_later_gets_no_connection_there(
     allowed.answers["/"] = b"HTTP/1.1 401 No\r\nWWW-Authenticate: Basic\r\n\r\n"
     asked = policy(addresses=rule.addresses, user="u", password="p")
     fetch = fetcher.fetch(allowed.url("/", "rebinding.example"), asked)
-    assert (fetch.status, len(fetch.hops)) == (Status.UNFETCHABLE_URI, 1)
+    assert (fetch.status, fetch.annotations[0]) == (Status.UNFETCHABLE_URI, "credentialsSent")
     assert (allowed.connections, inner.connections) == (3, 0), "no connection was attempted"
     fetcher.close()
     for each in answers.values():

@@ -112,6 +112,8 @@ def test_https_goes_through_a_tunnel(proxy: Site, tmp_path: Path) -> None:
     assert header_lines(proxy.requests[0], b"Proxy-Authorization") == [b"Basic dTpw"]
     assert b"Proxy" not in secure.requests[0]
     assert secure.requests[0] == fetch.request_head
+    secure.answers["/407"] = b"HTTP/1.1 407 Who?\r\n\r\n"
+    assert fetcher.fetch("https://secure.example/407", through(proxy)).status == 407, "the host says so"
     fetch = fetcher.fetch("https://other.example/a", through(proxy))
     assert fetch.status == Status.CONNECT_FAILED, "the certificate is the host's, and of another name"
     fetcher.close()

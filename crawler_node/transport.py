@@ -1,0 +1,145 @@
+"""Transport: carries one request of httpx over a connection of its own, straight or through a proxy."""
+
+import ssl
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import can_ada
+import httpcore
+import httpx
+
+from .connection import ConnectFailed, Link, Stream
+from .proxy import Proxy
+
+PROXY_AUTHENTICATION_REQUIRED = 407
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The parts of a URI that a request is made of. By the same parser as everywhere: httpx has one of its
+    own, which quotes more."""
+
+    uri: str
+    scheme: str
+    host: str  # without brackets
+    port: int
+    authority: str
+    path: str  # with the query
+
+    @classmethod
+    def of(cls, uri: str) -> "Target":
+        """Raises httpx.UnsupportedProtocol."""
+        try:
+            url = can_ada.parse(uri)
+        except (ValueError, TypeError) as problem:
+            raise httpx.UnsupportedProtocol("not an absolute URI") from problem
+        scheme = url.protocol[:-1]
+        if scheme not in ("http", "https"):
+            raise httpx.UnsupportedProtocol(f"scheme {scheme} is not fetched")
+        url.hash = ""
+        url.username = url.password = ""  # a page's links do not say who we are
+        return cls(
+            uri=url.href,
+            scheme=scheme,
+            host=url.hostname.strip("[]"),
+            port=int(url.port or ("443" if scheme == "https" else "80")),
+            authority=url.host,
+            path=url.pathname + url.search,
+        )
+
+    @property
+    def is_https(self) -> bool:
+        return self.scheme == "https"
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+    def request(
+        self, headers: Sequence[tuple[bytes, bytes]], link: Link, proxy: Proxy | None
+    ) -> httpx.Request:
+        """A GET of it for the Transport, by way of the link."""
+        companions = {"target": self, "link": link, "proxy": proxy}
+        return httpx.Request("GET", self.uri, headers=headers, extensions=companions)
+
+
+class Transport(httpx.BaseTransport):
+    """Carries a Target's request over a connection that its link opens, which is closed with the response.
+
+    The response has no headers but those in its extensions, as they were sent: httpx would read all that
+    nobody needs. Raises the errors of `connection` and `httpcore`. Thread-safe.
+    """
+
+    def __init__(self, trusted: ssl.SSLContext) -> None:
+        self._trusted = trusted
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        target: Target = request.extensions["target"]
+        link: Link = request.extensions["link"]
+        proxy: Proxy | None = request.extensions["proxy"]
+        stream = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
+        try:
+            if target.is_https:
+                if proxy is not None:
+                    proxy.tunnel(stream, target.host.encode("ascii"), target.port)
+                    proxy = None  # from here on it is not seen
+                stream.start_tls(self._trusted, target.host)
+            answer = _ask(stream, target, proxy, request.headers.raw)
+        except BaseException:
+            stream.close()
+            raise
+        return httpx.Response(
+            answer.status,
+            stream=_Body(answer, stream),
+            extensions={**answer.extensions, "headers": answer.headers},
+        )
+
+
+def trust(ca_file: Path | None) -> ssl.SSLContext:
+    """The certificates of the system, those that httpx ships, and those of a file (PEM).
+
+    Raises ValueError when the file cannot be read.
+    """
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as problem:  # SSLError is one
+            raise ValueError(f"certificates in {str(ca_file)!r} cannot be read: {problem}") from problem
+    return context
+
+
+def _ask(
+    stream: Stream, target: Target, proxy: Proxy | None, headers: list[tuple[bytes, bytes]]
+) -> httpcore.Response:
+    """Asks the target, or a proxy that fetches it for us, and returns the head of the answer."""
+    path = target.path
+    if proxy is not None:
+        headers, path = [*headers, *proxy.headers], target.uri
+    url = httpcore.URL(
+        scheme=target.scheme.encode("ascii"),
+        host=target.host.encode("ascii"),
+        port=target.port,
+        target=path.encode("ascii"),
+    )
+    connection = httpcore.HTTP11Connection(url.origin, stream)
+    answer = connection.handle_request(httpcore.Request(b"GET", url, headers=headers))
+    if answer.status < 200:
+        raise httpcore.RemoteProtocolError(f"status {answer.status}, which nobody asked for")
+    if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
+        raise ConnectFailed("proxy: answered 407")
+    return answer
+
+
+class _Body(httpx.SyncByteStream):
+    def __init__(self, answer: httpcore.Response, stream: Stream) -> None:
+        self._answer = answer
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._answer.iter_stream()
+
+    def close(self) -> None:
+        self._stream.close()
