@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import tracemalloc
 import zlib
 from io import BytesIO
@@ -180,6 +181,25 @@ def test_a_new_file_that_a_repair_takes_for_an_empty_one_is_begun_again(
     writer.close()
     assert repairs == 1
     check(files(tmp_path)[0])
+
+
+def test_many_repairs_at_once_do_each_file_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The processes of a node start together."""
+    contents = set()
+    for n in range(6):
+        path = left_behind(tmp_path / str(n))
+        contents.add(path.read_bytes())
+        path.rename(tmp_path / f"{n}.warc.gz.open")
+        path.parent.rmdir()
+    threads = [threading.Thread(target=mend, args=(tmp_path,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [path.name for path in files(tmp_path)] == [f"{n}.warc.gz" for n in range(6)]
+    assert {path.read_bytes() for path in files(tmp_path)} == contents
+    said = capsys.readouterr().out
+    assert said.count("is repaired") == 6 and "error" not in said
 
 
 def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
