@@ -82,7 +82,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_it_describes_the_node_and_its_pool(served: Served) -> None:
-    """Section 2.20: the line of the pool."""
+    """S4.1; section 2.20: the line of the pool."""
     pool = served.pool()
     assert (pool.node, pool.frontier_address) == ("n1", served.frontier.address)
     assert (pool.pool.size, pool.pool.alive_count, pool.draining) == (2, 2, False)
@@ -92,7 +92,7 @@ def test_it_describes_the_node_and_its_pool(served: Served) -> None:
 
 
 def test_each_thread_tells_what_it_is_at_for_how_long_and_where_in_the_program(served: Served) -> None:
-    """Section 2.20: the report of a thread."""
+    """2.20/reports."""
     served.busy("http://h/a")
     (busy,) = [toe for toe in served.toes(stacks=True) if toe.uri]
     assert (busy.uri, busy.crawl, busy.step, busy.worker, busy.attempt) == (
@@ -126,7 +126,7 @@ def test_a_size_that_no_pool_can_have_is_refused(served: Served, size: int) -> N
 
 
 def test_a_killed_thread_is_replaced_if_wanted_and_its_uri_has_failed(served: Served) -> None:
-    """Section 2.20: killThread."""
+    """2.20/kill."""
     served.busy("http://h/a", "http://h/b")
     first, second = sorted(toe.serial for toe in served.toes() if toe.uri)
     served.kill(first)

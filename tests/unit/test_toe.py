@@ -7,11 +7,12 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.book import LeaseBook
-from crawler_node.chain import MAX_LINK_BYTES, MAX_ROBOTS_BYTES, Chain, Stages, Step
+from crawler_node.chain import MAX_ROBOTS_BYTES, Chain, Stages, Step
 from crawler_node.fetch import ExtractSettings, Fetch, Validators
-from crawler_node.links import MAX_URI_BYTES, Found, Hop, Outlink
+from crawler_node.links import Found, Hop, Outlink
 from crawler_node.outcome import Status
 from crawler_node.page import Page
+from crawler_node.reserve import MemoryReserve
 from crawler_node.toe import ToeThread
 from crawler_node.visit import Stored, Visit
 from toehold.frontier.v1.frontier_pb2 import (
@@ -164,7 +165,7 @@ def test_a_robots_txt_in_an_unknown_coding_says_so(work: Work) -> None:
 
 
 def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
-    """Section 2.20: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
+    """2.20/recoverable: recoverable problems become S_RUNTIME_EXCEPTION, with an annotation."""
 
     def fail(*args: object) -> Found:
         raise ZeroDivisionError("by, zero")
@@ -184,6 +185,51 @@ def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
 
     work.outlinks = fail
     assert work.on(lease("http://h/")).report.fetch_status == -3000
+
+
+def test_memory_is_kept_in_reserve_and_taken_again_when_it_was_let_go() -> None:
+    """S4.12"""
+    reserve = MemoryReserve(1024)
+    full = [reserve.is_full]
+    reserve.release()
+    full.append(reserve.is_full)
+    reserve.refill()
+    assert [*full, reserve.is_full] == [True, False, True]
+
+
+def test_a_killed_thread_notices_between_two_stages(work: Work) -> None:
+    """S4.9: what it fetched is not stored, and has failed."""
+
+    def killed_meanwhile(*args: object) -> Found:
+        assert work.toe is not None
+        work.toe.kill()
+        return Found([Outlink("http://h/1", Hop.LINK, "a/@href")])
+
+    work.outlinks = killed_meanwhile
+    done = work.on(lease("http://h/"))
+    assert (done.report.fetch_status, work.stored, list(done.links)) == (-7000, [], [])
+    assert done.report.HasField("fetch_duration"), "its host was asked, and must rest"
+    assert work.toe is not None and not work.toe.is_alive()
+
+
+def test_what_a_thread_brings_after_its_lease_was_taken_away_is_discarded(work: Work) -> None:
+    taken: list[object] = []
+
+    def abandoned_meanwhile(*args: object) -> Found:
+        assert work.toe is not None
+        taken.append(work.toe.abandon())
+        return Found([])
+
+    work.outlinks = abandoned_meanwhile
+    book = LeaseBook()
+    book.resize(1)
+    book.add([(lease("http://h/"), POLICY)])
+    work.toe = ToeThread(7, book, Chain(Stages(work.fetcher, work.extract, work.sitemaps, work)), work)
+    work.toe.start()
+    work.toe.join(10)
+    assert len(taken) == 1 and taken[0] is not None
+    assert work.pages == [] and work.stored == []
+    assert book.wait_for_room() == 2, "nobody is at work"
 
 
 def test_what_cannot_be_stored_is_not_reported_but_put_off(work: Work) -> None:
@@ -242,12 +288,9 @@ def test_a_lease_whose_policy_is_unknown_fails(work: Work) -> None:
     assert done.report.fetch_status == -5 and list(done.report.annotations) == ["noFetchPolicy"]
 
 
-def test_a_page_of_gigantic_links_keeps_those_within_the_bound(work: Work) -> None:
-    long = Outlink("http://h/" + "x" * (MAX_URI_BYTES - 9), Hop.LINK, "a/@href")
-    work.outlinks = lambda *args: Found([long] * 2000, ("nofollow",))
-    done = work.on(lease("http://h/"))
-    assert len(done.links) == MAX_LINK_BYTES // MAX_URI_BYTES
-    assert list(done.report.annotations) == ["nofollow", "linksCut"]
+def test_what_the_extractors_remark_is_reported(work: Work) -> None:
+    work.outlinks = lambda *args: Found([], ("nofollow", "linksCut"))
+    assert list(work.on(lease("http://h/")).report.annotations) == ["nofollow", "linksCut"]
 
 
 def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) -> None:

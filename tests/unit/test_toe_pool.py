@@ -88,7 +88,7 @@ def test_numbers_are_never_used_again(rig: Rig) -> None:
 
 
 def test_a_thread_that_waits_retires_at_once(rig: Rig) -> None:
-    """D25: without another URI."""
+    """D25: without another URI; S4.10: quietly."""
     rig.pool.set_size(3)
     rig.pool.set_size(0)
     rig.pool.join()
@@ -268,7 +268,7 @@ def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
 
 
 def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> None:
-    """Section 2.20: the report of a thread."""
+    """S4.6; section 2.20: the report of a thread."""
     rig.fetcher.hold()
     rig.pool.set_size(2)
     rig.add("a")
