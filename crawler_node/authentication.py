@@ -101,8 +101,9 @@ def _escaped(value: bytes) -> bytes:
 _HASHES: dict[str, Callable[[bytes], "hashlib._Hash"]] = {
     "MD5": partial(hashlib.md5, usedforsecurity=False),
     "SHA-256": hashlib.sha256,
-    "SHA-512-256": partial(hashlib.new, "sha512_256"),
 }
+if "sha512_256" in hashlib.algorithms_available:  # OpenSSL may have been built without it
+    _HASHES["SHA-512-256"] = partial(hashlib.new, "sha512_256")
 _TOKEN = r"[\w!#$%&'*+.^`|~-]"
 _ITEM = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?+)++', re.DOTALL)
 """What stands between commas that are not quoted."""

@@ -75,6 +75,13 @@ def test_what_asks_for_something_else_is_not_answered(header: bytes) -> None:
     assert authorization([], "u", "p", "/") is None
 
 
+def test_every_algorithm_of_the_standard_is_known() -> None:
+    """RFC 7616 6.1."""
+    for algorithm in (b"MD5", b"MD5-sess", b"SHA-256", b"SHA-256-sess", b"SHA-512-256", b"SHA-512-256-sess"):
+        answer = authorization([b'Digest nonce="n", algorithm=' + algorithm], "u", "p", "/")
+        assert answer is not None and algorithm.upper() in answer
+
+
 def test_a_name_cannot_break_out_of_its_quotes() -> None:
     answer = authorization([b'Digest nonce="n"'], 'u", x="', "p", "/")
     assert answer is not None and b'username="u\\", x=\\""' in answer
