@@ -16,7 +16,7 @@ from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 from .book import Held
 from .decode import decoded
 from .fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
-from .links import MAX_URI_BYTES, Found, Hop, Outlink
+from .links import Found, Hop, Outlink
 from .logs import NodeLogs
 from .outcome import Status
 from .page import Page
@@ -26,9 +26,6 @@ from .visit import Stored, Visit
 
 MAX_ROBOTS_BYTES = 500 * 1024
 """The part of a robots.txt that is reported (RFC 9309 2.5 wants at least so much to be read)."""
-
-MAX_LINK_BYTES = 8 * 1024 * 1024
-"""URI bytes of one page's links; those beyond it are left out, and the report says `linksCut`."""
 
 log = structlog.get_logger()
 
@@ -125,9 +122,9 @@ class Chain:
         toe.enter(Step.FETCHING)
         fetcher, lease = self._stages.fetcher, held.lease
         if _is_robots(held):
-            return fetcher.fetch_robots(lease.uri, policy, held.cancellation)
+            return fetcher.fetch_robots(lease.uri, policy, held.cancellation, lease.crawl)
         last_visit = Validators(lease.etag, lease.last_modified)
-        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit)
+        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
 
     def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> Page:
         toe.enter(Step.EXTRACTING)
@@ -149,15 +146,12 @@ class Chain:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, toe.serial)
         found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
-        links, notes = found.links, found.notes
+        links = found.links
         if found.error is not None:
             self._stages.logs.runtime_error(held.lease.uri, found.error)
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
-        kept = _first_bytes(links, MAX_LINK_BYTES)
-        if len(kept) < len(links):
-            notes = (*notes, "linksCut")
-        return kept, fetched(held.lease, fetch, toe.serial, notes=notes)
+        return links, fetched(held.lease, fetch, toe.serial, notes=found.notes)
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         lease = held.lease
@@ -176,13 +170,3 @@ def _failed(held: Held, toe: Toe, status: int, *notes: str) -> Page:
 
 def _is_robots(held: Held) -> bool:
     return held.lease.purpose == PURPOSE_ROBOTS
-
-
-def _first_bytes(links: Sequence[Outlink], limit: int) -> Sequence[Outlink]:
-    if len(links) * MAX_URI_BYTES <= limit:  # as nearly always
-        return links
-    for number, link in enumerate(links):
-        limit -= len(link.uri)
-        if limit < 0:
-            return links[:number]
-    return links

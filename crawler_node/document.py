@@ -99,14 +99,14 @@ class Document:
         body = self.body()
         return text_of(body, self.fetch.charset or declared_charset(body))
 
-    def links(self, references: Iterable[Reference]) -> list[Outlink]:
+    def links(self, references: Iterable[Reference]) -> Iterator[Outlink]:
         """The links that references relative to its own URI make, as many as are wanted."""
         found = References(self.settings.max_links, self.follow)
         for reference in references:
             found.add(*reference)
             if found.full:
                 break
-        return found.outlinks(self.base, self.settings.max_links)
+        return found.outlinks(self.base)
 
     def attempt(
         self,

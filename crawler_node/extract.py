@@ -5,7 +5,7 @@ would have found. Redirects are not looked at; their target is in the Fetch.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import chain
 
@@ -20,6 +20,9 @@ from .html_links import html_links
 from .json_links import json_references
 from .links import FOLLOWED, Found, Hop, Outlink
 from .script_links import SCRIPT_TYPES, script_references
+
+MAX_LINK_BYTES = 8 * 1024 * 1024
+"""URI bytes of one document's links: a short document at a long URI, or with a long base, can have many."""
 
 
 class Kind(StrEnum):
@@ -67,12 +70,13 @@ _ROOT_WITHIN_BYTES = 16 * 1024
 
 
 def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
-    """The links of what was fetched: those of its headers, then those of its body, each URI once, as it is
+    """The links of what was fetched: those of its body, then those of its headers, each URI once, as it is
     found first.
 
-    At most `settings.max_links`, of a sitemap sitemap.MAX_URIS. `product_token` is our name in rules for
-    robots. The notes are `nofollow`, if links were left out because such a rule says so, and
-    `extractorFailed:<name>` for each extractor that it broke; that is logged as well.
+    At most `settings.max_links`, of a sitemap sitemap.MAX_URIS, and MAX_LINK_BYTES. `product_token` is our
+    name in rules for robots. The notes are `nofollow`, if links were left out because such a rule says so,
+    `extractorFailed:<name>` for each extractor that it broke, which is logged as well, and `linksCut`, if
+    there are more bytes of links than that.
     """
     try:
         document = Document(fetch, settings, product_token)
@@ -80,24 +84,27 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Fou
         return Found([])
     with document:
         kind = _kind_of(document)
-        body = [] if kind is None else list(document.attempt(kind, _EXTRACTORS[kind], document))
-        # After the body: that may forbid to follow the headers' links as well.
+        body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
+        # After the body, which may forbid to follow these as well.
         head = document.attempt("header", _header_links, document)
         limit = sitemap.MAX_URIS if kind in (Kind.SITEMAP, Kind.SITEMAP_LIST) else settings.max_links
-        notes = [] if document.follow else ["nofollow"]
-        links = _first(chain(head, body), limit, document.follow)
+        found: dict[str, Outlink] = {}
+        notes: list[str] = []
+        left_bytes = MAX_LINK_BYTES
+        for link in chain(body, head):
+            if len(found) >= limit:
+                break
+            if link.uri in found or (link.hop in FOLLOWED and not document.follow):
+                continue
+            left_bytes -= len(link.uri)
+            if left_bytes < 0:
+                notes.append("linksCut")
+                break
+            found[link.uri] = link
+        if not document.follow:
+            notes.append("nofollow")
         notes += [f"extractorFailed:{name}" for name in document.broken]
-        return Found(links, tuple(notes), document.error)
-
-
-def _first(links: Iterable[Outlink], limit: int, follow: bool) -> list[Outlink]:
-    found: dict[str, Outlink] = {}
-    for link in links:
-        if len(found) >= limit:
-            break
-        if follow or link.hop not in FOLLOWED:
-            found.setdefault(link.uri, link)
-    return list(found.values())
+        return Found(list(found.values()), tuple(notes), document.error)
 
 
 def _kind_of(document: Document) -> Kind | None:
@@ -119,19 +126,19 @@ def _kind_of(document: Document) -> Kind | None:
     return None
 
 
-def _header_links(document: Document) -> list[Outlink]:
+def _header_links(document: Document) -> Iterator[Outlink]:
     return document.links(header_references(document.fetch, document.settings.obey_nofollow))
 
 
-def _html(document: Document) -> list[Outlink]:
+def _html(document: Document) -> Iterator[Outlink]:
     return html_links(document, document.text())
 
 
-def _xhtml(document: Document) -> list[Outlink]:
+def _xhtml(document: Document) -> Iterator[Outlink]:
     return html_links(document, document.text(xml_charset))
 
 
-def _css(document: Document) -> list[Outlink]:
+def _css(document: Document) -> Iterator[Outlink]:
     css = document.text(declared_charset)
     return document.links((reference, Hop.EMBED, "css") for reference in css_references(css))
 
@@ -140,25 +147,25 @@ def _feed(document: Document) -> Iterator[Outlink]:
     return feed_links(document.base, document.text(xml_charset))
 
 
-def _sitemap(document: Document) -> list[Outlink]:
+def _sitemap(document: Document) -> Iterator[Outlink]:
     now_ms = document.fetch.start_time_ms if document.settings.sitemap_lastmod else None
     return sitemap.links_of_xml(document.base, document.pieces(), now_ms)
 
 
-def _sitemap_list(document: Document) -> list[Outlink]:
+def _sitemap_list(document: Document) -> Iterator[Outlink]:
     return sitemap.links_of_list(document.base, document.pieces())
 
 
-def _json_ld(document: Document) -> list[Outlink]:
+def _json_ld(document: Document) -> Iterator[Outlink]:
     return document.links((*found, "json-ld") for found in json_references(document.text()))
 
 
-def _script(document: Document) -> list[Outlink]:
+def _script(document: Document) -> Iterator[Outlink]:
     found = script_references(document.text(), inline=False)
     return document.links((reference, Hop.SPECULATIVE, "script") for reference in found)
 
 
-_EXTRACTORS: dict[Kind, Callable[[Document], Iterable[Outlink]]] = {
+_EXTRACTORS: dict[Kind, Callable[[Document], Iterator[Outlink]]] = {
     Kind.HTML: _html,
     Kind.XHTML: _xhtml,
     Kind.CSS: _css,

@@ -6,7 +6,6 @@ A tokenizer, no tree: time is in proportion to the length, whatever the nesting.
 
 import re
 from collections.abc import Callable, Iterator
-from urllib.parse import urljoin
 
 import turbohtml
 
@@ -15,7 +14,7 @@ from .document import Document
 from .header_links import refresh_target
 from .html_rules import ANY, METAS, PARAMS, RULES, Form
 from .json_links import hop_of_property, json_references
-from .links import MAX_URI_BYTES, Hop, Outlink, References, is_plausible
+from .links import Hop, Outlink, References, is_plausible
 from .relations import hop_of, is_nofollow
 from .robots_meta import meta_forbids
 from .script_links import SCRIPT_TYPES, script_references
@@ -31,8 +30,8 @@ _MAX_CONTEXT_CHARS = 32  # of what a page calls its elements and attributes
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 
 
-def html_links(document: Document, text: str) -> list[Outlink]:
-    """The document's links, each URI once, in the order of their appearance.
+def html_links(document: Document, text: str) -> Iterator[Outlink]:
+    """The document's links, in the order of their appearance.
 
     The first `<base href>` holds for all of them. If the page forbids robots to follow its links, and that is
     obeyed, `document.follow` is False afterwards.
@@ -42,7 +41,7 @@ def html_links(document: Document, text: str) -> list[Outlink]:
     if document.follow != page.follows:  # it says so itself: what came before that is not followed either
         page = _Page(document)
         page.read(text)
-    return page.references.outlinks(document.base.moved(page.base), document.settings.max_links)
+    return page.references.outlinks(document.base.moved(page.base))
 
 
 class _Page:
@@ -66,8 +65,6 @@ class _Page:
             "button": self._read_button,
             "input": self._read_input,
             "param": self._read_param,
-            "object": self._read_plugin,
-            "applet": self._read_plugin,
             "iframe": self._read_frame,
             "script": self._read_script,
         }
@@ -197,13 +194,6 @@ class _Page:
         if (token.attr("name") or "").lower() in PARAMS and is_plausible(value):
             self._add(value, Hop.EMBED, "param/@value")
 
-    def _read_plugin(self, token: turbohtml.Token) -> None:
-        codebase = (token.attr("codebase") or "")[:MAX_URI_BYTES]
-        for name in ("data", "code", "archive"):
-            value = (token.attr(name) or "")[:MAX_URI_BYTES]
-            for reference in value.replace(",", " ").split() if name == "archive" else (value,):
-                self._add_if_any(_joined(codebase, reference), Hop.EMBED, f"{token.tag}/@{name}")
-
     def _read_frame(self, token: turbohtml.Token) -> None:
         self._read_inner(token.attr("srcdoc") or "")
 
@@ -217,14 +207,6 @@ class _Page:
 
 def _value(attributes: list[tuple[str, str]], wanted: str) -> str:
     return next((value for name, value in attributes if name == wanted), "")
-
-
-def _joined(codebase: str, reference: str) -> str:
-    """A plugin's reference, which is relative to its codebase, and that to the document."""
-    try:
-        return urljoin(codebase, reference) if codebase and reference else reference
-    except ValueError:
-        return ""
 
 
 def _srcset(value: str) -> Iterator[str]:

@@ -42,6 +42,7 @@ RULES: dict[str, Rules] = {
     **dict.fromkeys(("background", "poster", "lowsrc", "dynsrc"), _EMBEDS),
     **dict.fromkeys(("srcset", "imagesrcset"), _SRCSETS),
     **dict.fromkeys(("longdesc", "cite"), _LINKS),
+    "data": {"object": _EMBED},
     "style": {ANY: (Form.CSS, Hop.EMBED)},
     # Pictures and frames that scripts load when they come into view: lazysizes, lozad, vanilla-lazyload,
     # jQuery.lazyload (data-original), WordPress (data-lazy-src), backgrounds (data-bg). Left out: data-url

@@ -154,18 +154,11 @@ class References:
         if hop is not Hop.EMBED or not reference.startswith("#"):
             self._found.setdefault(reference, (hop, context))
 
-    def outlinks(self, base: Base, limit: int) -> list[Outlink]:
-        """The first `limit` different links; of a URI found twice the first appearance."""
-        return list(self._resolved(base, limit))
-
-    def _resolved(self, base: Base, limit: int) -> Iterator[Outlink]:
-        seen: set[str] = set()
+    def outlinks(self, base: Base) -> Iterator[Outlink]:
+        """What they lead to, as far as they make sense; different ones may mean the same URI."""
         for reference, (hop, context) in self._found.items():
-            if len(seen) >= limit:
-                return
             uri = base.resolve(reference)
-            if uri is not None and uri not in seen:
-                seen.add(uri)
+            if uri is not None:
                 yield Outlink(uri, hop, context)
 
 

@@ -25,26 +25,28 @@ _DATETIME = re.compile(
 _DAY = timedelta(days=1)
 
 
-def links_of_xml(base: Base, pieces: Iterable[bytes], lastmod_until_ms: int | None = None) -> list[Outlink]:
-    """The URIs of a sitemap or sitemap index given in pieces; empty for other XML (see XmlReader).
+def links_of_xml(
+    base: Base, pieces: Iterable[bytes], lastmod_until_ms: int | None = None
+) -> Iterator[Outlink]:
+    """The URIs of a sitemap or sitemap index given in pieces; none for other XML (see XmlReader).
 
     With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
     """
-    entries = _SitemapReader().read(pieces)
-    if lastmod_until_ms is None:
-        return _outlinks(base, ((location, None) for location, _ in entries), "loc")
-    until_ms = lastmod_until_ms
-    dated = ((location, last_modified_ms(lastmod, until_ms)) for location, lastmod in entries)
-    return _outlinks(base, dated, "loc")
+    for location, lastmod in _SitemapReader().read(pieces):
+        uri = base.resolve(location)
+        if uri is not None:
+            changed_ms = None if lastmod_until_ms is None else last_modified_ms(lastmod, lastmod_until_ms)
+            yield Outlink(uri, Hop.SITEMAP, "loc", changed_ms)
 
 
-def links_of_list(base: Base, pieces: Iterable[bytes]) -> list[Outlink]:
+def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
     """The URIs of a sitemap that is a plain text of one URI a line; other lines are passed over."""
-    lines = (line.strip() for line in _lines(pieces))
-    references = (
-        line.decode("utf-8", "replace") for line in lines if line[:5].lower() in (b"http:", b"https")
-    )
-    return _outlinks(base, ((reference, None) for reference in references), "line")
+    for line in _lines(pieces):
+        reference = line.strip()
+        if reference[:5].lower() in (b"http:", b"https"):
+            uri = base.resolve(reference.decode("utf-8", "replace"))
+            if uri is not None:
+                yield Outlink(uri, Hop.SITEMAP, "line")
 
 
 def sitemaps_of_robots(body: bytes) -> list[str]:
@@ -140,17 +142,6 @@ def _offset(zone: str | None) -> timedelta:
         return timedelta()
     offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
     return -offset if zone[0] == "-" else offset
-
-
-def _outlinks(base: Base, references: Iterable[tuple[str, int | None]], context: str) -> list[Outlink]:
-    found: dict[str, Outlink] = {}
-    for reference, changed_ms in references:
-        if len(found) >= MAX_URIS:
-            break
-        uri = base.resolve(reference)
-        if uri is not None:
-            found.setdefault(uri, Outlink(uri, Hop.SITEMAP, context, changed_ms))
-    return list(found.values())
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:

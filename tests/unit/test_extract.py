@@ -10,6 +10,7 @@ from node_doubles.extracting import FOLDER, NOW_MS, PAGE, fetch, find, pairs
 
 from crawler_node import extract, html_links
 from crawler_node.document import MAX_TEXT_BYTES
+from crawler_node.extract import MAX_LINK_BYTES
 from crawler_node.fetch import ExtractSettings, Fetch
 from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
 
@@ -125,9 +126,9 @@ def test_other_zipped_files_have_no_links() -> None:
 # Headers
 
 
-def test_links_of_headers_come_first_and_are_relative_to_what_was_fetched() -> None:
+def test_links_of_headers_come_last_and_are_relative_to_what_was_fetched() -> None:
     page = fetch("<base href=/b/><a href=x><a href=/dir/y>", link="<y>; rel=canonical, <z.css>; rel=preload")
-    links = [("L", "y"), ("E", "z.css"), ("L", "http://a.example/b/x")]
+    links = [("L", "http://a.example/b/x"), ("L", "y"), ("E", "z.css")]
     assert pairs(find(page)) == links
     assert pairs(find(page, max_links=2)) == links[:2]
     assert pairs(find(fetch("", "image/png", link="<page>; rel=canonical"))) == [("L", "page")]
@@ -193,6 +194,17 @@ def test_a_document_has_only_so_many_links(media_type: str, body: str) -> None:
         assert len(links) == len({link.uri for link in links}) == limit
 
 
+def test_links_are_bounded_in_bytes_too() -> None:
+    far = "/" + "f" * (MAX_URI_BYTES - 100) + "/"
+    page = fetch(f"<base href='{far}'>" + "".join(f"<a href={n}>" for n in range(2000)))
+    found = find(page)
+    size = sum(len(link.uri) for link in found.links)
+    assert MAX_LINK_BYTES - MAX_URI_BYTES < size <= MAX_LINK_BYTES and found.notes == ("linksCut",)
+    assert len(find(page, max_links=10).links) == 10 and find(page, max_links=10).notes == ()
+    body = "<urlset>" + "".join(f"<url><loc>{n}</loc></url>" for n in range(2000)) + "</urlset>"
+    assert find(fetch(body, "text/xml", f"http://a.example{far}")).notes == ("linksCut",)
+
+
 # What a document breaks
 
 
@@ -209,7 +221,7 @@ def test_a_broken_extractor_costs_only_what_it_would_have_found(monkeypatch: pyt
     monkeypatch.setattr(html_links, "css_references", broken)
     page = fetch("<a href=x><p style='url(a)'><p style='url(b)'><img src=y>", link="<z>; rel=next")
     found = find(page)
-    assert pairs(found) == [("L", "z"), ("L", "x"), ("E", "before"), ("E", "y")]
+    assert pairs(found) == [("L", "x"), ("E", "before"), ("E", "y"), ("L", "z")]
     assert found.notes == ("extractorFailed:css",) and isinstance(found.error, Broken)
 
 

@@ -16,7 +16,6 @@ from crawler_node.links import MAX_URI_BYTES, Outlink
 
 
 SVG = [("L", "x"), ("E", "y"), ("E", "z")]
-PLUGINS = [("E", "http://a.example/c/a"), ("E", "b.class"), ("E", "c.jar"), ("E", "d.jar")]
 ROOT_Y = ("E", "http://a.example/y")
 
 
@@ -65,7 +64,6 @@ ROOT_Y = ("E", "http://a.example/y")
         ("<blockquote cite=x></blockquote><img longdesc=y>", [("L", "x"), ("L", "y")]),
         ("<svg><a xlink:href=x /><image href=y /><use xlink:href=z#part /><use href='#part'/></svg>", SVG),
         ("<a href=x ping=y><a href=mailto:a@b.example ping=z>", [("L", "x")]),
-        ("<object data=a codebase=/c/ ></object><applet code=b.class archive='c.jar, d.jar'>", PLUGINS),
         ("<param name=Movie value=x.swf><param name=quality value=high.swf>", [("E", "x.swf")]),
         (
             "<iframe srcdoc='<a href=x><img src=&quot;y&quot;>'></iframe><a href=z>",
@@ -295,7 +293,7 @@ REPEATED = (
         "<meta name=robots content=nofollow>",
         "<iframe srcdoc='",
         "<iframe srcdoc=x>",
-        "<object codebase=x data=y>",
+        "<object data=y>",
     ),
     *("<script type=application/ld+json>", "<script type=application/ld+json>[</script>", "<a data-src=x>"),
 )
@@ -360,11 +358,6 @@ def test_repetition_takes_time_in_proportion(pattern: str) -> None:
         "<a data-bg='" + "\\" * MEGABYTE + "'><a href=x>",
         "<a rel='" + "x " * (MEGABYTE // 2) + "' href=x>",
         "<meta name=robots content='" + "x," * (MEGABYTE // 2) + "'><a href=x>",
-        "<object codebase='"
-        + "/" * MEGABYTE
-        + "' archive='"
-        + "x " * (MEGABYTE // 2)
-        + "'></object><a href=x>",
         "<script type=application/ld+json>" + "[" * MEGABYTE + "</script><a href=x>",
         "<script type=application/ld+json>" + '{"url":' * (MEGABYTE // 8) + "</script><a href=x>",
         "<style>" + "calc(" * (MEGABYTE // 5) + "</style><a href=x>",

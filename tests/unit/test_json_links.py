@@ -98,7 +98,7 @@ def test_properties_may_be_marked_up_elsewhere() -> None:
 )
 def test_repetition_takes_time_in_proportion(again: str) -> None:
     began = time.thread_time()
-    found('{"url":' + again * (1_000_000 // len(again)))
+    found('{"url":' + again * (300_000 // len(again)))
     assert time.thread_time() - began < 5
 
 
