@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +151,17 @@ def test_what_the_users_function_says_is_in_the_line(tmp_path: Path) -> None:
     assert written(tmp_path, visit)["extra"] == {"words": 3, "title": "ü\ud800"}
 
 
-def test_a_large_page_is_cut(tmp_path: Path) -> None:
-    body = b"<p>" + b"word " * 4_000_000
-    line = written(tmp_path, Visit(lease("http://h/"), page("http://h/", body=body)))
-    assert len(line["text"]) == 1_000_000
-    assert BytesIO(body).getbuffer().nbytes == line["bytes"]
+@pytest.mark.parametrize("media_type", [b"text/html", b"text/plain"])
+@pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
+def test_a_large_page_is_cut(tmp_path: Path, text: Text, media_type: bytes) -> None:
+    body = b"<p>" + b"word " * 500_000
+    fetch = page("http://h/", body=body, headers=[(b"Content-Type", media_type)])
+    line = written(tmp_path, Visit(lease("http://h/"), fetch), text)
+    assert len(line[text]) == 1_000_000
+    assert line["bytes"] == len(body)
+
+
+def test_what_utf_8_has_no_bytes_for_does_not_cost_the_page(tmp_path: Path) -> None:
+    links = [Outlink("http://h/\ud800", Hop.LINK, "a/@href")]
+    line = written(tmp_path, Visit(lease("http://h/"), html(), links))
+    assert line["links"] == [{"url": "http://h/?", "hop": "L"}]
