@@ -13,7 +13,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import Candidate
 
-from .links import Hop
+from .links import Hop, Outlink
 from .page import Page
 
 MAX_KNOWN_LINKS = 50_000
@@ -64,21 +64,26 @@ def candidates(pages: Iterable[Page], known: LRUCache[str, bool]) -> list[Candid
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, and come also when their URI is known or linked to: a seed's redirect widens the
-    scope that links are judged by.
+    scope that links are judged by. What may have changed since it was fetched comes, too, though it is known.
     """
     redirects: dict[str, Page] = {}
-    links: dict[str, tuple[Page, Hop]] = {}
+    links: dict[str, tuple[Page, Outlink]] = {}
     for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
         for link in page.links:
             if link.hop is Hop.REDIRECT:
                 redirects.setdefault(link.uri, page)
-            elif known.get(link.uri) is None:
-                links.setdefault(link.uri, (page, link.hop))
+            elif link.refetch_before_ms is not None or known.get(link.uri) is None:
+                links.setdefault(link.uri, (page, link))
     offers = [_candidate(uri, page, Hop.REDIRECT) for uri, page in redirects.items()]
-    offers.extend(_candidate(uri, page, hop) for uri, (page, hop) in links.items())
+    offers.extend(
+        _candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()
+    )
     return offers
 
 
-def _candidate(uri: str, page: Page, hop: Hop) -> Candidate:
+def _candidate(uri: str, page: Page, hop: Hop, refetch_before_ms: int | None = None) -> Candidate:
     lease = page.held.lease
-    return Candidate(uri=uri, via=lease.uri, path=lease.path + hop, source=lease.source)
+    offer = Candidate(uri=uri, via=lease.uri, path=lease.path + hop, source=lease.source)
+    if refetch_before_ms is not None:
+        offer.refetch_before_time.FromMilliseconds(refetch_before_ms)
+    return offer

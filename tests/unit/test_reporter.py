@@ -189,6 +189,19 @@ def test_a_link_that_the_frontier_has_is_not_offered_again(rig: Rig) -> None:
     assert [uris for what, uris in rig.client.told if what == "schedule"] == [["2", "1"], ["2", "3"]]
 
 
+def test_a_link_that_has_changed_since_it_was_fetched_is_offered_although_it_is_known(rig: Rig) -> None:
+    held(rig.book, lease("keeps the crawl in hand"))
+    rig.put("http://h/", "http://h/1")
+    rig.report()
+    sitemap = rig.page("http://h/sitemap.xml")
+    changed = Outlink("http://h/1", Hop.SITEMAP, "loc", refetch_before_ms=1_700_000_000_123)
+    rig.reporter.put(Page(sitemap.held, sitemap.report, [changed], sitemap.stored_in))
+    rig.report()
+    offered = rig.client.candidates[-1]
+    assert (offered.uri, offered.path) == ("http://h/1", "M")
+    assert offered.refetch_before_time.ToMilliseconds() == 1_700_000_000_123
+
+
 @pytest.mark.parametrize("verdict", [VERDICT_OUT_OF_SCOPE, VERDICT_TOO_MANY_HOPS])
 def test_a_link_that_may_be_judged_otherwise_later_is_offered_again(
     rig: Rig, verdict: Verdict.ValueType
