@@ -9,7 +9,8 @@
         for event in crawl.follow():
             print(event)
 
-AsyncFrontierClient and AsyncCrawlController have the same methods for asyncio.
+AsyncFrontierClient and AsyncCrawlController have the same methods for asyncio. NodeClient and AsyncNodeClient
+ask a crawler node itself.
 Messages and enums are the contract's own (`toehold.frontier.v1`). Every error is a ToeholdError; its
 class tells its kind (`toehold_client.errors`).
 """
@@ -23,14 +24,25 @@ if TYPE_CHECKING:
     from .client import FrontierClient
     from .controller import CrawlController
     from .errors import ToeholdError
+    from .node_client import AsyncNodeClient, NodeClient
 
-__all__ = ["AsyncCrawlController", "AsyncFrontierClient", "CrawlController", "FrontierClient", "ToeholdError"]
+__all__ = [
+    "AsyncCrawlController",
+    "AsyncFrontierClient",
+    "AsyncNodeClient",
+    "CrawlController",
+    "FrontierClient",
+    "NodeClient",
+    "ToeholdError",
+]
 
 _MODULES = {
     "AsyncCrawlController": ".async_controller",
     "AsyncFrontierClient": ".async_client",
+    "AsyncNodeClient": ".node_client",
     "CrawlController": ".controller",
     "FrontierClient": ".client",
+    "NodeClient": ".node_client",
     "ToeholdError": ".errors",
 }
 

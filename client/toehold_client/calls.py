@@ -58,6 +58,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     ToeStepCount,
 )
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
+from toehold.node.v1.node_pb2_grpc import NodeServiceStub
 
 from .batches import split_messages
 from .errors import CrawlHeld, FrontierUnavailable, ToeholdError, UnexpectedAnswer
@@ -72,10 +73,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Stubs:
-    """The services of one channel, sync or async."""
+    """The services of one channel, sync or async: a frontier has the first two, a node the third."""
 
     frontier: FrontierServiceStub
     admin: FrontierAdminServiceStub
+    node: NodeServiceStub
 
 
 @dataclass(frozen=True, slots=True)

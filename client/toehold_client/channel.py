@@ -8,7 +8,7 @@ import re
 import socket
 
 from .batches import MAX_MESSAGE_BYTES
-from .errors import InvalidArgument
+from .errors import FRONTIER, InvalidArgument
 
 DEFAULT_ADDRESS = "127.0.0.1:7707"
 
@@ -38,12 +38,12 @@ CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9_.-]+):(?P<port>[0-9]{1,5})")
 
 
-def checked_address(address: str) -> str:
-    """The address as given; InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6)."""
+def checked_address(address: str, server: str = FRONTIER) -> str:
+    """The address of a server as given; InvalidArgument unless it is HOST:PORT (`[::1]:7707` for IPv6)."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise InvalidArgument(
-            f"{address!r:.200} is not the address of a frontier: HOST:PORT, such as {DEFAULT_ADDRESS}"
+            f"{address!r:.200} is not the address of a {server}: HOST:PORT, such as {DEFAULT_ADDRESS}"
         )
     return address
 

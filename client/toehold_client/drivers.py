@@ -17,10 +17,11 @@ from grpc import aio
 
 from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
+from toehold.node.v1.node_pb2_grpc import NodeServiceStub
 
 from .calls import Attempt, Page, Procedure, Rest, Stubs
 from .channel import CHANNEL_OPTIONS, checked_address, operator_metadata
-from .errors import ClientClosed, ToeholdError, from_rpc_error, unsendable
+from .errors import FRONTIER, ClientClosed, ToeholdError, from_rpc_error, unsendable
 from .retry import Patience
 from .streams import AsyncStream, Following, Q, R, Stream, this_task_is_cancelled
 from .uploads import Upload
@@ -40,18 +41,24 @@ _Q = TypeVar("_Q", bound=Message)
 _R = TypeVar("_R", bound=Message)
 
 
+def _stubs(channel: grpc.Channel | aio.Channel) -> Stubs:
+    return Stubs(FrontierServiceStub(channel), FrontierAdminServiceStub(channel), NodeServiceStub(channel))
+
+
 class Driver:
     """The connection of a blocking client."""
+
+    _server = FRONTIER
 
     def __init__(
         self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
     ) -> None:
-        self.address = checked_address(address)
+        self.address = checked_address(address, self._server)
         self._metadata = operator_metadata(operator)
         self._timeout_s = timeout_s
         self._patience = Patience(patience_s)
         self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = Stubs(FrontierServiceStub(self._channel), FrontierAdminServiceStub(self._channel))
+        self._stubs = _stubs(self._channel)
         self._streams: weakref.WeakSet[Stream[Any, Any]] = weakref.WeakSet()
         self._closed = threading.Event()
 
@@ -75,7 +82,10 @@ class Driver:
             raise self._closed_error()
 
     def _closed_error(self) -> ClientClosed:
-        return ClientClosed(f"the client of the frontier at {self.address} has been closed")
+        return ClientClosed(f"the client of the {self._server} at {self.address} has been closed")
+
+    def _explained(self, error: grpc.RpcError, timeout_s: float) -> ToeholdError:
+        return from_rpc_error(error, address=self.address, timeout_s=timeout_s, server=self._server)
 
     def _run(self, procedure: Procedure[_T]) -> _T:
         try:
@@ -101,7 +111,7 @@ class Driver:
         try:
             return attempt.pick(self._stubs)(attempt.request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
-            failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
+            failure = self._explained(error, timeout_s)
             return self._closed_error() if self._closed.is_set() else failure
         except ValueError:  # what gRPC raises on a closed channel
             if not self._closed.is_set():
@@ -128,7 +138,7 @@ class Driver:
         except grpc.RpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+            raise self._explained(error, timeout_s) from None
         except ValueError:  # what gRPC raises on a closed channel
             self._check_open()
             raise
@@ -166,15 +176,17 @@ class Driver:
 class AsyncDriver:
     """The connection of a client for asyncio."""
 
+    _server = FRONTIER
+
     def __init__(
         self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0, operator: str = ""
     ) -> None:
-        self.address = checked_address(address)
+        self.address = checked_address(address, self._server)
         self._metadata = operator_metadata(operator)
         self._timeout_s = timeout_s
         self._patience = Patience(patience_s)
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        self._stubs = Stubs(FrontierServiceStub(self._channel), FrontierAdminServiceStub(self._channel))
+        self._stubs = _stubs(self._channel)
         self._streams: weakref.WeakSet[AsyncStream[Any, Any]] = weakref.WeakSet()
         self._closed = False
 
@@ -198,7 +210,10 @@ class AsyncDriver:
             raise self._closed_error()
 
     def _closed_error(self) -> ClientClosed:
-        return ClientClosed(f"the client of the frontier at {self.address} has been closed")
+        return ClientClosed(f"the client of the {self._server} at {self.address} has been closed")
+
+    def _explained(self, error: grpc.RpcError, timeout_s: float) -> ToeholdError:
+        return from_rpc_error(error, address=self.address, timeout_s=timeout_s, server=self._server)
 
     async def _run(self, procedure: Procedure[_T]) -> _T:
         try:
@@ -225,7 +240,7 @@ class AsyncDriver:
         try:
             return await call(attempt.request, timeout=timeout_s, metadata=self._metadata)
         except aio.AioRpcError as error:
-            failure = from_rpc_error(error, address=self.address, timeout_s=timeout_s)
+            failure = self._explained(error, timeout_s)
             return self._closed_error() if self._closed else failure
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not self._closed or this_task_is_cancelled():
@@ -253,7 +268,7 @@ class AsyncDriver:
         except aio.AioRpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise from_rpc_error(error, address=self.address, timeout_s=timeout_s) from None
+            raise self._explained(error, timeout_s) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()

@@ -1,7 +1,7 @@
 """What can go wrong with a frontier, as exceptions that a program can tell apart.
 
-Which one is raised is decided by the `ErrorInfo.reason` that the frontier sends, and without one by the gRPC
-code. The message is the frontier's own sentence.
+Which one is raised is decided by the `ErrorInfo.reason` that the frontier (or a node) sends, and without one
+by the gRPC code. The message is its own sentence.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from grpc_status import rpc_status
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 
 ERROR_DOMAIN = "toehold"
+
+FRONTIER, NODE = "frontier", "node"
+"""Who may be called, in words for people."""
 
 
 class ToeholdError(Exception):
@@ -120,6 +123,14 @@ class CrawlActive(ToeholdError):
     """Only a crawl that is NASCENT or FINISHED can be deleted."""
 
 
+class UnknownToe(ToeholdError):
+    """The node has no toe thread of this number (any more)."""
+
+
+class NodeDraining(ToeholdError):
+    """The node takes no more leases, and will end."""
+
+
 class SessionSuperseded(ToeholdError):
     """Another process has taken the node's name since; this session gets no more leases."""
 
@@ -165,6 +176,17 @@ class FrontierUnavailable(ToeholdError):
     """
 
 
+class NodeUnavailable(ToeholdError):
+    """No node answers at the address, or another one does than was meant.
+
+    Whether the request was done is not known.
+    """
+
+
+class WorkerSilent(NodeUnavailable):
+    """A process of the node does not answer just now."""
+
+
 class DeadlineExceeded(ToeholdError):
     """No answer came in time. Whether the request was done is not known."""
 
@@ -181,11 +203,14 @@ class UnexpectedAnswer(ToeholdError):
     """The frontier failed in a way that the contract does not name: `reason` is the gRPC code."""
 
 
-def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> ToeholdError:
-    """The named exception for what a call to `address` with a deadline of `timeout_s` ended with."""
+def from_rpc_error(
+    error: grpc.RpcError, *, address: str, timeout_s: float, server: str = FRONTIER
+) -> ToeholdError:
+    """The named exception for what a call to `address` with a deadline of `timeout_s` ended with. `server` is
+    who was called there: a FRONTIER or a NODE."""
     told = _told(error)
     if told.info is not None:
-        make = _BY_REASON.get(told.info.reason) or _BY_CODE.get(error.code(), UnexpectedAnswer)
+        make = _BY_REASON.get(told.info.reason) or _by_code(error.code(), server)
         if issubclass(make, RefusedForNow):
             return make(
                 told.sentence,
@@ -195,9 +220,9 @@ def from_rpc_error(error: grpc.RpcError, *, address: str, timeout_s: float) -> T
             )
         return make(told.sentence, reason=told.info.reason, metadata=told.info.metadata)
     code = error.code()
-    make = _BY_CODE.get(code, UnexpectedAnswer)
+    make = _by_code(code, server)
     say = _SENTENCES.get(code, _say_code)
-    return make(say(_Failure(address, timeout_s, code.name, told.sentence)), reason=code.name)
+    return make(say(_Failure(server, address, timeout_s, code.name, told.sentence)), reason=code.name)
 
 
 _BY_REASON: Mapping[str, type[ToeholdError]] = {
@@ -207,6 +232,9 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "UNKNOWN_JOB": UnknownJob,
     "UNKNOWN_OVERRIDE": UnknownOverride,
     "UNKNOWN_CHECKPOINT": UnknownCheckpoint,
+    "UNKNOWN_TOE": UnknownToe,
+    "DRAINING": NodeDraining,
+    "WORKER_SILENT": WorkerSilent,
     "CHECKPOINT_IN_USE": CheckpointInUse,
     "CRAWL_EXISTS": CrawlExists,
     "INVALID_SPEC": InvalidSpec,
@@ -237,10 +265,16 @@ _BY_CODE: Mapping[grpc.StatusCode, type[ToeholdError]] = {
 }
 
 
+def _by_code(code: grpc.StatusCode, server: str) -> type[ToeholdError]:
+    make = _BY_CODE.get(code, UnexpectedAnswer)
+    return NodeUnavailable if make is FrontierUnavailable and server == NODE else make
+
+
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What is known of a failure that no frontier explained."""
+    """What is known of a failure that nobody explained."""
 
+    server: str
     address: str
     timeout_s: float
     code: str
@@ -251,20 +285,24 @@ def _say_unavailable(failure: _Failure) -> str:
     # "failed to connect to all addresses; last error: UNKNOWN: ipv4:…: Failed to connect …: Connection
     # refused (111)"
     cause = failure.details.rsplit(": ", 1)[-1] or "no connection"
-    return f"no frontier answers at {failure.address} ({cause})"
+    return f"no {failure.server} answers at {failure.address} ({cause})"
 
 
 def _say_deadline(failure: _Failure) -> str:
-    return f"the frontier at {failure.address} did not answer within {failure.timeout_s:g} s"
+    return f"the {failure.server} at {failure.address} did not answer within {failure.timeout_s:g} s"
 
 
 def _say_unimplemented(failure: _Failure) -> str:
-    return f"what answers at {failure.address} is no Toehold frontier of this version ({failure.details})"
+    return (
+        f"what answers at {failure.address} is no Toehold {failure.server} of this version "
+        f"({failure.details})"
+    )
 
 
 def _say_code(failure: _Failure) -> str:
     return (
-        f"the frontier at {failure.address} failed: {failure.details or 'no reason given'} ({failure.code})"
+        f"the {failure.server} at {failure.address} failed: {failure.details or 'no reason given'} "
+        f"({failure.code})"
     )
 
 

@@ -15,6 +15,8 @@ from .errors import (
     FrontierUnavailable,
     IllegalState,
     InvalidArgument,
+    NodeDraining,
+    NodeUnavailable,
     NoSeeds,
     ToeholdError,
     UnknownCheckpoint,
@@ -23,6 +25,7 @@ from .errors import (
     UnknownNode,
     UnknownOverride,
     UnknownQueue,
+    UnknownToe,
     WaitTimedOut,
 )
 
@@ -46,9 +49,9 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
-    ExitCode.NO_FRONTIER: "no frontier there, or no answer from it in time",
-    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job or override",
-    ExitCode.REFUSED: "refused in the crawl's present state",
+    ExitCode.NO_FRONTIER: "no frontier or node there, or no answer from it in time",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
+    ExitCode.REFUSED: "refused in the present state of the crawl or node",
     ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
@@ -60,9 +63,11 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (WaitTimedOut, ExitCode.TIMED_OUT),
     (DeadlineExceeded, ExitCode.NO_FRONTIER),
     (FrontierUnavailable, ExitCode.NO_FRONTIER),
+    (NodeUnavailable, ExitCode.NO_FRONTIER),
     (UnknownCrawl, ExitCode.UNKNOWN),
     (UnknownQueue, ExitCode.UNKNOWN),
     (UnknownNode, ExitCode.UNKNOWN),
+    (UnknownToe, ExitCode.UNKNOWN),
     (UnknownJob, ExitCode.UNKNOWN),
     (UnknownOverride, ExitCode.UNKNOWN),
     (UnknownCheckpoint, ExitCode.UNKNOWN),
@@ -74,6 +79,7 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (IllegalState, ExitCode.REFUSED),
     (CrawlActive, ExitCode.REFUSED),
     (NoSeeds, ExitCode.REFUSED),
+    (NodeDraining, ExitCode.REFUSED),
 )
 
 

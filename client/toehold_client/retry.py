@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .errors import FrontierUnavailable, RefusedForNow, ToeholdError
+from .errors import FrontierUnavailable, NodeUnavailable, RefusedForNow, ToeholdError
 
 _FIRST_REST_S = 0.1
 _LONGEST_REST_S = 2.0
@@ -15,7 +15,7 @@ _LONGEST_REST_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to keep trying while a frontier is away or refuses for now. `total_s` = 0 tries once.
+    """How long to keep trying while a server is away or refuses for now. `total_s` = 0 tries once.
 
     No new try begins later than `total_s` after the first began; the last one still has its own deadline.
     """
@@ -41,7 +41,7 @@ class Retries:
         """
         if isinstance(error, RefusedForNow):
             hint_s = error.retry_after_s
-        elif safe_to_repeat and isinstance(error, FrontierUnavailable):
+        elif safe_to_repeat and isinstance(error, FrontierUnavailable | NodeUnavailable):
             hint_s = 0.0
         else:
             return None

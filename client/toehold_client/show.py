@@ -19,6 +19,8 @@ from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus
 
 from .plain import enum_word
 
+_ROOMY_WIDTH = 120
+
 
 def line(text: str) -> None:
     """A line for people. What a terminal might obey is made visible: the text may come from the web."""
@@ -47,6 +49,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in [[*columns], *cells]:
         widths = (max(len(each[place]) for each in [columns, *cells]) for place in range(len(columns)))
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def is_roomy() -> bool:
+    """Whether a table may have columns for which 80 characters have no room."""
+    return not sys.stdout.isatty() or Console().width >= _ROOMY_WIDTH
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
-from toehold_client import AsyncCrawlController, AsyncFrontierClient, CrawlController
+from toehold_client import AsyncCrawlController, AsyncFrontierClient, AsyncNodeClient, CrawlController
 from toehold_client.listening import AsyncListener
 from toehold_client.streams import AsyncStream
+
+_C = TypeVar("_C")
 
 
 class Connect(Protocol):
@@ -97,12 +99,14 @@ class Blocking:
 class BlockingAsyncClient(Blocking):
     """An AsyncFrontierClient on a loop in a thread of its own."""
 
+    kind: type[AsyncFrontierClient | AsyncNodeClient] = AsyncFrontierClient
+
     def __init__(self, address: str, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="async-client")
         self._thread.start()
         try:
-            super().__init__(self._on_loop(_made(address, settings)), self._on_loop)
+            super().__init__(self._on_loop(_made(self.kind, address, settings)), self._on_loop)
         except BaseException:
             self._end_loop()
             raise
@@ -124,6 +128,12 @@ class BlockingAsyncClient(Blocking):
         self._loop.close()
 
 
+class BlockingAsyncNode(BlockingAsyncClient):
+    """An AsyncNodeClient on a loop in a thread of its own."""
+
+    kind = AsyncNodeClient
+
+
 def controller_of(client: Any, crawl: str) -> Any:
     """The controller of a crawl that goes with a client, sync or async."""
     if isinstance(client, BlockingAsyncClient):
@@ -131,8 +141,8 @@ def controller_of(client: Any, crawl: str) -> Any:
     return CrawlController(client, crawl)
 
 
-async def _made(address: str, settings: dict[str, Any]) -> AsyncFrontierClient:
-    return AsyncFrontierClient(address, **settings)
+async def _made(kind: Callable[..., _C], address: str, settings: dict[str, Any]) -> _C:
+    return kind(address, **settings)
 
 
 async def _next_or(items: AsyncIterator[Any], done: object) -> Any:

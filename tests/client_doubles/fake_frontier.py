@@ -1,4 +1,6 @@
-"""A frontier for tests of the client: a real gRPC server in this process with the answers of the test."""
+"""A frontier, or a crawler node, for tests of the client: a real gRPC server in this process with the answers
+of the test.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,21 @@ from typing import Any, NoReturn, TypeAlias
 import grpc
 from google.protobuf import message_factory
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.node.v1 import node_pb2
 
 _MESSAGE_LIMIT = 16 * 1024 * 1024
-_SERVICES = {
-    "FrontierService": frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"],
-    "FrontierAdminService": admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
-}
+FRONTIER = (
+    frontier_pb2.DESCRIPTOR.services_by_name["FrontierService"],
+    admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
+)
+NODE = (node_pb2.DESCRIPTOR.services_by_name["NodeService"],)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ Line: TypeAlias = Answer | Sequence[Answer] | Callable[[Any], Answer]
 
 
 class FakeFrontier:
-    """What it will answer, and what it was asked.
+    """What it will answer, and what it was asked. It is whatever services it is served with.
 
     A stream's line is a sequence: its messages and, unless it ends with OK, how it ends.
     """
@@ -102,7 +107,9 @@ class FakeFrontier:
 
 
 @contextmanager
-def serving(frontier: FakeFrontier, address: str = "127.0.0.1:0") -> Iterator[str]:
+def serving(
+    frontier: FakeFrontier, address: str = "127.0.0.1:0", services: Sequence[ServiceDescriptor] = FRONTIER
+) -> Iterator[str]:
     """Serves it, in a thread with a loop of its own; the address."""
     bound: list[str] = []
     ends: list[Callable[[], object]] = []
@@ -113,7 +120,7 @@ def serving(frontier: FakeFrontier, address: str = "127.0.0.1:0") -> Iterator[st
         server = grpc.aio.server(
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MESSAGE_LIMIT)]
         )
-        server.add_generic_rpc_handlers([_handlers(name, frontier) for name in _SERVICES])
+        server.add_generic_rpc_handlers([_handlers(service, frontier) for service in services])
         bound.append(f"127.0.0.1:{server.add_insecure_port(address)}")
         await server.start()
         ends.append(lambda: loop.call_soon_threadsafe(end.set))
@@ -132,9 +139,9 @@ def serving(frontier: FakeFrontier, address: str = "127.0.0.1:0") -> Iterator[st
         assert not thread.is_alive()
 
 
-def _handlers(service: str, frontier: FakeFrontier) -> grpc.GenericRpcHandler:
+def _handlers(service: ServiceDescriptor, frontier: FakeFrontier) -> grpc.GenericRpcHandler:
     handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-    for method in _SERVICES[service].methods:
+    for method in service.methods:
         codecs = {
             "request_deserializer": message_factory.GetMessageClass(method.input_type).FromString,
             "response_serializer": lambda message: message.SerializeToString(),
@@ -151,7 +158,7 @@ def _handlers(service: str, frontier: FakeFrontier) -> grpc.GenericRpcHandler:
             handlers[method.name] = grpc.unary_unary_rpc_method_handler(
                 _unary(method.name, frontier), **codecs
             )
-    return grpc.method_handlers_generic_handler(f"toehold.frontier.v1.{service}", handlers)
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
 
 
 def _unary(rpc: str, frontier: FakeFrontier) -> Any:

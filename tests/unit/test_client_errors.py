@@ -16,11 +16,13 @@ from toehold_client.exits import MEANINGS, ExitCode, exit_code_of
 CODE = grpc.StatusCode
 
 
-def failed(refusal: Refusal, trailer: tuple[tuple[str, bytes], ...] | None = None) -> ToeholdError:
+def failed(
+    refusal: Refusal, trailer: tuple[tuple[str, bytes], ...] | None = None, server: str = errors.FRONTIER
+) -> ToeholdError:
     """What the client raises for a call that failed like this."""
     metadata = Metadata(*(refusal.trailer() if trailer is None else trailer))
     failure = AioRpcError(refusal.code, Metadata(), metadata, refusal.message)
-    return from_rpc_error(failure, address="here:7707", timeout_s=30)
+    return from_rpc_error(failure, address="here:7707", timeout_s=30, server=server)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,10 @@ def failed(refusal: Refusal, trailer: tuple[tuple[str, bytes], ...] | None = Non
         (CODE.UNAVAILABLE, "CRAWL_HELD", errors.CrawlHeld),
         (CODE.UNAVAILABLE, "SHUTTING_DOWN", errors.FrontierUnavailable),
         (CODE.UNAVAILABLE, "STORE_FAILED", errors.FrontierUnavailable),
+        (CODE.NOT_FOUND, "UNKNOWN_NODE", errors.UnknownNode),
+        (CODE.NOT_FOUND, "UNKNOWN_TOE", errors.UnknownToe),
+        (CODE.FAILED_PRECONDITION, "DRAINING", errors.NodeDraining),
+        (CODE.UNAVAILABLE, "WORKER_SILENT", errors.WorkerSilent),
     ],
 )
 def test_every_reason_of_the_contract_has_its_exception(
@@ -136,6 +142,28 @@ def test_a_server_of_another_kind_is_told_as_one() -> None:
     assert "no Toehold frontier" in str(failed(Refusal(CODE.UNIMPLEMENTED, "Method not found!")))
 
 
+@pytest.mark.parametrize(
+    ("refusal", "kind", "told"),
+    [
+        (
+            Refusal(CODE.UNAVAILABLE, "x: Connection refused"),
+            errors.NodeUnavailable,
+            "no node answers at here",
+        ),
+        (Refusal(CODE.UNAVAILABLE, "too blue", "TOO_BLUE"), errors.NodeUnavailable, "too blue"),
+        (Refusal(CODE.DEADLINE_EXCEEDED), errors.DeadlineExceeded, "the node at here:7707 did not answer"),
+        (Refusal(CODE.UNIMPLEMENTED), errors.UnexpectedAnswer, "is no Toehold node of this version"),
+        (Refusal(CODE.UNKNOWN, "oops"), errors.UnexpectedAnswer, "the node at here:7707 failed: oops"),
+    ],
+)
+def test_a_node_that_fails_is_not_taken_for_a_frontier(
+    refusal: Refusal, kind: type[ToeholdError], told: str
+) -> None:
+    error = failed(refusal, server=errors.NODE)
+    assert type(error) is kind
+    assert told in str(error)
+
+
 CONTRADICTION = Status(code=5, message="another").SerializeToString()
 
 
@@ -155,6 +183,11 @@ def test_details_that_are_damaged_do_not_hide_the_failure(details: bytes) -> Non
         (errors.UnknownQueue("x"), ExitCode.UNKNOWN),
         (errors.UnknownJob("x"), ExitCode.UNKNOWN),
         (errors.UnknownOverride("x"), ExitCode.UNKNOWN),
+        (errors.UnknownNode("x"), ExitCode.UNKNOWN),
+        (errors.UnknownToe("x"), ExitCode.UNKNOWN),
+        (errors.NodeDraining("x"), ExitCode.REFUSED),
+        (errors.NodeUnavailable("x"), ExitCode.NO_FRONTIER),
+        (errors.WorkerSilent("x"), ExitCode.NO_FRONTIER),
         (errors.InvalidSpec("x"), ExitCode.BAD_INPUT),
         (errors.InvalidName("x"), ExitCode.BAD_INPUT),
         (errors.BatchTooLarge("x"), ExitCode.BAD_INPUT),

@@ -249,6 +249,20 @@ def test_several_nodes_are_also_told_together_and_who_is_silent() -> None:
     ]
 
 
+def test_a_node_that_drains_or_lost_toe_threads_says_so_first() -> None:
+    nodes = [node("north", FETCHING=6), node("south", FETCHING=3), node("well", FETCHING=1)]
+    nodes[0].draining = True
+    nodes[0].pool.killed_count = 2
+    nodes[1].pool.died_count, nodes[1].pool.abandoned_count = 2, 1
+    nodes[2].pool.alive_count = nodes[2].pool.size = 1
+    lines = [text[9:] for text in drawn(look(nodes=nodes)) if "fetching; 3 out" in text]
+    assert lines == [
+        "north  drains: 6 toes: 6 fetching; 3 out",
+        "south  2 died, 1 left behind, 3 toes: 3 fetching; 3 out",
+        "well   1 toes: 1 fetching; 3 out",
+    ]
+
+
 def test_while_the_frontier_is_away_the_rest_is_dim() -> None:
     lines = picture(look(away="no frontier answers", away_s=12), 80, 24)
     assert lines[1].plain == "away     no answer for 12.0 s: no frontier answers"

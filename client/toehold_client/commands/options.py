@@ -80,10 +80,10 @@ def tell(
 def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command --frontier and --dir, and calls it with a client of that frontier."""
 
-    @_frontier_options
+    @frontier_options
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, **others: Any) -> _T:
-        with FrontierClient(_find(frontier, directory)[0], timeout_s=CALL_TIMEOUT_S) as client:
+        with FrontierClient(find_frontier(frontier, directory)[0], timeout_s=CALL_TIMEOUT_S) as client:
             return command(client, **others)
 
     return run
@@ -92,11 +92,11 @@ def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
 def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command --frontier, --dir and --crawl, and calls it with the controller of that crawl."""
 
-    @_frontier_options
+    @frontier_options
     @_crawl_option("The crawl. Not needed if the frontier has one only.")
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> _T:
-        address, only = _find(frontier, directory)
+        address, only = find_frontier(frontier, directory)
         with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
             return command(CrawlController(client, name or only or _only_crawl(client)), **others)
 
@@ -110,7 +110,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
 
     def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
         @click.argument("spec", type=click.Path(path_type=Path), required=required)
-        @_frontier_options
+        @frontier_options
         @_crawl_option("The crawl. Not needed if SPEC names it, or the frontier has one only.")
         @functools.wraps(command)
         def run(
@@ -126,7 +126,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
                 name = name or asked.name
                 if not name:
                     raise InvalidSpec(f"{spec} gives the crawl no name; give it one there, or with --crawl")
-            address, only = _find(frontier, directory)
+            address, only = find_frontier(frontier, directory)
             with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
                 crawl = CrawlController(client, name or only or _only_crawl(client))
                 return command(crawl, asked, **others)
@@ -136,7 +136,8 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
     return decorate
 
 
-def _frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
+def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
+    """Gives a command --frontier and --dir; `find_frontier` knows what they mean."""
     frontier = click.option(
         "--frontier",
         metavar="HOST:PORT",
@@ -164,7 +165,7 @@ def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete:
     """For the shell: the crawls whose names begin like this; none, and no word, if nobody tells them soon."""
     try:
         with context.scope(cleanup=False):
-            address, _ = _find(context.params["frontier"], context.params.get("directory"))
+            address, _ = find_frontier(context.params["frontier"], context.params.get("directory"))
         with FrontierClient(address, timeout_s=_COMPLETION_TIMEOUT_S) as client:
             names = (crawl.crawl for crawl in client.list_crawls())
             fitting = (name for name in names if name.startswith(incomplete))
@@ -173,8 +174,8 @@ def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete:
         return []
 
 
-def _find(frontier: str, directory: Path | None) -> tuple[str, str]:
-    """The frontier's address, and the crawl if that is known by it."""
+def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
+    """The frontier's address, and the crawl if that is known by it. UsageError if both were given."""
     if directory is None:
         return frontier, ""
     source = click.get_current_context().get_parameter_source("frontier")

@@ -196,9 +196,18 @@ def _node(look: Look, node: Node, name: str) -> Text:
     silent_s = _silent_s(look, node)
     if silent_s > look.lease_s:
         return _text(name, (f"silent for {duration_text(silent_s)}", "red"))
-    return _text(
-        name, _at_work([node]), f"; {node.pool_size} asked for" if node.HasField("pool_size") else ""
-    )
+    asked = f"; {node.pool_size} asked for" if node.HasField("pool_size") else ""
+    return _text(name, ("drains: ", "yellow") if node.draining else "", *_lost(node), _at_work([node]), asked)
+
+
+def _lost(node: Node) -> Iterator[Part]:
+    """Toe threads that nobody wanted to lose: before the rest, whose end may be cut off."""
+    if node.pool.died_count:
+        yield (f"{count_text(node.pool.died_count)} died", "red")
+        yield ", "
+    if node.pool.abandoned_count:
+        yield (f"{count_text(node.pool.abandoned_count)} left behind", "red")
+        yield ", "
 
 
 def _at_work(nodes: Sequence[Node]) -> str:

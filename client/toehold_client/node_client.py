@@ -1,0 +1,111 @@
+"""NodeClient: a method for each RPC of a crawler node, for blocking programs; AsyncNodeClient for asyncio.
+
+A node is steered through its frontier (`FrontierClient.set_pool_size`, `drain_node`); it is asked itself what
+each of its toe threads does, and told to kill one.
+"""
+
+from __future__ import annotations
+
+from toehold.node.v1.node_pb2 import GetPoolResponse, Toe
+
+from . import node_calls
+from .drivers import AsyncDriver, Driver
+from .errors import NODE
+
+
+class NodeClient(Driver):
+    """A crawler node, for blocking programs. May be used by many threads at once; close it, or use it as a
+    context manager.
+
+        with NodeClient("127.0.0.1:7708") as node:
+            for toe in node.list_toes():
+                if toe.uri_duration.ToSeconds() > 600:
+                    node.kill_toe(toe.serial, toe.worker)
+
+    `address` is HOST:PORT: what the node prints when it starts, and `Node.service_address` of
+    `FrontierClient.get_frontier`. Several processes of one node (`toehold-node --processes`) are asked, and
+    answer, as one. `timeout_s` is how long one try of a call waits for its answer. `patience_s` is how long a
+    call keeps trying while the node, or a process of it, does not answer; 0 tries once. All calls may be
+    repeated without harm.
+
+    Every method may raise `NodeUnavailable` (nothing answers at the address), `DeadlineExceeded` and
+    `InvalidArgument`, and what it names.
+    """
+
+    _server = NODE
+
+    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
+        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
+
+    def get_pool(self) -> GetPoolResponse:
+        """The node: its name, its frontier, whether it drains; and its toe pool: how many toe threads it has
+        and should have, how many died, were killed or left behind, at which steps they are; as a whole and
+        for each of its processes.
+        """
+        return self._run(node_calls.get_pool(self._patience))
+
+    def set_pool_size(self, size: int) -> None:
+        """Sets how many toe threads the node has, 0 to 10 000, all its processes together.
+
+        Threads beyond a smaller size end after the URI that they are at, and at once while they wait
+        (Heritrix: ToePool.setSize). A size that the frontier asks for later goes over it. NodeDraining;
+        WorkerSilent if a process does not answer: the others have been told, and it has its share when it has
+        been replaced.
+        """
+        self._run(node_calls.set_pool_size(size, self._patience))
+
+    def list_toes(self, stacks: bool = False) -> list[Toe]:
+        """The toe threads, by process and serial number: the step and the URI of each, and for how long it
+        has been there; those too that were left behind. With `stacks` also where in the program it is.
+
+        Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
+        """
+        return self._run(node_calls.list_toes(stacks, self._patience))
+
+    def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
+        """Kills a toe thread (Heritrix: ToePool.killThread): what it is at is broken off and reported with
+        -7000. One that has not ended 5 s later is left behind, and whatever it still brings is discarded.
+
+        `worker` is the number of its process; 0 if the node has only one. With `replace` the pool gets
+        another one instead, without it the pool is one smaller. Returns at once. UnknownToe; WorkerSilent;
+        InvalidArgument if `worker` is 0 and the node has several processes.
+        """
+        self._run(node_calls.kill_toe(serial, worker, replace, self._patience))
+
+    def drain(self) -> None:
+        """Asks the node to end in order, as SIGTERM does: it takes no more leases, finishes what it has
+        started, hands back the rest, and ends. Returns at once.
+        """
+        self._run(node_calls.drain(self._patience))
+
+
+class AsyncNodeClient(AsyncDriver):
+    """A crawler node, for asyncio programs.
+
+    Belongs to the event loop that it is made in. Everything else is as NodeClient says.
+    """
+
+    _server = NODE
+
+    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
+        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
+
+    async def get_pool(self) -> GetPoolResponse:
+        """See NodeClient.get_pool."""
+        return await self._run(node_calls.get_pool(self._patience))
+
+    async def set_pool_size(self, size: int) -> None:
+        """See NodeClient.set_pool_size."""
+        await self._run(node_calls.set_pool_size(size, self._patience))
+
+    async def list_toes(self, stacks: bool = False) -> list[Toe]:
+        """See NodeClient.list_toes."""
+        return await self._run(node_calls.list_toes(stacks, self._patience))
+
+    async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
+        """See NodeClient.kill_toe."""
+        await self._run(node_calls.kill_toe(serial, worker, replace, self._patience))
+
+    async def drain(self) -> None:
+        """See NodeClient.drain."""
+        await self._run(node_calls.drain(self._patience))

@@ -1,0 +1,170 @@
+"""NodeClient and AsyncNodeClient: each test promises the same of both."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import grpc
+import pytest
+from client_doubles.blocking import BlockingAsyncNode, Connect
+from client_doubles.fake_frontier import NODE, SILENCE, FakeFrontier, Refusal, serving
+
+from toehold.frontier.v1.frontier_pb2 import PoolFigures
+from toehold.node.v1 import node_pb2
+from toehold_client import NodeClient
+from toehold_client.errors import (
+    ClientClosed,
+    DeadlineExceeded,
+    InvalidArgument,
+    NodeDraining,
+    NodeUnavailable,
+    ToeholdError,
+    UnexpectedAnswer,
+    UnknownToe,
+    WorkerSilent,
+)
+
+CODE = grpc.StatusCode
+POOL = node_pb2.GetPoolResponse(node="n1", pool=PoolFigures(size=2, alive_count=2))
+TOES = [node_pb2.Toe(worker=1, serial=7, step="FETCHING"), node_pb2.Toe(worker=2, serial=1)]
+SILENT = Refusal(CODE.UNAVAILABLE, "process 2 does not answer", "WORKER_SILENT")
+
+
+@pytest.fixture
+def node() -> FakeFrontier:
+    """Has nothing in line yet."""
+    return FakeFrontier()
+
+
+@pytest.fixture
+def address(node: FakeFrontier) -> Iterator[str]:
+    """Where `node` listens."""
+    with serving(node, services=NODE) as bound:
+        yield bound
+
+
+@pytest.fixture(params=[NodeClient, BlockingAsyncNode], ids=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Makes clients of one kind, then of the other; closes them after the test."""
+    with ExitStack() as clients:
+        yield lambda address, **settings: clients.enter_context(request.param(address, **settings))
+
+
+@pytest.mark.parametrize(
+    ("rpc", "call", "request_", "answer", "result"),
+    [
+        ("GetPool", lambda node: node.get_pool(), node_pb2.GetPoolRequest(), POOL, POOL),
+        (
+            "SetPoolSize",
+            lambda node: node.set_pool_size(16),
+            node_pb2.SetPoolSizeRequest(size=16),
+            node_pb2.SetPoolSizeResponse(),
+            None,
+        ),
+        (
+            "ListToes",
+            lambda node: node.list_toes(),
+            node_pb2.ListToesRequest(),
+            node_pb2.ListToesResponse(toes=TOES),
+            TOES,
+        ),
+        (
+            "ListToes",
+            lambda node: node.list_toes(stacks=True),
+            node_pb2.ListToesRequest(stacks=True),
+            node_pb2.ListToesResponse(),
+            [],
+        ),
+        (
+            "KillToe",
+            lambda node: node.kill_toe(7),
+            node_pb2.KillToeRequest(serial=7, replace=True),
+            node_pb2.KillToeResponse(),
+            None,
+        ),
+        (
+            "KillToe",
+            lambda node: node.kill_toe(7, worker=2, replace=False),
+            node_pb2.KillToeRequest(serial=7, worker=2),
+            node_pb2.KillToeResponse(),
+            None,
+        ),
+        ("Drain", lambda node: node.drain(), node_pb2.DrainRequest(), node_pb2.DrainResponse(), None),
+    ],
+)
+def test_each_method_says_what_it_was_given_and_returns_what_it_was_told(
+    node: FakeFrontier,
+    address: str,
+    connect: Connect,
+    rpc: str,
+    call: Callable[[Any], Any],
+    request_: Any,
+    answer: Any,
+    result: Any,
+) -> None:
+    node.will(rpc, answer)
+    assert call(connect(address)) == result
+    assert node.asked[rpc] == [request_]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (Refusal(CODE.NOT_FOUND, "there is no toe thread 9", "UNKNOWN_TOE"), UnknownToe),
+        (Refusal(CODE.INVALID_ARGUMENT, "worker is 0", "INVALID_ARGUMENT_VALUE"), InvalidArgument),
+        (Refusal(CODE.FAILED_PRECONDITION, "the node drains", "DRAINING"), NodeDraining),
+        (SILENT, WorkerSilent),
+    ],
+)
+def test_a_refusal_is_told_in_the_nodes_words(
+    node: FakeFrontier, address: str, connect: Connect, refusal: Refusal, kind: type[ToeholdError]
+) -> None:
+    node.will("KillToe", refusal)
+    with pytest.raises(kind) as failure:
+        connect(address).kill_toe(9)
+    assert (str(failure.value), failure.value.reason) == (refusal.message, refusal.reason)
+
+
+def test_with_patience_a_process_that_is_silent_is_asked_again(
+    node: FakeFrontier, address: str, connect: Connect
+) -> None:
+    node.will("KillToe", SILENT, node_pb2.KillToeResponse())
+    connect(address, patience_s=10).kill_toe(1, worker=2)
+    assert len(node.asked["KillToe"]) == 2
+
+
+def test_no_node_there_is_told_by_its_address(connect: Connect) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and nobody listens
+        nowhere = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(NodeUnavailable, match=rf"^no node answers at {nowhere} \("):
+            connect(nowhere).get_pool()
+
+
+def test_silence_ends_at_the_deadline(node: FakeFrontier, address: str, connect: Connect) -> None:
+    node.will("GetPool", SILENCE)
+    with pytest.raises(DeadlineExceeded, match=rf"the node at {address} did not answer within 0.2 s"):
+        connect(address, timeout_s=0.2).get_pool()
+
+
+def test_a_frontier_is_told_from_a_node(connect: Connect) -> None:
+    with (
+        serving(FakeFrontier()) as frontier,
+        pytest.raises(UnexpectedAnswer, match=f"what answers at {frontier} is no Toehold node"),
+    ):
+        connect(frontier).drain()
+
+
+def test_what_is_no_address_is_told(connect: Connect) -> None:
+    with pytest.raises(InvalidArgument, match="'n1' is not the address of a node: HOST:PORT"):
+        connect("n1")
+
+
+def test_a_closed_client_says_so(address: str, connect: Connect) -> None:
+    client = connect(address)
+    client.close()
+    with pytest.raises(ClientClosed, match=f"the client of the node at {address} has been closed"):
+        client.get_pool()
