@@ -70,3 +70,19 @@ def test_processes_that_hang_or_die_are_replaced_and_their_pages_given_up_after_
     assert sum(worker.restart_count for worker in stage.pool().workers) == 6
     node.signal(signal.SIGTERM)
     assert node.wait() == 0, node.complaints
+
+
+@pytest.mark.parametrize("stage", [(2, [])], indirect=True)
+def test_processes_whose_supervisor_is_killed_end_by_themselves_and_the_node_can_be_started_anew(
+    stage: Stage,
+) -> None:
+    stage.site.gate.clear()
+    node = stage.node(*PROCESSES)
+    stage.crawl()
+    until(lambda: len(stage.toes_at("/")) == 2, "pages under way")
+    workers = [worker.process_id for worker in stage.pool().workers]
+    node.kill()
+    stage.site.gate.set()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end", 40.0)
+    stage.node(*PROCESSES)
+    assert set(stage.until_finished().values()) == {200}
