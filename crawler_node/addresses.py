@@ -259,6 +259,8 @@ def _network(value: str) -> Network:
 
 def literal(host: str) -> Address | None:
     """The address that a host is, if it is one; IPv6 without brackets."""
+    if ":" not in host and not host[-1:].isdigit():  # as nearly always, and much cheaper than an error
+        return None
     try:
         return ip_address(host)
     except ValueError:

@@ -14,6 +14,8 @@ from .proxy import Proxy
 
 PROXY_AUTHENTICATION_REQUIRED = 407
 
+_NO_BODY = httpx.ByteStream(b"")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -61,7 +63,7 @@ class Target:
     ) -> httpx.Request:
         """A GET of it for the Transport, by way of the link."""
         companions = {"target": self, "link": link, "proxy": proxy}
-        return httpx.Request("GET", self.uri, headers=headers, extensions=companions)
+        return httpx.Request("GET", self.uri, headers=headers, stream=_NO_BODY, extensions=companions)
 
 
 class Transport(httpx.BaseTransport):
