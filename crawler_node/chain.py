@@ -15,17 +15,14 @@ from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
 from .book import Held
 from .decode import decoded
-from .fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
+from .fetch import MAX_ROBOTS_BYTES, NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
 from .links import Found, Hop, Outlink
 from .logs import NodeLogs
-from .outcome import Status
+from .outcome import Status, Truncation
 from .page import Page
 from .report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off
 from .reserve import MemoryReserve
 from .visit import Stored, Visit
-
-MAX_ROBOTS_BYTES = 500 * 1024
-"""The part of a robots.txt that is reported (RFC 9309 2.5 wants at least so much to be read)."""
 
 log = structlog.get_logger()
 
@@ -155,8 +152,13 @@ class Chain:
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
         lease = held.lease
+        report = fetched(lease, fetch, toe.serial)
         if not 200 <= fetch.status < 300:
-            return (), fetched(lease, fetch, toe.serial)
+            return (), report
+        if fetch.truncation is Truncation.TIME:
+            # Rules may be missing: it could not be had (RFC 9309 2.3.1.4).
+            report.fetch_status = Status.TIMEOUT
+            return (), report
         body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
         if body is None:
             return (), fetched(lease, fetch, toe.serial, notes=("unknownCoding",))

@@ -17,6 +17,10 @@ from .proxy import Proxy
 MAX_ROBOTS_REDIRECTS = 5
 """Redirects of a robots.txt that are followed (RFC 9309 2.3.1.2)."""
 
+MAX_ROBOTS_BYTES = 500 * 1024
+"""The part of a robots.txt that is read, as sent, and that is reported, decoded (RFC 9309 2.5 wants at least
+so much to be read)."""
+
 NOT_MODIFIED = 304
 
 UNKNOWN_MEDIA_TYPE = "application/octet-stream"

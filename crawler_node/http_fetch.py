@@ -26,7 +26,15 @@ from .connection import (
     WireLimitReached,
 )
 from .cookies import CookieJars
-from .fetch import MAX_ROBOTS_REDIRECTS, NO_VALIDATORS, NOT_MODIFIED, Fetch, FetchPolicy, Validators
+from .fetch import (
+    MAX_ROBOTS_BYTES,
+    MAX_ROBOTS_REDIRECTS,
+    NO_VALIDATORS,
+    NOT_MODIFIED,
+    Fetch,
+    FetchPolicy,
+    Validators,
+)
 from .links import resolve
 from .outcome import Status, Truncation, note, status_of
 from .proxy import Proxy
@@ -218,12 +226,13 @@ class HttpFetcher:
                 lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
                 self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
             if not visit.is_robots and _is_unwanted(fetch, policy):
-                _truncate(fetch, Truncation.FILTER, "midFetchAbort")
+                fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
                 return
             # Chunks cost bytes beside the body's; as many again are more than any honest server needs.
-            link.wire_limit = link.received + 2 * policy.max_bytes + MAX_HEAD_BYTES
-            self._take_body(fetch, response, policy.max_bytes, link)
+            max_bytes = min(policy.max_bytes, MAX_ROBOTS_BYTES) if visit.is_robots else policy.max_bytes
+            link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
+            self._take_body(fetch, response, max_bytes, link)
         finally:
             response.close()
 
@@ -238,13 +247,13 @@ class HttpFetcher:
                 digest.update(piece)
                 fetch.body_bytes += len(piece)
                 if len(piece) < len(chunk):
-                    _truncate(fetch, Truncation.LENGTH, "lenTrunc")
+                    fetch.truncation = Truncation.LENGTH
                     break
                 link.pay(len(chunk))
         except WireLimitReached:
-            _truncate(fetch, Truncation.LENGTH, "lenTrunc")
+            fetch.truncation = Truncation.LENGTH
         except DeadlinePassed:
-            _truncate(fetch, Truncation.TIME, "timeTrunc")
+            fetch.truncation = Truncation.TIME
         except (ConnectionLost, httpcore.RemoteProtocolError):
             fetch.truncation = Truncation.DISCONNECT
             raise
@@ -297,11 +306,6 @@ def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
 def _head(first_line: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
     lines = [first_line, *(b"%s: %s" % each for each in headers), b"", b""]
     return b"\r\n".join(lines)
-
-
-def _truncate(fetch: Fetch, truncation: Truncation, annotation: str) -> None:
-    fetch.truncation = truncation
-    fetch.annotations += (annotation,)
 
 
 def _digest(body: "hashlib._Hash") -> str:

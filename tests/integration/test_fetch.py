@@ -185,7 +185,6 @@ def test_a_body_is_cut_at_its_limit(site: Site, fetcher: Fetching) -> None:
     fetch = fetcher.fetch(site.url("/"), policy(max_bytes=250_000))
     assert (fetch.status, fetch.body_bytes, fetch.truncation) == (200, 250_000, Truncation.LENGTH)
     assert body_of(fetch) == b"x" * 250_000
-    assert "lenTrunc" in fetch.annotations
     assert site.hung_up.wait(5)
 
 
@@ -203,7 +202,6 @@ def test_a_dripped_body_ends_at_the_deadline_and_is_kept(site: Site, fetcher: Fe
     fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200))
     assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
     assert body_of(fetch) == b"x" * fetch.body_bytes != b""
-    assert "timeTrunc" in fetch.annotations
     assert 200 <= fetch.duration_ms < 1000
 
 

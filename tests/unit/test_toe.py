@@ -7,10 +7,10 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
 from crawler_node.book import LeaseBook
-from crawler_node.chain import MAX_ROBOTS_BYTES, Chain, Stages, Step
-from crawler_node.fetch import ExtractSettings, Fetch, Validators
+from crawler_node.chain import Chain, Stages, Step
+from crawler_node.fetch import MAX_ROBOTS_BYTES, ExtractSettings, Fetch, Validators
 from crawler_node.links import Found, Hop, Outlink
-from crawler_node.outcome import Status
+from crawler_node.outcome import Status, Truncation
 from crawler_node.page import Page
 from crawler_node.reserve import MemoryReserve
 from crawler_node.toe import ToeThread
@@ -149,6 +149,13 @@ def test_a_robots_txt_is_cut_at_500_kib(work: Work) -> None:
     work.answer = lambda uri: page(uri, body=b"#" * (MAX_ROBOTS_BYTES + 1))
     done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
     assert len(done.report.robots_body) == 512_000
+
+
+def test_a_robots_txt_that_did_not_come_whole_in_time_could_not_be_had(work: Work) -> None:
+    """RFC 9309 2.3.1.4: rules may be missing."""
+    work.answer = lambda uri: page(uri, body=b"User-agent: *", truncation=Truncation.TIME)
+    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
+    assert (done.report.fetch_status, done.report.robots_body) == (-4, b"")
 
 
 @pytest.mark.parametrize("status", [302, 404, 503, -2])
