@@ -7,6 +7,9 @@ SETUP := .venv/.set-up
 PAGES := build/practice_pages/.stamp
 UV := build/uv/bin/uv
 
+# Tests start programs by the hundred: each is to find its bytecode, whatever the shell's settings are.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help crawl test check soak bench diagrams picture protos lock clean
 .DELETE_ON_ERROR:
@@ -27,9 +30,10 @@ crawl: $(SETUP) $(PAGES)
 endif
 
 ## make test     every check and every test but the long ones
-# Two files at a time, as most tests wait for processes; whole crawls that are judged by time have the machine to themselves.
+# Two files at a time, as most tests wait for processes, the longest first (tests/conftest.py); whole crawls that are judged by
+# time have the machine to themselves.
 test: check $(PAGES)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile $(addprefix tests/,unit property scenarios integration faults)
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(addprefix tests/,unit property scenarios integration faults)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest tests/acceptance
 
 ## make check    style, types, import rules, contract, generated code, diagrams

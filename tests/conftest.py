@@ -1,7 +1,10 @@
-"""Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: `ci` (the default) repeats itself, `soak` roams."""
+"""Which tests come first; and Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: `ci` (the default) repeats
+itself, `soak` roams.
+"""
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Neither judges by the wall clock: a busy machine must not fail a test.
@@ -21,3 +24,26 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+LONGEST_FILES = (
+    "test_embedded_crawl.py",
+    "test_cut_off.py",
+    "test_frontier_machine.py",
+    "test_full_disk.py",
+    "test_service_nodes.py",
+    "test_lost_replies.py",
+    "test_lives.py",
+    "test_server_life.py",
+    "test_watchers.py",
+    "test_kills.py",
+    "test_service_deletion.py",
+    "test_attendance.py",
+)
+"""Those that take more than 12 s, longest first. Begun at the end, with few tests each, they would be waited
+for while others have nothing left to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first."""
+    rank = {name: number for number, name in enumerate(LONGEST_FILES)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(rank)))
