@@ -174,7 +174,7 @@ class RollingFiles:
         return self._clock_ms() - file.begun_ms >= self._rolling.max_age_s * 1000
 
     def _is_full(self, file: "_File", length: int) -> bool:
-        return not file.is_empty and file.length + length > self._rolling.max_bytes
+        return file.length + length > self._rolling.max_bytes
 
     def _begin(self) -> "_File":
         now_ms = self._clock_ms()

@@ -86,7 +86,8 @@ def test_a_file_with_no_whole_page_is_removed(tmp_path: Path, pages: int) -> Non
         gzip.compress(b"no WARC record" * 10_000),
         gzip.compress(b"WARC/1.1\r\n" + b"a: b\r\n" * 100_000),
         gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 5\r\n\r\nabc\r\n\r\n"),
-        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\nmore"),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\nm\r\n\r\n"),
+        gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabcdefg"),
         gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: -3\r\n\r\nabc\r\n\r\n"),
         gzip.compress(b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: " + b"9" * 9999 + b"\r\n\r\n"),
         gzip.compress(b""),
@@ -99,6 +100,7 @@ def test_a_file_with_no_whole_page_is_removed(tmp_path: Path, pages: int) -> Non
         "endless header",
         "too short",
         "too long",
+        "not ended",
         "negative",
         "absurd",
         "nothing",
@@ -202,6 +204,38 @@ def test_many_repairs_at_once_do_each_file_once(tmp_path: Path, capsys: pytest.C
     assert said.count("is repaired") == 6 and "error" not in said
 
 
+def test_a_file_that_another_repair_has_just_done_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left_behind(tmp_path)
+    flock, repairs = fcntl.flock, 0
+
+    def repaired_first(file: int, how: int) -> None:
+        nonlocal repairs
+        repairs += 1
+        if repairs == 1:
+            mend(tmp_path)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", repaired_first)
+    mend(tmp_path)
+    assert repairs == 2 and [path.suffix for path in files(tmp_path)] == [".gz"]
+    said = capsys.readouterr().out
+    assert said.count("is repaired") == 1 and "error" not in said
+
+
+def test_a_header_without_an_end_costs_no_memory() -> None:
+    member = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS + 16)
+    pieces = [member.compress(b"WARC/1.1\r\n"), *(member.compress(b"a: b\r\n" * 10_000) for _ in range(500))]
+    endless = b"".join(pieces) + member.flush()
+    tracemalloc.start()
+    whole = whole_records(BytesIO(endless))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert whole.length == 0
+    assert peak < 2_000_000
+
+
 def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     """A page of zeros is small in the file; nobody has to hold it whole."""
     length = 200 * 1024 * 1024
@@ -229,6 +263,7 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
         (b"{}\n\x00\x00\n", 3),
         (b"x" * 200_000 + b"\n" + b"y" * 200_000, 200_001),
         (b"{}\n" + bytes(200_000) + b"\n", 3),
+        (b"{}\n" + bytes(64 * 1024 - 3) + b"{}\n", 3),
     ],
 )
 def test_of_lines_the_whole_ones_are_kept(content: bytes, length: int) -> None:

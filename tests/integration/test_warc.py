@@ -85,8 +85,10 @@ def test_the_redirects_of_a_fetch_are_stored_before_it(tmp_path: Path) -> None:
     )
     assert writer.append(Visit(lease(gone.uri), gone)) is not None
     writer.close()
-    responses = [record.uri for record in read(files(tmp_path)[0]) if record.kind == "response"]
+    records = read(files(tmp_path)[0])
+    responses = [record.uri for record in records if record.kind == "response"]
     assert responses == [f"http://a.example/{name}" for name in ("0", "1", "end", "2")]
+    assert [record.uri for record in records if record.kind == "metadata"] == ["http://a.example/end"]
 
 
 def test_a_page_that_has_not_changed_is_a_revisit_of_its_own_kind(tmp_path: Path) -> None:
@@ -184,6 +186,7 @@ def test_how_a_page_was_found_is_told_beside_it(tmp_path: Path, metadata: Metada
     assert beside.headers["Content-Type"] == "application/warc-fields"
     assert beside.headers["WARC-Concurrent-To"] == response.headers["WARC-Record-ID"]
     assert beside.headers["WARC-Date"] == response.headers["WARC-Date"]
+    assert "WARC-Payload-Digest" not in beside.headers
     check(files(tmp_path)[0])
 
 
