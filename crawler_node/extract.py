@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
     HTML = "html"
     XHTML = "xhtml"
-    """HTML or SVG in XML, which declares its charset in another way."""
+    """HTML or SVG in XML, which declares its charset and closes its elements in another way."""
     CSS = "css"
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -135,7 +135,7 @@ def _html(document: Document) -> Iterator[Outlink]:
 
 
 def _xhtml(document: Document) -> Iterator[Outlink]:
-    return html_links(document, document.text(xml_charset))
+    return html_links(document, document.text(xml_charset), is_xml=True)
 
 
 def _css(document: Document) -> Iterator[Outlink]:

@@ -18,6 +18,7 @@ from .links import Hop, Outlink, References, is_plausible
 from .relations import hop_of, is_nofollow
 from .robots_meta import meta_forbids
 from .script_links import SCRIPT_TYPES, script_references
+from .tokens import tokens
 
 _START_TAG = turbohtml.TokenType.START_TAG
 _TEXT = turbohtml.TokenType.TEXT
@@ -30,16 +31,16 @@ _MAX_CONTEXT_CHARS = 32  # of what a page calls its elements and attributes
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 
 
-def html_links(document: Document, text: str) -> Iterator[Outlink]:
+def html_links(document: Document, text: str, is_xml: bool = False) -> Iterator[Outlink]:
     """The document's links, in the order of their appearance.
 
     The first `<base href>` holds for all of them. If the page forbids robots to follow its links, and that is
     obeyed, `document.follow` is False afterwards.
     """
-    page = _Page(document)
+    page = _Page(document, is_xml)
     page.read(text)
     if document.follow != page.follows:  # it says so itself: what came before that is not followed either
-        page = _Page(document)
+        page = _Page(document, is_xml)
         page.read(text)
     return page.references.outlinks(document.base.moved(page.base))
 
@@ -47,13 +48,14 @@ def html_links(document: Document, text: str) -> Iterator[Outlink]:
 class _Page:
     """Reads a document from its start to its end, or to where there are links enough."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, is_xml: bool) -> None:
         self.base: str | None = None
         self.follows = document.follow
         self.references = References(document.settings.max_links, document.follow)
         self._add = self.references.add
         self._document = document
         self._settings = document.settings
+        self._is_xml = is_xml
         self._script_type = ""  # of the last <script>
         self._is_get_form = True  # the last <form>
         self._is_inner = False
@@ -72,7 +74,7 @@ class _Page:
     def read(self, text: str) -> None:
         """Reads a document."""
         content = ""  # what the text that comes next is the content of, if that matters
-        for token in turbohtml.tokenize(text):
+        for token in tokens(text, self._is_xml):
             kind = token.type
             if kind is _START_TAG:
                 tag = token.tag or ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import turbohtml
 
 from .charset import text_of
+from .tokens import tokens
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
 """The part of a page, decoded, that is read."""
@@ -57,7 +58,7 @@ def page_text(body: bytes, charset: str | None) -> PageText:
     within = ""  # the tag that the last one was, if it was a start tag
     depths = dict.fromkeys(_UNSHOWN, 0)
     shown = True
-    for token in turbohtml.tokenize(text_of(body[:MAX_PAGE_BYTES], charset)):
+    for token in tokens(text_of(body[:MAX_PAGE_BYTES], charset)):
         kind = token.type
         if kind is _TEXT:
             if shown and within not in _UNREAD:

@@ -206,6 +206,19 @@ def test_marked_links_are_left_out_only_if_asked_for() -> None:
 # What holds for all links of a page
 
 
+CLOSED = ["<title/>", "<style media=all />", "<SCRIPT/>", "<textarea a='b'/>", "<xmp/>"]
+
+
+@pytest.mark.parametrize("element", CLOSED)
+def test_an_element_that_closes_itself_hides_nothing_in_svg_and_xml(element: str) -> None:
+    for tag in ("svg", "math"):
+        page = f"<{tag}>{element}</{tag}><a href=x><{tag} a>{element}<b>{element}</{tag}><a href=y>"
+        assert html(page) == [("L", "x"), ("L", "y")]
+    page = f"<html xmlns='http://www.w3.org/1999/xhtml'>{element}<a href='x'/>{element}<a href='y'/></html>"
+    assert pairs(find(fetch(page, "application/xhtml+xml"))) == [("L", "x"), ("L", "y")]
+    assert html(f"{element}<a href=x>") == html(f"<svg></svg>{element}<a href=x>") == []
+
+
 @pytest.mark.parametrize(
     ("content", "links"),
     [
@@ -288,6 +301,7 @@ REPEATED = (
     ),
     *("<base href=x>", "<a href=javascript:>", "<img srcset=' '>", "<meta http-equiv=refresh content='0;'>"),
     *("<noscript>", "<noscript></noscript>", "<noframes><noscript>", "<noscript></noframes>"),
+    *("<svg", "<svg><svg>", "<svg><style/>", "<svg></svg>", "<svg><math>", "<title/>", "<svg><title "),
     *("<style>", "<style>@import '", "<a style='url(", "<a style='url(x)'>", "<meta name=robots content=x>"),
     *(
         "<meta name=robots content=nofollow>",

@@ -46,6 +46,7 @@ def test_a_block_is_a_line_and_blanks_are_one(body: str, expected: str) -> None:
         "<noframes>no</noframes>",
         "<template>no<template>no</template>no</template>",
         "<svg><title>no</title><text>no</text><svg>no</svg>no</svg>",
+        "<svg><title/><style/><script href='no'/></svg>",
         "<math><mi>no</mi></math>",
         "<template><script>no</script>no</template>",
         "<img alt=no title=no>",

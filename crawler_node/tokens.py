@@ -1,0 +1,39 @@
+"""The tokens of an HTML document.
+
+turbohtml's tokenizer makes no tree, and so does not know where it is: in XML, and within `<svg>` and `<math>`,
+an element that closes itself is closed, also one such as `<script/>`, whose content in HTML is text up to its
+end tag. Here that is written out, lest it hide the rest of the document.
+"""
+
+import re
+from collections.abc import Iterator
+
+import turbohtml
+
+_RAW = "iframe|noembed|noframes|noscript|script|style|textarea|title|xmp"
+_CLOSED = re.compile(rf"<({_RAW})\b([^<>]*+)(?<=/)>", re.IGNORECASE)
+_FOREIGN = ("svg", "math")
+
+
+def tokens(text: str, is_xml: bool = False) -> Iterator[turbohtml.Token]:
+    """The tokens of a document, with character references resolved."""
+    if is_xml:
+        text = _closed(text)
+    else:
+        for tag in _FOREIGN:
+            if f"<{tag}" in text:
+                text = "".join(_closed_within(tag, text))
+    return iter(turbohtml.tokenize(text))
+
+
+def _closed(text: str) -> str:
+    return _CLOSED.sub(r"<\1\2></\1>", text)
+
+
+def _closed_within(tag: str, text: str) -> Iterator[str]:
+    at = 0
+    while (start := text.find(f"<{tag}", at)) >= 0 and (end := text.find(f"</{tag}", start)) >= 0:
+        yield text[at:start]
+        yield _closed(text[start:end])
+        at = end
+    yield text[at:]
