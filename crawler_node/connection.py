@@ -14,8 +14,6 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain, zip_longest
 
-import httpcore
-
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
 from .throttle import MAX_PIECE_BYTES, Throttle
 
@@ -41,6 +39,10 @@ class ConnectFailed(Exception):
 
 class ConnectionLost(Exception):
     """The connection broke."""
+
+
+class WriteFailed(Exception):
+    """The connection broke while we wrote; there may be something to read all the same."""
 
 
 class DeadlinePassed(Exception):
@@ -239,18 +241,20 @@ class Link:
         sock.close()
 
 
-class Stream(httpcore.NetworkStream):
-    """A connection of a Link. Every wait ends with the fetch's deadline, whatever timeout is asked for."""
+class Stream:
+    """A connection of a Link, whose deadline and patience hold for every wait."""
 
     def __init__(self, sock: socket.socket, link: Link) -> None:
         self._sock = sock
         self._link = link
 
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+    def read(self) -> bytes:
+        """What has come; empty at the end of the connection. Raises ConnectionLost, Stalled, DeadlinePassed,
+        WireLimitReached, and Cancelled where that looks like the end."""
         link = self._link
         try:
             self._sock.settimeout(link.patience_s(link.read_s))
-            data = self._sock.recv(min(max_bytes, link.piece_bytes))
+            data = self._sock.recv(link.piece_bytes)
         except TimeoutError:
             raise link.silence() from None
         except OSError as error:
@@ -262,28 +266,23 @@ class Stream(httpcore.NetworkStream):
             raise WireLimitReached(f"more than {link.wire_limit} bytes received")
         return data
 
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        if not buffer:  # as httpcore's empty request bodies
-            return
+    def write(self, data: bytes) -> None:
+        """Sends all of it. Raises WriteFailed, Stalled, DeadlinePassed."""
         try:
             self._sock.settimeout(self._link.patience_s(self._link.read_s))
-            self._sock.sendall(buffer)  # its timeout is for the whole of it
+            self._sock.sendall(data)  # its timeout is for the whole of it
         except TimeoutError:
             raise self._link.silence() from None
         except OSError as error:
-            # httpcore goes on to read at this one error: the server may have answered before it hung up.
-            raise httpcore.WriteError(str(error)) from error
+            raise WriteFailed(str(error)) from error
 
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
+    def start_tls(self, trusted: ssl.SSLContext, host: str) -> None:
+        """Goes on in TLS with a host that proves its name. Raises ConnectFailed, with the stream closed."""
         link = self._link
-        name = (server_hostname or "").rstrip(".")
+        name = host.rstrip(".")
         try:
             # Wrapped before the handshake, which can then be cut like any other wait.
-            self._sock = ssl_context.wrap_socket(
-                self._sock, server_hostname=name, do_handshake_on_connect=False
-            )
+            self._sock = trusted.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
             link.watch(self._sock)
             self._sock.settimeout(link.patience_s(link.connect_s))
             self._sock.do_handshake()
@@ -293,7 +292,6 @@ class Stream(httpcore.NetworkStream):
         except BaseException:
             self.close()
             raise
-        return self
 
     def close(self) -> None:
         self._link.watch(None)

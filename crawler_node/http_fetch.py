@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, cast
 
-import httpcore
+import h11
 import httpx
 
 from .addresses import Resolver
@@ -26,6 +26,7 @@ from .connection import (
     WireLimitReached,
 )
 from .cookies import CookieJars
+from .exchange import Answer, Header, head
 from .fetch import (
     MAX_ROBOTS_BYTES,
     MAX_ROBOTS_REDIRECTS,
@@ -51,7 +52,6 @@ UNAUTHORIZED = 401
 
 ACCEPTED_CODINGS = b"gzip, deflate"
 
-_Header: TypeAlias = tuple[bytes, bytes]
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
 
@@ -66,7 +66,7 @@ class _Visit:
     crawl: str
     cancellation: Cancellation
     deadline_s: float
-    conditions: Sequence[_Header] = ()
+    conditions: Sequence[Header] = ()
     is_robots: bool = False
 
 
@@ -217,11 +217,11 @@ class HttpFetcher:
         if credentials is not None:
             headers.append((b"Authorization", credentials))
             shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
-        fetch.request_head = _head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
+        fetch.request_head = head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
         proxy = Proxy.parse(policy.proxy) if policy.proxy else None
         response = self._transport.handle_request(target.request(headers, link, proxy))
         try:
-            _take_head(fetch, response)
+            _take_head(fetch, response.extensions["answer"])
             if policy.cookies:
                 lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
                 self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
@@ -254,27 +254,26 @@ class HttpFetcher:
             fetch.truncation = Truncation.LENGTH
         except DeadlinePassed:
             fetch.truncation = Truncation.TIME
-        except (ConnectionLost, httpcore.RemoteProtocolError):
+        except (ConnectionLost, h11.RemoteProtocolError):
             fetch.truncation = Truncation.DISCONNECT
             raise
         finally:
             fetch.digest = _digest(digest)
 
 
-def _conditions(validators: Validators) -> list[_Header]:
+def _conditions(validators: Validators) -> list[Header]:
     """The headers that ask with validators; none for what no header can carry."""
     asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
     return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
 
 
-def _take_head(fetch: Fetch, response: httpx.Response) -> None:
-    headers: list[tuple[bytes, bytes]] = response.extensions["headers"]
-    version, reason = response.extensions["http_version"], response.extensions["reason_phrase"]
+def _take_head(fetch: Fetch, answer: Answer) -> None:
+    headers = answer.headers
     fetch.headers = headers
-    fetch.status = response.status_code
-    fetch.response_head = _head(
-        b"%s %d %s" % (version, response.status_code, reason),
-        [(name, value) for name, value in headers if name.lower() != b"transfer-encoding"],
+    fetch.status = answer.status
+    fetch.response_head = head(
+        b"%s %d %s" % (answer.version, answer.status, answer.reason),
+        [each for each in headers if each[0].lower() != b"transfer-encoding"],
     )
     if fetch.status in _REDIRECTS:
         location = next((value for name, value in headers if name.lower() == b"location"), None)
@@ -301,11 +300,6 @@ def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
         return None  # a robots.txt that was redirected to somebody else
     asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
     return authorization(asked, visit.policy.user, visit.policy.password, target.path)
-
-
-def _head(first_line: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
-    lines = [first_line, *(b"%s: %s" % each for each in headers), b"", b""]
-    return b"\r\n".join(lines)
 
 
 def _digest(body: "hashlib._Hash") -> str:

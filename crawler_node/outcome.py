@@ -5,11 +5,12 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum, IntEnum
 
-import httpcore
+import h11
 import httpx
 
 from .addresses import AddressRefused, Unresolvable
 from .connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
+from .exchange import Unsendable
 
 MAX_NOTE_CHARS = 128
 
@@ -74,6 +75,6 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Status], ...] = (
     ((AddressRefused,), Status.UNFETCHABLE_URI),
     ((ConnectFailed,), Status.CONNECT_FAILED),
     ((DeadlinePassed, Stalled), Status.TIMEOUT),
-    ((ConnectionLost, WireLimitReached, httpcore.RemoteProtocolError), Status.CONNECT_LOST),
-    ((httpx.InvalidURL, httpx.UnsupportedProtocol, httpcore.LocalProtocolError), Status.UNFETCHABLE_URI),
+    ((ConnectionLost, WireLimitReached, h11.RemoteProtocolError), Status.CONNECT_LOST),
+    ((httpx.InvalidURL, httpx.UnsupportedProtocol, Unsendable), Status.UNFETCHABLE_URI),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes, urlsplit
 
-import httpcore
+import h11
 
 from .addresses import AddressRefused, Unresolvable
 from .connection import (
@@ -17,8 +17,9 @@ from .connection import (
     Stream,
     WireLimitReached,
 )
+from .exchange import CONNECT, ask
 
-_NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, httpcore.RemoteProtocolError)
+_NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, h11.RemoteProtocolError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,8 @@ class Proxy:
     def tunnel(self, stream: Stream, host: bytes, port: int) -> None:
         """Lets the proxy connect us through to a host. Raises ConnectFailed."""
         authority = (b"[%s]:%d" if b":" in host else b"%s:%d") % (host, port)
-        url = httpcore.URL(scheme=b"http", host=host, port=port, target=authority)
-        request = httpcore.Request("CONNECT", url, headers=[(b"Host", authority), *self.headers])
         try:
-            answer = httpcore.HTTP11Connection(url.origin, stream).handle_request(request)
+            answer = ask(stream, CONNECT, authority, [(b"Host", authority), *self.headers])
         except _NO_ANSWER as problem:
             raise ConnectFailed(f"proxy: {problem}") from problem
         if not 200 <= answer.status < 300:

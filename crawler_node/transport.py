@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import can_ada
-import httpcore
 import httpx
 
 from .connection import ConnectFailed, Link, Stream
+from .exchange import GET, Answer, Header, ask
 from .proxy import Proxy
 
 PROXY_AUTHENTICATION_REQUIRED = 407
@@ -58,9 +58,7 @@ class Target:
     def origin(self) -> tuple[str, str, int]:
         return self.scheme, self.host, self.port
 
-    def request(
-        self, headers: Sequence[tuple[bytes, bytes]], link: Link, proxy: Proxy | None
-    ) -> httpx.Request:
+    def request(self, headers: Sequence[Header], link: Link, proxy: Proxy | None) -> httpx.Request:
         """A GET of it for the Transport, by way of the link."""
         companions = {"target": self, "link": link, "proxy": proxy}
         return httpx.Request("GET", self.uri, headers=headers, stream=_NO_BODY, extensions=companions)
@@ -69,8 +67,8 @@ class Target:
 class Transport(httpx.BaseTransport):
     """Carries a Target's request over a connection that its link opens, which is closed with the response.
 
-    The response has no headers but those in its extensions, as they were sent: httpx would read all that
-    nobody needs. Raises the errors of `connection` and `httpcore`. Thread-safe.
+    The response has no headers but those of the Answer in its extensions: httpx would read all that nobody
+    needs. Raises the errors of `connection` and `exchange`. Thread-safe.
     """
 
     def __init__(self, trusted: ssl.SSLContext) -> None:
@@ -94,7 +92,7 @@ class Transport(httpx.BaseTransport):
         return httpx.Response(
             answer.status,
             stream=_Body(answer, stream),
-            extensions={**answer.extensions, "headers": answer.headers},
+            extensions={"answer": answer},
         )
 
 
@@ -113,35 +111,24 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _ask(
-    stream: Stream, target: Target, proxy: Proxy | None, headers: list[tuple[bytes, bytes]]
-) -> httpcore.Response:
+def _ask(stream: Stream, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:
     """Asks the target, or a proxy that fetches it for us, and returns the head of the answer."""
     path = target.path
     if proxy is not None:
         headers, path = [*headers, *proxy.headers], target.uri
-    url = httpcore.URL(
-        scheme=target.scheme.encode("ascii"),
-        host=target.host.encode("ascii"),
-        port=target.port,
-        target=path.encode("ascii"),
-    )
-    connection = httpcore.HTTP11Connection(url.origin, stream)
-    answer = connection.handle_request(httpcore.Request(b"GET", url, headers=headers))
-    if answer.status < 200:
-        raise httpcore.RemoteProtocolError(f"status {answer.status}, which nobody asked for")
+    answer = ask(stream, GET, path.encode("ascii"), headers)
     if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
         raise ConnectFailed("proxy: answered 407")
     return answer
 
 
 class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: httpcore.Response, stream: Stream) -> None:
+    def __init__(self, answer: Answer, stream: Stream) -> None:
         self._answer = answer
         self._stream = stream
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._answer.iter_stream()
+        return self._answer.body()
 
     def close(self) -> None:
         self._stream.close()
