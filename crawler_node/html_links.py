@@ -148,7 +148,7 @@ class _Page:
             self._add(reference, Hop.SPECULATIVE, context)
 
     def _read_base(self, token: turbohtml.Token) -> None:
-        if self.base is None:
+        if self.base is None and not self._is_inner:
             self.base = token.attr("href")
 
     def _read_meta(self, token: turbohtml.Token) -> None:

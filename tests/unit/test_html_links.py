@@ -245,6 +245,7 @@ def test_the_first_base_holds_for_all_links() -> None:
     expected = [("L", "http://a.example/other/x"), ("L", "http://a.example/other/y")]
     assert html(body) == expected
     assert html("<base href='//b.example'><a href=x>") == [("L", "http://b.example/x")]
+    assert html("<iframe srcdoc='<base href=/no/>'></iframe><a href=x>") == [("L", "x")]
     for useless in ("", "javascript:x", "http://[", "data:,x"):
         assert html(f"<base href='{useless}'><base href='/ignored/'><a href=x>") == [("L", "x")]
 
