@@ -8,6 +8,7 @@ import threading
 import zlib
 from base64 import b32encode
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
@@ -373,6 +374,14 @@ def test_a_closed_port_is_a_failed_connection(fetcher: Fetching) -> None:
 )
 def test_a_uri_that_cannot_be_sent_is_unfetchable(fetcher: Fetching, uri: str) -> None:
     assert fetcher.fetch(uri, policy()).status == Status.UNFETCHABLE_URI
+
+
+@pytest.mark.parametrize("agent", ["a\r\nX: y", "a\n", "a\0b", "a\r"])
+def test_a_request_that_would_say_more_than_it_should_is_not_sent(
+    site: Site, fetcher: Fetching, agent: str
+) -> None:
+    fetch = fetcher.fetch(site.url("/"), replace(policy(), user_agent=agent))
+    assert (fetch.status, site.requests) == (Status.UNFETCHABLE_URI, [])
 
 
 # Addresses
