@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from toehold_client.client import FrontierClient
 from toehold_client.embedded.directory import open_directory
@@ -214,6 +215,21 @@ def toehold(tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def archived(tmp_path: Path) -> set[str]:
+    """The URIs whose answers are in WARC files."""
+    found = set()
+    for path in (tmp_path / "it" / "warcs").glob("*.warc.gz"):
+        with path.open("rb") as file:
+            records = ArchiveIterator(file, record_types=WarcRecordType.response)
+            found |= {str(record.headers["WARC-Target-URI"]) for record in records}
+    return found
+
+
+def lines_of_pages(tmp_path: Path) -> list[dict[str, Any]]:
+    files = sorted((tmp_path / "it" / "pages").glob("*.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
 def once_each(site: Site) -> None:
     assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
 
@@ -264,6 +280,59 @@ def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_
     assert "FINISHED" in stdout and "\x1b" not in stdout, "plain lines, as nobody looks"
     assert json.loads((tmp_path / "it.1" / "report.json").read_text()) == report
     assert set(site.asked.values()) == {2}
+
+
+HOOK = """
+def page(page):
+    return {"links": len(page.links)} if page.status == 200 else None
+"""
+
+
+def test_pages_go_wherever_they_are_wanted_from_several_processes(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(HOOK)
+    dead = "http://127.0.0.1:1/"
+    code, stdout, stderr = crawl(
+        *("--processes", "2", "--pages", "--pages-text", "html", "--hook", "mine:page"),
+        *("--warc-metadata", "none", "--max-bytes-per-second", "10000000"),
+        *("--max-attempts", "1", "--json", dead),
+    ).end()
+    assert (code, stderr) == (0, "")
+    once_each(site)
+    report = json.loads(stdout)
+    pages = {line["url"]: line for line in lines_of_pages(tmp_path)}
+    root = site.url.rstrip("/")
+    assert {f"{root}{path}" for path in ALL_PATHS} <= pages.keys()
+    assert pages[f"{root}/page/1"]["html"].startswith("<!DOCTYPE html><title>/page/1</title>")
+    assert pages[f"{root}/page/1"]["extra"] == {"links": PAGES}
+    assert archived(tmp_path) >= {f"{root}{path}" for path in ALL_PATHS}
+    it = tmp_path / "it"
+    assert report["page_files"] == [str(file.relative_to(it)) for file in sorted(it.glob("pages/*"))]
+    assert report["page_bytes"] > 0
+    assert "logs/node.log" in report["logs"] and "logs/uri-errors.log" in report["logs"]
+    assert dead.rstrip("/") in (it / "logs" / "uri-errors.log").read_text()
+
+
+def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl()
+    run.until(lambda: site.asked["/page/5"])
+    run.process.send_signal(signal.SIGTERM)
+    let_go.set()
+    assert run.end()[0] == 130
+    code, stdout, _ = crawl("--no-warc", "--pages").end()
+    assert code == 0
+    it = tmp_path / "it"
+    assert f"This run writes nothing to {it / 'warcs'}, as earlier ones did." in stdout
+    assert f"The pages so far are not in {it / 'pages'}, which begins with this run." in stdout
+    root = site.url.rstrip("/")
+    first, then = archived(tmp_path), {line["url"] for line in lines_of_pages(tmp_path)}
+    assert {f"{root}{path}" for path in ALL_PATHS} <= first | then
+    assert "JSON Lines" in stdout and "1 in pages" in stdout
+    once_each(site)
 
 
 def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
@@ -391,7 +460,8 @@ def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site
     assert "Starting it again (1 of 3)." in stdout
     report = report_in(tmp_path)
     assert report["pages"] == PAGES + 1
-    assert len(report["unfinished_warc_files"]) == 1, "the dead node's file is not taken for a whole one"
+    assert report["unfinished_warc_files"] == [], "the dead node's file has been repaired"
+    assert archived(tmp_path) >= {site.url.rstrip("/") + path for path in ALL_PATHS}
 
 
 def test_killed_between_any_two_steps_it_goes_on_from_there(
@@ -427,6 +497,29 @@ print("toehold-node embedded fetching for nobody with 0 toes", flush=True)
 print("the roof is on fire", file=sys.stderr)
 sys.exit(1)
 """
+
+
+WORN_OUT_NODE = """
+import os, sys
+with open("starts", "a+") as starts:
+    starts.write("x")
+    starts.seek(0)
+    count = len(starts.read())
+print("toehold-node embedded fetching for nobody with 0 toes", flush=True)
+sys.exit(5 if count <= 5 else 4)
+"""
+
+
+def test_a_node_that_left_too_many_threads_behind_is_started_again_however_often(
+    crawl: Callable[..., Run], tmp_path: Path
+) -> None:
+    fakes = tmp_path / "fakes"
+    fakes.mkdir()
+    (fakes / "crawler_node.py").write_text(WORN_OUT_NODE)
+    code, stdout, stderr = crawl(fakes=fakes).end()
+    assert stdout.count("too many of its toe threads did not end") == 5
+    assert (code, (tmp_path / "starts").read_text()) == (1, "x" * 6)
+    assert "a directory that it writes to cannot be used" in stderr
 
 
 def test_a_node_that_dies_again_and_again_ends_the_run(crawl: Callable[..., Run], tmp_path: Path) -> None:
@@ -529,6 +622,10 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
         (("localhost", "--min-delay", "nan"), "not a number to reckon with"),
         (("localhost", "--toes", "0"), "--toes"),
+        (("localhost", "--processes", "20"), "20 processes with 16 toes have nothing to do"),
+        (("localhost", "--no-warc"), "With --no-warc pages would go nowhere"),
+        (("localhost", "--hook", "nonsense"), "hook 'nonsense' has not the form"),
+        (("localhost", "--hook", "nonsense:x", "--processes", "2"), "nonsense cannot be imported"),
         (("localhost", "--ca-file", "none.pem"), "none.pem"),
         (("localhost", "--dir", "/dev/null"), "is not a directory"),
     ],

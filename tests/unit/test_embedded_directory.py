@@ -13,6 +13,7 @@ from toehold_client import frontier_file
 from toehold_client.embedded import directory as directory_module
 from toehold_client.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
 from toehold_client.embedded.interruptions import Interruptions
+from toehold_client.embedded.node_plan import NodePlan
 from toehold_client.embedded.plan import Plan
 from toehold_client.embedded.trouble import BadDirectory, DirectoryRefused, Interrupted
 
@@ -74,9 +75,16 @@ def test_the_same_crawl_is_taken_up_again(opened: Opener, tmp_path: Path) -> Non
 def test_how_the_node_runs_may_change_from_run_to_run(opened: Opener, tmp_path: Path) -> None:
     with opened(tmp_path):
         pass
-    other = Plan(PLAN.crawl, PLAN.spec, PLAN.seeds, toes=1, resolve=("a.example:80:127.0.0.1",))
-    with opened(tmp_path, other) as again:
+    node = NodePlan(toes=1, resolve=("a.example:80:127.0.0.1",), processes=2, pages=True, hook="a:b")
+    with opened(tmp_path, Plan(PLAN.crawl, PLAN.spec, PLAN.seeds, node)) as again:
         assert not again.new
+        assert again.pages.is_dir()
+
+
+def test_only_what_will_be_written_has_a_place(opened: Opener, tmp_path: Path) -> None:
+    plan = Plan(PLAN.crawl, PLAN.spec, PLAN.seeds, NodePlan(warc=False, pages=True))
+    with opened(tmp_path, plan) as directory:
+        assert directory.pages.is_dir() and directory.logs.is_dir() and not directory.warcs.exists()
 
 
 def test_a_directory_of_something_else_is_refused_and_left_alone(opened: Opener, tmp_path: Path) -> None:

@@ -34,6 +34,14 @@ def build(directory: Path, status: CrawlStatus = FINISHED) -> dict[str, Any]:
     return report.build(crawl, status, statistics, ("http://a.example/",), directory)
 
 
+def shown(found: dict[str, Any], directory: Path) -> str:
+    """The report as it is on a screen of 80 columns."""
+    console = Console(file=StringIO(), width=80, markup=False, highlight=False)
+    report.show(found, directory, console)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
 def test_it_says_how_the_crawl_ended_and_counts_everything(tmp_path: Path) -> None:
     found = build(tmp_path)
     assert (found["state"], found["exit_status"]) == ("FINISHED", "FINISHED_DOCUMENT_LIMIT")
@@ -61,6 +69,30 @@ def test_it_names_warc_files_by_where_they_lie_and_those_cut_off_apart(tmp_path:
     assert found["warc_bytes"] == 8
 
 
+def test_it_names_json_lines_and_logs_that_say_something(tmp_path: Path) -> None:
+    for name, content in {
+        "pages/a.jsonl": b"{}\n",
+        "pages/b.jsonl.open": b"{",
+        "pages/c.jsonl.torn": b"{",
+        "warcs/d.warc.gz.torn": b"1",
+        "logs/node.log": b"said",
+        "logs/frontier.log": b"",
+        "logs/uri-errors.log": b"wrong",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    found = build(tmp_path)
+    assert (found["page_files"], found["page_bytes"]) == (["pages/a.jsonl"], 3)
+    assert found["unfinished_page_files"] == ["pages/b.jsonl.open", "pages/c.jsonl.torn"]
+    assert found["unfinished_warc_files"] == ["warcs/d.warc.gz.torn"]
+    assert found["logs"] == ["logs/node.log", "logs/uri-errors.log"]
+    text = " ".join(shown(found, tmp_path).split())
+    assert "WARC files none" in text
+    assert "JSON Lines 1 in pages, 3 B" in text
+    assert "cut off warcs/d.warc.gz.torn, pages/b.jsonl.open, pages/c.jsonl.torn" in text
+    assert "logs logs/node.log, logs/uri-errors.log" in text
+
+
 def test_a_crawl_that_has_not_ended_has_no_end(tmp_path: Path) -> None:
     crawl = Crawl(crawl="crawl", launch_time=Timestamp(seconds=1_000_000))
     status = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSED, exit_status=ExitStatus.EXIT_STATUS_PAUSED)
@@ -70,10 +102,7 @@ def test_a_crawl_that_has_not_ended_has_no_end(tmp_path: Path) -> None:
 
 
 def test_on_the_screen_it_fits_80_columns(tmp_path: Path) -> None:
-    console = Console(file=StringIO(), width=80, markup=False, highlight=False)
-    report.show(build(tmp_path), tmp_path, console)
-    assert isinstance(console.file, StringIO)
-    text = console.file.getvalue()
+    text = shown(build(tmp_path), tmp_path)
     assert all(len(line) <= 80 for line in text.split("\n"))
     for told in (
         "FINISHED (FINISHED_DOCUMENT_LIMIT)",

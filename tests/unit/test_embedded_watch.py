@@ -49,6 +49,7 @@ class Stage:
         self.requests: list[TargetState.ValueType] = []
         self.refusal: Exception | None = None
         self.said: list[str] = []
+        self.reason = ""
 
     def monotonic(self) -> float:
         return self.now_s
@@ -62,7 +63,8 @@ class Stage:
         state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
         if state is None:
             raise FrontierUnavailable("no frontier answers")
-        return GetStatisticsResponse(statistics=Statistics(), status=CrawlStatus(state=state))
+        status = CrawlStatus(state=state, reason=self.reason)
+        return GetStatisticsResponse(statistics=Statistics(), status=status)
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> None:
         self.requests.append(target)
@@ -181,3 +183,10 @@ def test_a_frontier_that_is_silent_for_too_long_is_given_up(stage: Any) -> None:
 def test_two_signals_stop_even_while_the_frontier_is_silent(stage: Any) -> None:
     play = stage(RUNNING, AWAY, signals=(2, 3))
     assert play.watch().until_end() is Ending.STOPPED
+
+
+def test_a_crawl_that_trouble_has_paused_is_told_with_the_reason(stage: Any) -> None:
+    play = stage(RUNNING, PAUSED, signals=(3,))
+    play.reason = "node-trouble: 100 MB are free"
+    assert play.watch().until_end() is Ending.PAUSED
+    assert play.said[0].startswith("Paused: node-trouble: 100 MB are free. `toehold resume --dir ")

@@ -16,10 +16,10 @@ from toehold_client import show, spec_file
 from toehold_client.embedded.directory import CrawlDirectory, open_directory
 from toehold_client.embedded.display import Display, LivePanel, PlainLines, Silent, WhileSeen
 from toehold_client.embedded.interruptions import Interruptions
+from toehold_client.embedded.node_plan import DEFAULT_TOES, NodePlan
 from toehold_client.embedded.plan import (
     ATTEMPTS,
     DEFAULT_NAME,
-    DEFAULT_TOES,
     FETCH_TIMEOUT_S,
     RETRY_DELAY_S,
     Overrides,
@@ -36,6 +36,9 @@ from toehold_client.exits import ExitCode
 
 # The frontier's own limits. What else makes no sense it tells itself; these must fit into the messages to it.
 _MOST_SECONDS, _MOST_HOPS, _MOST_ATTEMPTS = 86_400, 10_000, 10_000
+
+# The node's own.
+_MOST_TOES, _MOST_PROCESSES = 1000, 64
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -111,11 +114,42 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 )
 @click.option(
     "--toes",
-    type=click.IntRange(1, 1000),
+    type=click.IntRange(1, _MOST_TOES),
     default=DEFAULT_TOES,
     show_default=True,
     metavar="N",
     help="Most pages fetched at the same time, of different hosts.",
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(1, _MOST_PROCESSES),
+    metavar="N",
+    help="Fetch in N processes, which share the toes: for more than one processor can do. One that dies or "
+    "hangs is replaced.  [default: in one, without that]",
+)
+@click.option("--no-warc", is_flag=True, help="Write no WARC files to DIR/warcs.")
+@click.option(
+    "--warc-metadata",
+    type=click.Choice(["none", "visit", "outlinks"]),
+    help="What a page's metadata record tells: how it was found, or its links too.  [default: visit]",
+)
+@click.option("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, a page a line.")
+@click.option(
+    "--pages-text",
+    type=click.Choice(["text", "html", "none"]),
+    help="What of a page goes into its line.  [default: text]",
+)
+@click.option(
+    "--hook",
+    metavar="MODULE:FUNCTION",
+    help="A Python function that is called with each page, from the present directory or an installed "
+    "package.",
+)
+@click.option(
+    "--max-bytes-per-second",
+    type=click.IntRange(1, 2**62),
+    metavar="N",
+    help="Most bytes to read a second, of all hosts together.  [default: no limit]",
 )
 @click.option(
     "--resolve",
@@ -145,6 +179,13 @@ def crawl(
     directory: Path | None,
     spec_path: Path | None,
     toes: int,
+    processes: int | None,
+    no_warc: bool,
+    warc_metadata: str | None,
+    pages: bool,
+    pages_text: str | None,
+    hook: str | None,
+    max_bytes_per_second: int | None,
     resolve: tuple[str, ...],
     ca_file: Path | None,
     fresh: bool,
@@ -160,6 +201,8 @@ def crawl(
 
     The hosts of the URLs belong to the crawl, and the hosts that these redirect to.
 
+    How it fetches (--toes to --ca-file) and what it writes may be asked for otherwise in each run of a crawl.
+
     \b
     Exit codes:
       0    the crawl finished
@@ -172,15 +215,26 @@ def crawl(
     with Interruptions() as interruptions:
         display = WhileSeen(_display(console, as_json=as_json), interruptions.interrupt_once)
         try:
+            node = NodePlan(
+                toes=toes,
+                processes=processes,
+                warc=not no_warc,
+                warc_metadata=warc_metadata,
+                pages=pages,
+                pages_text=pages_text,
+                hook=hook,
+                max_bytes_per_second=max_bytes_per_second,
+                resolve=resolve,
+                ca_file=ca_file,
+            )
+            node.check()
             file = spec_file.load(spec_path) if spec_path else None
             seeds = sort_out((*urls, *(file.seeds() if file else ())))
             plan = Plan(
                 crawl=(file.name if file else "") or DEFAULT_NAME,
                 spec=make_spec(file, Overrides(**overrides), seeds.hosts),
                 seeds=seeds.good,
-                toes=toes,
-                resolve=resolve,
-                ca_file=ca_file,
+                node=node,
                 places=file.places if file else {},
             )
             for line in seeds.left_out:

@@ -1,8 +1,9 @@
 """The directory of an embedded crawl: what lies where, whether it may be used, and by whom it is being used.
 
 frontier/       the frontier server's data; its crawl log is frontier/crawls/<crawl>/crawl.log
-warcs/          what the node wrote
-logs/           frontier.log and node.log
+warcs/          the pages that the node fetched, in WARC files
+pages/          the same as JSON Lines, if that was asked for
+logs/           frontier.log and node.log, what the programs said; the node's uri-errors and runtime-errors
 crawl.json      what the crawl was asked to do
 frontier.json   where the frontier listens, while it does
 report.json     how the crawl stood when `toehold crawl` last ended
@@ -76,18 +77,28 @@ class CrawlDirectory:
 
     @property
     def warcs(self) -> Path:
-        """Where the node writes."""
+        """Where the node writes WARC files."""
         return self.path / "warcs"
+
+    @property
+    def pages(self) -> Path:
+        """Where the node writes JSON Lines."""
+        return self.path / "pages"
+
+    @property
+    def logs(self) -> Path:
+        """Where all logs are but the crawl's own."""
+        return self.path / "logs"
 
     @property
     def frontier_log(self) -> Path:
         """What the frontier server says."""
-        return self.path / "logs" / "frontier.log"
+        return self.logs / "frontier.log"
 
     @property
     def node_log(self) -> Path:
         """What the node says."""
-        return self.path / "logs" / "node.log"
+        return self.logs / "node.log"
 
     @property
     def report(self) -> Path:
@@ -147,8 +158,11 @@ def open_directory(
             elif old:
                 _refuse_unless_the_same(path, plan)
             directory = CrawlDirectory(path, locks, not old or fresh, made, aside)
-            directory.warcs.mkdir(exist_ok=True)
-            directory.frontier_log.parent.mkdir(exist_ok=True)
+            directory.logs.mkdir(exist_ok=True)
+            if plan.node.warc:
+                directory.warcs.mkdir(exist_ok=True)
+            if plan.node.pages:
+                directory.pages.mkdir(exist_ok=True)
             if directory.new:
                 asked = {"crawl": plan.crawl, "spec": MessageToDict(plan.spec), "seeds": plan.seeds}
                 write_json(_plan_file(path), asked)
@@ -206,7 +220,7 @@ def _is_crawl(path: Path) -> bool:
     if _plan_file(path).is_file():
         return True
     # A run that was killed before it wrote crawl.json may have left these behind.
-    leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "logs", "crawl.json.tmp"}
+    leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "pages", "logs", "crawl.json.tmp"}
     if any(entry.name not in leftovers for entry in path.iterdir()):
         raise BadDirectory(f"{path} is not empty, and not a crawl's directory. Name another with --dir.")
     return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from pathlib import Path
 
 import can_ada
 
@@ -19,13 +18,11 @@ from toehold_client.calls import duration
 from toehold_client.plain import seconds_of
 from toehold_client.spec_file import SpecFile, normalise_seed
 
+from .node_plan import NodePlan
 from .trouble import BadPlan
 
 DEFAULT_NAME = "crawl"
 """The crawl's name inside its frontier, unless the spec gives one."""
-
-DEFAULT_TOES = 16
-"""How many URIs are fetched at once, at most."""
 
 MOST_SEEDS = 100_000
 """Most seeds of an embedded crawl, whose directory lists them all."""
@@ -55,17 +52,15 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A crawl to be run, and how its node runs. What is about the node may change between runs."""
+    """A crawl to be run, and how its node runs."""
 
     crawl: str
     """Its name inside its frontier."""
     spec: CrawlSpec
     seeds: tuple[str, ...]
     """Each once."""
-    toes: int = DEFAULT_TOES
-    resolve: tuple[str, ...] = ()
-    """HOST:PORT:ADDR, as the node takes it."""
-    ca_file: Path | None = None
+    node: NodePlan = field(default_factory=NodePlan)
+    """May be another in each run."""
     places: Mapping[str, str] = field(default_factory=dict)
     """See SpecFile.places."""
 

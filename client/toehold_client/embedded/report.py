@@ -5,7 +5,7 @@ Durations end in `_seconds`, moments in `_time` (RFC 3339, UTC).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +24,24 @@ Report = Mapping[str, Any]
 """What `report.json` holds."""
 
 _MOST_STATUSES_SHOWN = 12
+_UNFINISHED = (".open", ".torn")  # being written, or left so; of which nothing is whole
 
 
 def build(
     crawl: Crawl, status: CrawlStatus, statistics: Statistics, seeds: tuple[str, ...], directory: Path
 ) -> dict[str, Any]:
-    """The report. `directory` is searched for WARC files; the node should have closed them."""
+    """The report. `directory` is searched for what the node wrote; it should have closed its files."""
     state, exit_status = status_names(status)
-    closed = sorted(directory.glob("warcs/*.warc.gz"))
-    unfinished = sorted(directory.glob("warcs/*.warc.gz.open"))
+    warcs = sorted(directory.glob("warcs/*.warc.gz"))
+    pages = sorted(directory.glob("pages/*.jsonl"))
+    logs = [file for file in sorted(directory.glob("logs/*")) if file.stat().st_size]
+
+    def names(files: Iterable[Path]) -> list[str]:
+        return [str(file.relative_to(directory)) for file in files]
+
+    def unfinished(pattern: str) -> list[str]:
+        return names(file for end in _UNFINISHED for file in sorted(directory.glob(pattern + end)))
+
     return {
         "crawl": crawl.crawl,
         "state": state,
@@ -57,9 +66,13 @@ def build(
         "robots_fetches": statistics.robots_fetch_count,
         "deferrals": statistics.deferred_count,
         "lapses": statistics.lapsed_count,
-        "warc_files": [str(file.relative_to(directory)) for file in closed],
-        "warc_bytes": sum(file.stat().st_size for file in closed),
-        "unfinished_warc_files": [str(file.relative_to(directory)) for file in unfinished],
+        "warc_files": names(warcs),
+        "warc_bytes": sum(file.stat().st_size for file in warcs),
+        "unfinished_warc_files": unfinished("warcs/*.warc.gz"),
+        "page_files": names(pages),
+        "page_bytes": sum(file.stat().st_size for file in pages),
+        "unfinished_page_files": unfinished("pages/*.jsonl"),
+        "logs": names(logs),
     }
 
 
@@ -81,9 +94,13 @@ def show(report: Report, directory: Path, console: Console) -> None:
     ]
     if report["queued"]:
         rows.insert(3, ("still queued", count_text(report["queued"])))
-    rows.append(("WARC files", _warcs_text(report)))
-    if report["unfinished_warc_files"]:
-        rows.append(("cut off", ", ".join(report["unfinished_warc_files"])))
+    rows.append(("WARC files", _files_text(report["warc_files"], report["warc_bytes"])))
+    if report["page_files"]:
+        rows.append(("JSON Lines", _files_text(report["page_files"], report["page_bytes"])))
+    cut_off = [*report["unfinished_warc_files"], *report["unfinished_page_files"]]
+    if cut_off:
+        rows.append(("cut off", ", ".join(cut_off)))
+    rows.append(("logs", ", ".join(report["logs"]) or "none"))
     rows.append(("directory", str(directory)))
     for name, value in rows:
         table.add_row(name, Text(harmless(value)))
@@ -102,9 +119,8 @@ def _counts_text(counts: Mapping[str, int], name_of: Callable[[str], str]) -> st
     return (text + (f", and {more} more" if more > 0 else "")) or "none"
 
 
-def _warcs_text(report: Report) -> str:
-    files = report["warc_files"]
-    return f"{len(files)} in warcs, {bytes_text(report['warc_bytes'])}" if files else "none"
+def _files_text(files: Sequence[str], size: int) -> str:
+    return f"{len(files)} in {Path(files[0]).parent}, {bytes_text(size)}" if files else "none"
 
 
 def _time(time: Timestamp) -> str | None:

@@ -47,13 +47,16 @@ _LAST_WORDS_S = 5.0  # for a frontier that answers no more to end, so that its e
 _CALL_S = 10.0
 _MOST_SEEDS_TOLD = 10
 
-_WRONG_ARGUMENTS = 2
+_WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE, _WORN_OUT = 2, 3, 4, 5
 
 _NODE_EXIT_CODES = {
     _WRONG_ARGUMENTS: "its arguments are wrong",
-    3: "another process has taken its name",
-    4: "its WARC directory cannot be used",
+    _SUPERSEDED: "another process has taken its name",
+    _UNUSABLE: "a directory that it writes to cannot be used",
+    _WORN_OUT: "too many of its toe threads did not end",
 }
+
+_FOR_GOOD = (_WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE)
 """Starting it again would help with none of these."""
 
 
@@ -137,7 +140,18 @@ class EmbeddedCrawl:
         if state != CrawlState.CRAWL_STATE_FINISHED:
             pages = client.get_statistics(name).statistics.succeeded_count
             self._display.say(f"Going on with the crawl in {self._directory.path}: {pages} pages so far.")
+            self._tell_gaps(pages)
         return crawl
+
+    def _tell_gaps(self, pages: int) -> None:
+        """Output may be asked for in one run and not in another. Nobody should take a part of it for all."""
+        node = self._plan.node
+        for folder, is_written in ((self._directory.warcs, node.warc), (self._directory.pages, node.pages)):
+            was_written = folder.is_dir() and any(folder.iterdir())
+            if was_written and not is_written:
+                self._display.say(f"This run writes nothing to {folder}, as earlier ones did.")
+            elif is_written and not was_written and pages:
+                self._display.say(f"The pages so far are not in {folder}, which begins with this run.")
 
     def _create(self, client: FrontierClient) -> Crawl:
         try:
@@ -181,10 +195,15 @@ class EmbeddedCrawl:
         if code is None:
             return
         obituary = self._node.obituary()
-        if code in _NODE_EXIT_CODES or self._node_restarts == MOST_NODE_RESTARTS:
+        if code == _WORN_OUT:  # pages did that, and each of them has been reported
+            self._display.say(f"{obituary}\nStarting it again.")
+        elif code in _FOR_GOOD or self._node_restarts == MOST_NODE_RESTARTS:
             raise ChildFailed(obituary)
-        self._node_restarts += 1
-        self._display.say(f"{obituary}\nStarting it again ({self._node_restarts} of {MOST_NODE_RESTARTS}).")
+        else:
+            self._node_restarts += 1
+            self._display.say(
+                f"{obituary}\nStarting it again ({self._node_restarts} of {MOST_NODE_RESTARTS})."
+            )
         self._node.close()
         self._start_node(address)
 
@@ -233,16 +252,12 @@ def _frontier_program(directory: CrawlDirectory) -> Program:
 
 
 def _node_program(plan: Plan, directory: CrawlDirectory, address: str) -> Program:
-    resolve = (argument for entry in plan.resolve for argument in ("--resolve", entry))
-    ca_file = ("--ca-file", str(plan.ca_file)) if plan.ca_file else ()
     return Program(
         name="crawler node",
         command=(
             *(sys.executable, "-P", "-m", "crawler_node"),
-            *("--frontier", address, "--toes", str(plan.toes), "--warc", str(directory.warcs)),
-            *("--name", NODE_NAME, "--until-stdin-ends"),
-            *resolve,
-            *ca_file,
+            *("--frontier", address, "--name", NODE_NAME, "--until-stdin-ends"),
+            *plan.node.arguments(directory.warcs, directory.pages, directory.logs),
         ),
         log=directory.node_log,
         ready=re.compile(r"toehold-node (.+)"),

@@ -103,9 +103,10 @@ class Watch:
             return Ending.FINISHED
         if self._interruptions.count == 0:
             if state == CrawlState.CRAWL_STATE_PAUSED:
+                reason = answer.status.reason
                 self._say_once(
-                    f"Paused from elsewhere. `toehold resume --dir {self._directory.path}` lets it go on; "
-                    "Ctrl-C leaves it paused."
+                    f"Paused{f': {reason}' if reason else ' from elsewhere'}. "
+                    f"`toehold resume --dir {self._directory.path}` lets it go on; Ctrl-C leaves it paused."
                 )
             return None
         return self._pause(state)

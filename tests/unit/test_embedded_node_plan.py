@@ -1,0 +1,87 @@
+"""How the node of `toehold crawl` is asked to run: its command line, and what makes no sense."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from crawler_node.__main__ import main as node
+from toehold_client.cli import toehold
+from toehold_client.embedded.node_plan import NodePlan
+from toehold_client.embedded.trouble import BadPlan
+
+WARCS, PAGES, LOGS = Path("warcs"), Path("pages"), Path("logs")
+
+ALL = NodePlan(
+    toes=8,
+    processes=2,
+    warc_metadata="outlinks",
+    pages=True,
+    pages_text="html",
+    hook="mine:page",
+    max_bytes_per_second=1_000,
+    resolve=("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
+    ca_file=Path("ca.pem"),
+)
+
+
+def parsed(plan: NodePlan) -> dict[str, object]:
+    """What the node takes its command line for; what it was not told is left out."""
+    arguments = list(plan.arguments(WARCS, PAGES, LOGS))
+    with node.make_context("toehold-node", arguments) as context:
+        said = context.get_parameter_source
+        return {name: value for name, value in context.params.items() if said(name).name == "COMMANDLINE"}  # type: ignore[union-attr]
+
+
+def test_by_itself_it_writes_warc_files_and_always_logs() -> None:
+    assert parsed(NodePlan()) == {"toes": 16, "warc": WARCS, "logs": LOGS}
+
+
+def test_the_node_understands_all_that_it_is_told() -> None:
+    assert parsed(ALL) == {
+        "toes": 8,
+        "processes": 2,
+        "warc": WARCS,
+        "warc_metadata": "outlinks",
+        "pages": PAGES,
+        "pages_text": "html",
+        "hook": "mine:page",
+        "logs": LOGS,
+        "max_bytes_per_second": 1_000,
+        "resolves": ("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
+        "ca_file": Path("ca.pem"),
+    }
+
+
+def test_without_warc_there_is_no_place_for_it() -> None:
+    assert parsed(NodePlan(warc=False, hook="a:b")) == {"toes": 16, "hook": "a:b", "logs": LOGS}
+
+
+@pytest.mark.parametrize(
+    ("plan", "told"),
+    [
+        (NodePlan(warc=False), "--no-warc pages would go nowhere"),
+        (NodePlan(warc=False, pages=True, warc_metadata="none"), "--warc-metadata"),
+        (NodePlan(pages_text="html"), "--pages-text"),
+    ],
+)
+def test_options_that_contradict_each_other_are_told(plan: NodePlan, told: str) -> None:
+    with pytest.raises(BadPlan, match=told):
+        plan.check()
+
+
+@pytest.mark.parametrize(
+    "plan", [NodePlan(), ALL, NodePlan(warc=False, pages=True), NodePlan(warc=False, hook="a:b")]
+)
+def test_all_others_are_taken(plan: NodePlan) -> None:
+    plan.check()
+
+
+@pytest.mark.parametrize("name", ["toes", "processes", "warc_metadata", "pages_text"])
+def test_toehold_crawl_takes_the_values_that_the_node_takes(name: str) -> None:
+    def values(command: click.Command) -> object:
+        (option,) = [option for option in command.params if option.name == name]
+        kind = option.type
+        return (kind.min, kind.max) if isinstance(kind, click.IntRange) else list(kind.choices)  # type: ignore[attr-defined]
+
+    assert values(toehold.commands["crawl"]) == values(node)
