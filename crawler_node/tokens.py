@@ -1,8 +1,8 @@
 """The tokens of an HTML document.
 
-turbohtml's tokenizer makes no tree, and does not know where it is. In XML, and within `<svg>` and `<math>`, an
-element that closes itself is closed, also one such as `<script/>`, whose content in HTML is text up to its end
-tag. Here that is written out, lest it hide the rest of the document.
+turbohtml's tokenizer makes no tree, and does not know where it is. In XML, and within `<svg>` and `<math>`,
+an element that closes itself is closed, also one such as `<script/>`, whose content in HTML is text up to its
+end tag. Here that is written out, lest it hide the rest of the document.
 """
 
 import re
