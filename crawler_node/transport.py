@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import can_ada
@@ -14,7 +15,11 @@ from .proxy import Proxy
 
 PROXY_AUTHENTICATION_REQUIRED = 407
 
+MAX_SITES = 1000
+
 _NO_BODY = httpx.ByteStream(b"")
+_site = lru_cache(MAX_SITES)(httpx.URL)
+"""The URL of a site for httpx, whose parsing takes long; the Target knows what is asked for there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,8 @@ class Target:
     def request(self, headers: Sequence[Header], link: Link, proxy: Proxy | None) -> httpx.Request:
         """A GET of it for the Transport, by way of the link."""
         companions = {"target": self, "link": link, "proxy": proxy}
-        return httpx.Request("GET", self.uri, headers=headers, stream=_NO_BODY, extensions=companions)
+        url = _site(f"{self.scheme}://{self.authority}/")
+        return httpx.Request("GET", url, headers=headers, stream=_NO_BODY, extensions=companions)
 
 
 class Transport(httpx.BaseTransport):
