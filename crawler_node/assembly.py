@@ -1,5 +1,6 @@
 """Assembly: a node of one process, put together from its options."""
 
+import threading
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -102,7 +103,8 @@ def _archive(output: Output, name: str) -> tuple[NodeLogs, Archive]:
         hook=Hook(function, logs) if function is not None else None,
         logs=logs,
     )
-    archive.repair()
+    # Beside the work, since it may take long; what it is at if the process ends, the next one does.
+    threading.Thread(target=archive.repair, name="repair", daemon=True).start()
     return logs, archive
 
 
