@@ -17,6 +17,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from .content import Content
@@ -104,21 +105,22 @@ def load(path: str) -> Callable[[HookPage], object]:
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
         raise ValueError(f"hook {path!r} has not the form 'package.module:function'")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # last: nothing there may stand in for a module of the node's
     try:
-        function = importlib.import_module(module_name)
-        for part in name.split("."):
-            function = getattr(function, part)
-    except AttributeError as error:
-        raise ValueError(f"hook {path!r}: module {module_name} has no {name}") from error
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)  # last: nothing there may stand in for a module of the node's
+        module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise ValueError(
             f"hook {path!r}: {module_name} cannot be imported: {type(error).__name__}: {error}"
         ) from error
+    try:
+        function = attrgetter(name)(module)
+    except AttributeError as error:
+        raise ValueError(f"hook {path!r}: module {module_name} has no {name}") from error
     if not callable(function):
         raise ValueError(f"hook {path!r}: {name} is a {type(function).__name__}, not a function")
-    return function
+    found: Callable[[HookPage], object] = function
+    return found
 
 
 def _page(visit: Visit) -> HookPage:

@@ -117,6 +117,7 @@ def test_it_is_found_by_its_import_path_in_the_present_directory(here: Path) -> 
         ("my_hook_b:pages", "module my_hook_b has no pages"),
         ("my_hook_b:number", "number is a int, not a function"),
         ("my_hook_broken:page", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("my_hook_wrong:page", "cannot be imported: AttributeError: module 'sys' has no attribute 'nothing'"),
         ("my_hook_odd:page", "cannot be imported: SyntaxError: "),
         ("my_hook_exit:page", "cannot be imported: SystemExit: 1"),
         ("..my_hook_b:page", "cannot be imported: "),
@@ -125,6 +126,7 @@ def test_it_is_found_by_its_import_path_in_the_present_directory(here: Path) -> 
 def test_a_path_that_leads_nowhere_is_refused_in_words(here: Path, path: str, problem: str) -> None:
     (here / "my_hook_b.py").write_text("number = 1\ndef page(page): return None\n")
     (here / "my_hook_broken.py").write_text("1 / 0\n")
+    (here / "my_hook_wrong.py").write_text("import sys\nsys.nothing\n")
     (here / "my_hook_odd.py").write_text("def page(:\n")
     (here / "my_hook_exit.py").write_text("raise SystemExit(1)\n")
     with pytest.raises(ValueError, match=r"^hook ") as refused:
