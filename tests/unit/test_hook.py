@@ -1,5 +1,6 @@
 """The user's own function: what it is given, and what becomes of its errors."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from crawler_node.outcome import Truncation
 from crawler_node.visit import Visit
 
 
-def visit(body: bytes = b"<title>T</title><p>text", **more: object) -> Visit:
-    return Visit(lease("http://h/"), page("http://h/", 200, body, **more))
+def visit(body: bytes = b"<title>T</title><p>text", status: int = 200, **more: object) -> Visit:
+    return Visit(lease("http://h/"), page("http://h/", status, body, **more))
 
 
 def test_it_is_given_all_there_is_to_say_of_a_page() -> None:
@@ -132,3 +133,14 @@ def test_a_path_that_leads_nowhere_is_refused_in_words(here: Path, path: str, pr
     with pytest.raises(ValueError, match=r"^hook ") as refused:
         load(path)
     assert problem in str(refused.value) and repr(path) in str(refused.value)
+
+
+def test_the_function_in_the_manual_does_what_it_says(here: Path) -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    (example,) = re.findall(r"^```python\n(from crawler_node\.hook.*?)^```", manual, re.DOTALL | re.MULTILINE)
+    (here / "my_pages.py").write_text(example)
+    assert "--hook my_pages:page" in manual
+    hook = Hook(load("my_pages:page"), NodeLogs())
+    there, missing = visit(b"<p>three words here"), visit(status=404)
+    assert (hook(there), there.extra) == ((), '{"words":3}')
+    assert (hook(missing), missing.extra) == ((), "")
