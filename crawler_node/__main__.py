@@ -79,7 +79,7 @@ _Directory = click.Path(path_type=Path)
 @click.option(
     "--gzip-level",
     type=click.IntRange(1, 9),
-    help="How hard WARC records are compressed: 1 is fast, 9 is small. [default: 4]",
+    help="How hard WARC records are compressed: 1 is fast, 9 is small. [default: 6]",
 )
 @click.option("--pages", type=_Directory, help="Where JSON Lines files go, a page a line.")
 @click.option(
