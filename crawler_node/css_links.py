@@ -10,19 +10,22 @@ from collections.abc import Iterator
 
 from .links import MAX_URI_BYTES
 
-_COMMENT = r"/\*(?:[^*]++|\*(?!/))*+(?:\*/)?"
+_COMMENT = r"\*(?:[^*]++|\*(?!/))*+(?:\*/)?"  # without its first slash
 _ESCAPED = r"\\(?:[0-9a-fA-F]{1,6}+(?:\r\n|\s)?+|.)"
-# Each alternative matches whatever follows its first characters: nothing is looked at twice.
+# A token begins with a character that is rare, and is looked for by it: what a bracket belongs to is looked
+# back at. Whatever follows that character matches, so nothing is looked at twice.
 _TOKENS = rf"""
-      {_COMMENT}
-    | @[iI][mM][pP][oO][rR][tT](?:\s++|{_COMMENT})*+(?P<import>["']?)
-    | @[nN][aA][mM][eE][sS][pP][aA][cC][eE][^;{{}}]*+
-    | (?:[uU][rR][lL]|[sS][rR][cC])\(\s*+(?:(?P<url>["'])|(?P<bare>(?:[^\s"'()\\]++|{_ESCAPED})*+))
-    | (?P<set>[iI][mM][aA][gG][eE]-[sS][eE][tT]\()
-    | (?P<string>["'])
+      (?<=/){_COMMENT}
+    | (?<=@)[iI][mM][pP][oO][rR][tT](?:\s++|/{_COMMENT})*+(?P<import>["']?)
+    | (?<=@)[nN][aA][mM][eE][sS][pP][aA][cC][eE][^;{{}}]*+
+    | (?:(?<=[uU][rR][lL]\()|(?<=[sS][rR][cC]\())\s*+
+      (?:(?P<url>["'])|(?P<bare>(?:[^\s"'()\\]++|{_ESCAPED})*+))
+    | (?P<set>(?<=[iI][mM][aA][gG][eE]-[sS][eE][tT]\())
+    | (?P<string>(?<=["']))
 """
-_TOKEN = re.compile(_TOKENS, re.VERBOSE | re.DOTALL)
-_SET_TOKEN = re.compile(_TOKENS + r"| (?P<open>\() | (?P<close>\)) | (?P<end>[;{}])", re.VERBOSE | re.DOTALL)
+_BRACKETS = r"| (?P<open>(?<=\()) | (?P<close>(?<=\))) | (?P<end>(?<=[;{}]))"
+_TOKEN = re.compile(rf"""[/@("'](?:{_TOKENS})""", re.VERBOSE | re.DOTALL)
+_SET_TOKEN = re.compile(rf"""[/@("');{{}}](?:{_TOKENS}{_BRACKETS})""", re.VERBOSE | re.DOTALL)
 _STRINGS = {
     '"': re.compile(r'(?:[^"\\\n]++|\\.)*+', re.DOTALL),
     "'": re.compile(r"(?:[^'\\\n]++|\\.)*+", re.DOTALL),
@@ -44,9 +47,10 @@ def css_references(css: str) -> Iterator[str]:
             yield from _unescaped(token["bare"])
             depth += depth > 0
         elif kind in ("url", "import", "string"):
-            if not token[kind]:  # @import url(…)
+            quote = css[at - 1]
+            if quote not in _STRINGS:  # @import url(…)
                 continue
-            string = _STRINGS[token[kind]].match(css, at)
+            string = _STRINGS[quote].match(css, at)
             assert string is not None  # it matches an empty one
             at = string.end() + 1
             if kind != "string" or depth == 1:
