@@ -1,0 +1,200 @@
+"""`toehold nodes` on a real frontier and the real `toehold-node`: what its toe threads do, kill, drain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frontier_harness.calls import FINISH, spec
+from frontier_harness.command_line import Toehold, facts
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import DEADLINE_S, eventually
+
+from toehold_client.cli import run
+
+KILLED = -7000
+
+
+class Site(ThreadingHTTPServer):
+    """Two hosts of which all pages but robots.txt are answered once `go` is set."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        super().__init__(("127.0.0.1", 0), _Answers)
+
+    @property
+    def seeds(self) -> tuple[str, ...]:
+        """A page of each host."""
+        return tuple(f"http://{host}.test:{self.server_port}/" for host in ("a", "b"))
+
+    @property
+    def resolve(self) -> tuple[str, ...]:
+        """Tells a node where the hosts are."""
+        where = (f"{host}.test:{self.server_port}:127.0.0.1" for host in ("a", "b"))
+        return tuple(word for entry in where for word in ("--resolve", entry))
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        if self.path == "/robots.txt":
+            self.send_error(404)
+            return
+        self.server.go.wait(DEADLINE_S)
+        try:
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"ok")
+        except OSError:
+            self.close_connection = True  # the node broke off
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with Site() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.go.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerProcess]:
+    """A frontier whose nodes beat quickly."""
+    with ServerProcess(tmp_path / "data", "--heartbeat-seconds", "0.2") as server:
+        monkeypatch.setenv("TOEHOLD_FRONTIER", server.address)
+        yield server
+
+
+class Node:
+    """A crawl of the site is under way, and this is its node, with 4 toe threads."""
+
+    def __init__(self, process: subprocess.Popen[str], site: Site, frontier: ServerProcess) -> None:
+        self.process = process
+        self.site = site
+        self.frontier = frontier
+        assert process.stdout is not None
+        self.address = process.stdout.readline().split()[-1]
+
+    def status(self, uri: str) -> int:
+        """How a URI ended; 0 if it has not."""
+        story = self.frontier.stubs.ask("GetUri", "c", uri=uri).story
+        return int(story.fetch_status)
+
+    def end(self) -> int:
+        """Its exit code, once it has ended by itself."""
+        return self.process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def node(
+    request: pytest.FixtureRequest, frontier: ServerProcess, site: Site, tmp_path: Path
+) -> Iterator[Node]:
+    frontier.stubs.launch("c", *site.seeds, of=spec(run_while_empty=True))
+    command = [
+        *(sys.executable, "-m", "crawler_node", "--frontier", frontier.address, "--name", "north"),
+        *("--toes", "4", "--warc", str(tmp_path / "warcs"), "--log-level", "error", *site.resolve),
+        *request.param,
+    ]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Node(process, site, frontier)
+        finally:
+            process.terminate()
+            site.go.set()
+            try:
+                process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@pytest.fixture
+def toehold(capsys: pytest.CaptureFixture[str]) -> Toehold:
+    """Runs `toehold` on the frontier: exit code, output, errors. Never a traceback."""
+
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments)
+        captured = capsys.readouterr()
+        assert "Traceback" not in captured.err
+        return code, captured.out, captured.err
+
+    return run_it
+
+
+ONE, SEVERAL = pytest.param((), id="one-process"), pytest.param(("--processes", "2"), id="two-processes")
+
+
+@pytest.mark.parametrize("node", [ONE, SEVERAL], indirect=True)
+def test_a_toe_thread_is_found_and_killed_and_the_node_drained(node: Node, toehold: Toehold) -> None:
+    def told(*arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in toehold("nodes", *arguments, "--json")[1].splitlines()]
+
+    eventually(lambda: {toe["uri"] for toe in told("toes", "north")} >= {*node.site.seeds}, "both fetched")
+    stuck, other = told("toes", "north")[:2]
+    assert (stuck["step"], stuck["path"], stuck["attempt"]) == ("FETCHING", "", 1)
+    assert stuck["uri_seconds"] >= other["uri_seconds"] > 0
+    code, output, _ = toehold("nodes", "toes", "north", "--stacks")
+    assert code == 0
+    first, *trace = output.splitlines()
+    assert first.startswith(f"toe {stuck['serial']} of process {stuck['worker']}: FETCHING for ")
+    assert first.endswith(f" at {stuck['uri']}")
+    assert any("http_fetch.py" in line for line in trace)
+
+    assert toehold("nodes", "kill", "north", "999", "--worker", "1")[0] == 4
+    which = ("north", str(stuck["serial"]), "--worker", str(stuck["worker"]))
+    assert toehold("nodes", "kill", *which)[0] == 0
+    eventually(lambda: node.status(stuck["uri"]) == KILLED, "its URI handed back")
+    eventually(lambda: told("show", "north")[0]["pool"]["alive_count"] == 4, "another thread in its place")
+    (pool,) = told("show", "--at", node.address)
+    assert (pool["node"], pool["pool"]["size"], pool["pool"]["killed_count"]) == ("north", 4, 1)
+    assert facts(toehold("nodes", "show", "north")[1])["killed"] == "1"
+    assert node.status(other["uri"]) == 0, "others are as they were"
+
+    assert toehold("nodes", "drain", "north")[0] == 0
+    listed = [each for each in told("list") if each["node"].partition("/")[0] == "north"]
+    assert len(listed) == len(pool["workers"])
+    assert all(each["draining"] for each in listed)
+    node.site.go.set()
+    assert node.end() == 0
+    assert node.status(other["uri"]) == 200, "what it had started was finished"
+    code, _, errors = toehold("nodes", "toes", "north")
+    assert code == 3 and "'north'" in errors
+    node.frontier.stubs.request("c", FINISH)
+
+
+@pytest.mark.parametrize("node", [SEVERAL], indirect=True)
+def test_a_node_of_several_processes_is_asked_steered_and_drained_as_one(
+    node: Node, toehold: Toehold
+) -> None:
+    at = ("--at", node.address)
+    code, _, errors = toehold("nodes", "kill", "1", *at)
+    assert (code, "the node has the processes 1 to 2" in errors) == (2, True)
+    assert toehold("nodes", "resize", "7", *at)[0] == 0
+
+    def pool() -> dict[str, Any]:
+        shown: dict[str, Any] = json.loads(toehold("nodes", "show", *at, "--json")[1])
+        return shown
+
+    eventually(lambda: pool()["pool"]["alive_count"] == 7, "7 toe threads together")
+    eventually(lambda: toehold("nodes")[1].count("north/") == 2, "both heard by the frontier")
+    assert toehold("nodes", "resize", "11", "--node", "north")[0] == 0
+    eventually(lambda: sorted(each["pool"]["size"] for each in pool()["workers"]) == [5, 6], "its shares")
+    node.site.go.set()
+    assert toehold("nodes", "drain", *at)[0] == 0
+    assert node.end() == 0
