@@ -80,10 +80,12 @@ class _Page:
                 tag = token.tag or ""
                 if attributes := token.attrs:
                     self._read_attributes(tag, attributes)
+                    if self.references.full:
+                        return
                 if tag in self._elements:
                     self._elements[tag](token)
-                if self.references.full or self.follows != self._document.follow:
-                    return
+                    if self.follows != self._document.follow:
+                        return
                 content = tag if tag in _READ else ""
             elif kind is not _TEXT:
                 content = ""
