@@ -58,7 +58,8 @@ def page_text(body: bytes, charset: str | None) -> PageText:
     within = ""  # the tag that the last one was, if it was a start tag
     depths = dict.fromkeys(_UNSHOWN, 0)
     shown = True
-    for token in tokens(text_of(body[:MAX_PAGE_BYTES], charset)):
+    source = text_of(body[:MAX_PAGE_BYTES], charset)
+    for token in tokens(source, is_xml=source[:100].lstrip().startswith("<?xml")):
         kind = token.type
         if kind is _TEXT:
             if shown and within not in _UNREAD:

@@ -63,6 +63,11 @@ def test_an_element_that_is_never_closed_hides_what_follows() -> None:
     assert text("a<svg/>b") == "ab"
 
 
+def test_an_element_that_closes_itself_hides_nothing_in_xml() -> None:
+    page = "<?xml version='1.0'?><html><script src='x'/><title>t</title><style/><p>a</p></html>"
+    assert page_text(page.encode(), None) == PageText("t", "a")
+
+
 def test_the_title_is_the_first_one_and_none_of_a_picture() -> None:
     page = "<svg><title>picture</title></svg><title> The\n <b>  &amp; title </title><title>second</title>"
     assert title(page) == "The <b> & title"
