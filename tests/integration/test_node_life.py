@@ -18,9 +18,10 @@ from crawler_node import pool as pool_module
 from crawler_node import reporter as reporter_module
 from crawler_node.archive import Archive
 from crawler_node.book import Held, LeaseBook
+from crawler_node.exits import ExitCode
 from crawler_node.fetch import FetchPolicy
 from crawler_node.frontier import Contact, Frontier, Rests
-from crawler_node.node import MAX_LEFT_BEHIND, Drain, ExitCode, Node
+from crawler_node.node import MAX_LEFT_BEHIND, Drain, Node
 from toehold.frontier.v1.frontier_pb2 import (
     PURPOSE_ROBOTS,
     HeartbeatRequest,
@@ -36,8 +37,8 @@ class Run:
     def __init__(self, frontier: FakeFrontier, directory: Path, toes: int = 2) -> None:
         contact = Contact()
         self.fetcher = FakeFetcher()
-        self.writer = FakeWriter()
-        archive = Archive(self.writer, directory)
+        self.writer = FakeWriter(directory)
+        archive = Archive([self.writer])
         self.node = Node(
             frontier=Frontier.connect(frontier.address, contact, "node", "session"),
             feeding=Frontier.connect(frontier.address, contact, "node", "session"),
