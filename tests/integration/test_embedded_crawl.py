@@ -132,15 +132,7 @@ class Run:
 
     def children(self) -> list[int]:
         """Process ids of the frontier server and the node, in this order."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            try:
-                stat = (entry / "stat").read_text()
-            except OSError:
-                continue
-            if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == self.process.pid:
-                found.append(int(entry.name))
-        return sorted(found)
+        return children_of(self.process.pid)
 
     def until(self, condition: Callable[[], object]) -> None:
         """Waits, draining its terminal; fails if it ends before."""
@@ -232,6 +224,18 @@ def lines_of_pages(tmp_path: Path) -> list[dict[str, Any]]:
 
 def once_each(site: Site) -> None:
     assert {path: site.asked[path] for path in ALL_PATHS} == dict.fromkeys(ALL_PATHS, 1)
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            stat = (entry / "stat").read_text()
+        except OSError:
+            continue
+        if entry.name.isdigit() and int(stat.rpartition(")")[2].split()[1]) == parent:
+            found.append(int(entry.name))
+    return sorted(found)
 
 
 def all_gone(pids: list[int], within_s: float = 0.0) -> bool:
@@ -422,6 +426,23 @@ def test_killing_it_leaves_no_program_and_the_same_command_finishes(
     assert all_gone(children, within_s=PATIENCE_S)
     assert site.asked.pop("/page/5") <= 2
     assert set(site.asked.values()) <= {1, 2}, "only what was in flight is asked for again"
+    assert report_in(tmp_path)["pages"] == PAGES + 1
+
+
+def test_killing_it_leaves_none_of_the_nodes_processes(
+    crawl: Callable[..., Run], site: Site, tmp_path: Path
+) -> None:
+    let_go = site.hold("/page/5")
+    run = crawl("--processes", "2")
+    run.until(lambda: site.asked["/page/5"])
+    children = run.children()
+    processes = [pid for child in children for pid in children_of(child)]
+    assert (len(children), len(processes)) == (2, 2)
+    run.process.kill()
+    run.process.wait()
+    assert all_gone([*children, *processes], within_s=PATIENCE_S)
+    let_go.set()
+    assert crawl("--processes", "2").end()[0] == 0
     assert report_in(tmp_path)["pages"] == PAGES + 1
 
 
