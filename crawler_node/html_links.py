@@ -12,7 +12,7 @@ import turbohtml
 from .css_links import css_references
 from .document import Document
 from .header_links import refresh_target
-from .html_rules import ANY, METAS, PARAMS, RULES, Form
+from .html_rules import ANY, METAS, PARAMS, RULES, Form, Rule
 from .json_links import hop_of_property, json_references
 from .links import Hop, Outlink, References, is_plausible
 from .relations import hop_of, is_nofollow
@@ -59,7 +59,10 @@ class _Page:
         self._script_type = ""  # of the last <script>
         self._is_get_form = True  # the last <form>
         self._is_inner = False
+        self._javascript = document.settings.javascript
+        self._rules: dict[tuple[str, str], tuple[Rule | None, str]] = {}
         self._elements: dict[str, Callable[[turbohtml.Token], None]] = {
+            **dict.fromkeys(_READ, _pass),
             "base": self._read_base,
             "meta": self._read_meta,
             "link": self._read_link,
@@ -73,6 +76,7 @@ class _Page:
 
     def read(self, text: str) -> None:
         """Reads a document."""
+        elements, references = self._elements, self.references
         content = ""  # what the text that comes next is the content of, if that matters
         for token in tokens(text, self._is_xml):
             kind = token.type
@@ -80,13 +84,14 @@ class _Page:
                 tag = token.tag or ""
                 if attributes := token.attrs:
                     self._read_attributes(tag, attributes)
-                    if self.references.full:
+                    if references.full:
                         return
-                if tag in self._elements:
-                    self._elements[tag](token)
+                content = ""
+                if tag in elements:
+                    elements[tag](token)
                     if self.follows != self._document.follow:
                         return
-                content = tag if tag in _READ else ""
+                    content = tag if tag in _READ else ""
             elif kind is not _TEXT:
                 content = ""
             elif content:
@@ -114,21 +119,19 @@ class _Page:
     def _read_attributes(self, tag: str, attributes: list[tuple[str, str]]) -> None:
         forbids_links = self._settings.obey_nofollow and is_nofollow(_value(attributes, "rel"))
         for name, value in attributes:
-            rules = RULES.get(name)
-            if rules is None:
-                if self._settings.javascript and name.startswith("on"):
+            if name not in RULES:
+                if self._javascript and name.startswith("on"):
                     self._search_script(value, f"@{name}"[:_MAX_CONTEXT_CHARS])
                 continue
-            rule = rules[tag] if tag in rules else rules.get(ANY)
+            rule, context = self._rules.get((name, tag)) or self._rule_of(name, tag)
             if rule is None or not value:
                 continue
             form, hop = rule
             if hop is Hop.LINK and forbids_links:
                 continue
-            context = f"{tag[:_MAX_CONTEXT_CHARS]}/@{name}"
             if form is Form.URI:
                 self._add(value, hop, context)
-                if self._settings.javascript and value[:11].lower() == "javascript:":
+                if self._javascript and value[:11].lower() == "javascript:":
                     self._search_script(value[11:], context)
             elif form is Form.CSS:
                 self._read_css(value, context)
@@ -139,6 +142,13 @@ class _Page:
                 self._add(value, hop, context)
             else:
                 self._read_css(value, context)  # data-bg is also written as the style that it becomes
+
+    def _rule_of(self, name: str, tag: str) -> tuple[Rule | None, str]:
+        """How an attribute of a tag refers, and what that is called; remembered: pages repeat themselves."""
+        rules = RULES[name]
+        known = rules[tag] if tag in rules else rules.get(ANY), f"{tag[:_MAX_CONTEXT_CHARS]}/@{name}"
+        self._rules[name, tag] = known
+        return known
 
     def _read_css(self, css: str, context: str) -> None:
         if "(" in css or "@" in css:
@@ -207,6 +217,10 @@ class _Page:
     def _add_if_any(self, reference: str | None, hop: Hop, context: str) -> None:
         if reference:
             self._add(reference, hop, context)
+
+
+def _pass(token: turbohtml.Token) -> None:
+    """The element matters for its content only."""
 
 
 def _value(attributes: list[tuple[str, str]], wanted: str) -> str:

@@ -134,25 +134,26 @@ class References:
     document is taken.
     """
 
-    __slots__ = ("_follow", "_found", "_limit")
+    __slots__ = ("_follow", "_found", "_limit", "full")
 
     def __init__(self, limit: int, follow: bool = True) -> None:
         self._found: dict[str, tuple[Hop, str]] = {}
         # More than links asked for: some of them will turn out to be the same, or none at all.
         self._limit = 4 * limit
         self._follow = follow
-
-    @property
-    def full(self) -> bool:
+        self.full = limit == 0
         """True when more would not be kept."""
-        return len(self._found) >= self._limit
 
     def add(self, reference: str, hop: Hop, context: str) -> None:
         """Takes a reference; not one that is too long, nor an embed that is a part of the document itself."""
         if len(reference) > MAX_URI_BYTES or self.full or (hop in FOLLOWED and not self._follow):
             return
-        if hop is not Hop.EMBED or not reference.startswith("#"):
-            self._found.setdefault(reference, (hop, context))
+        if reference.startswith("#"):
+            if hop is Hop.EMBED:
+                return
+            reference = "#"  # wherever in the document: it is looked up once
+        self._found.setdefault(reference, (hop, context))
+        self.full = len(self._found) >= self._limit
 
     def outlinks(self, base: Base) -> Iterator[Outlink]:
         """What they lead to, as far as they make sense; different ones may mean the same URI."""

@@ -303,6 +303,7 @@ def test_each_response_has_its_request_as_it_was_sent(whole: Whole) -> None:
 def test_pages_that_were_cut_are_marked_and_only_they(whole: Whole) -> None:
     url = whole.web.web.url
     assert {each.url: each.truncated for each in whole.exchanges if each.truncated} == {
+        url("eta", "/robots.txt"): "length",  # of which no more counts
         url("iota", "/traps/huge.html"): "length",
         url("mu", "/traps/drip.html"): "time",
     }

@@ -455,7 +455,8 @@ def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
 
     run.fetcher.answer = never  # type: ignore[assignment]
     run.start()
-    for number in range(MAX_LEFT_BEHIND + 1):
+
+    def leave_behind(number: int) -> None:
         uri = f"http://h/{number}/stuck"
         frontier.give(lease(uri), lease(f"http://h/{number}/good"))
         eventually(lambda: uri in run.fetcher.asked)
@@ -466,6 +467,9 @@ def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
         ]
         run.node.pool.kill(serial, replace=True)
         eventually(lambda: run.node.pool.left_behind_count == number + 1)
+
+    for number in range(MAX_LEFT_BEHIND + 1):
+        leave_behind(number)
     assert run.exit_code() is ExitCode.WORN_OUT
     stuck.set()
     assert sorted(frontier.statuses().values()) == [-7000] * (MAX_LEFT_BEHIND + 1) + [200] * (

@@ -229,7 +229,7 @@ def test_a_broken_page_has_the_links_of_its_headers(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(html_links, "RULES", None)
     found = find(fetch("<a href=x>", link="<z>; rel=next"))
     assert pairs(found) == [("L", "z")]
-    assert found.notes == ("extractorFailed:html",) and isinstance(found.error, AttributeError)
+    assert found.notes == ("extractorFailed:html",) and isinstance(found.error, TypeError)
 
 
 def test_broken_headers_leave_the_page_its_links(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,7 +253,12 @@ def test_a_thread_whose_lease_has_ended_is_left_behind_like_one_that_was_killed(
 
 def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
     chain_holds = threading.Event()
-    rig.outlinks = lambda *args: Found([]) if chain_holds.wait() else Found([])
+
+    def never(*args: object) -> Found:
+        chain_holds.wait()
+        return Found([])
+
+    rig.outlinks = never
     rig.pool.set_size(1)
     rig.add("a")
     eventually(lambda: rig.pool.steps()[Step.EXTRACTING] == 1)
