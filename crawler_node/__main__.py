@@ -293,7 +293,8 @@ def _supervise(
         rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{name}/{number}")
         alone = ("--listen", "127.0.0.1:0", "--node-service", server.told_address, "--until-stdin-ends")
         rate = ("--max-bytes-per-second", str(-(-max_bytes_per_second // processes)))
-        return (sys.executable, "-m", "crawler_node", *own, *rest, *alone, *rate)
+        # -P: nothing in the present directory may stand in for a module of the node's.
+        return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate)
 
     supervisor = Supervisor(processes, toes, command, hang_s)
     server.start(TeamDesk(supervisor, name, address))

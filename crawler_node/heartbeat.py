@@ -74,7 +74,7 @@ class Heartbeat:
         self._pool = pool
         self._give_back = give_back
         self._toes = toes
-        self._pool_size = toes
+        self._asked_size: int | None = None
         self._service_address = service_address
         self._drain = drain
         self._trouble = trouble
@@ -128,7 +128,7 @@ class Heartbeat:
             self._book.vouch(set(tokens).difference(answer.ended_tokens), sent_at_s, lease_period_s)
         self._give_back(self._book.give_back(answer.release_tokens))
         self._give_back(self._book.kill(answer.interrupt_tokens))
-        self._size_pool(answer.pool_size if answer.HasField("pool_size") else self._toes)
+        self._size_pool(answer.pool_size if answer.HasField("pool_size") else None)
         if answer.drain and not self._draining:
             log.info("the frontier wants this node to end")
             self._draining = True
@@ -136,14 +136,16 @@ class Heartbeat:
         interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
 
-    def _size_pool(self, size: int) -> None:
-        if size == self._pool_size:
+    def _size_pool(self, asked: int | None) -> None:
+        """Obeys a size that the frontier has not asked for before; till then what NodeService was told holds."""
+        if asked == self._asked_size:
             return
+        self._asked_size = asked
+        size = self._toes if asked is None else asked
         log.info("the pool gets another size", toes=size)
-        self._pool_size = size
         try:
             self._pool.set_size(size)
-        except RuntimeError as error:  # the system has no more threads; mending tries again
+        except RuntimeError as error:  # the system has no more threads; the pool tries again
             log.error("toe threads cannot be started now", error=str(error))
 
     def _say_goodbye(self) -> None:

@@ -107,7 +107,7 @@ class Worker:
         _, found, address = line.strip().rpartition(" service at ")
         if found:
             with self._lock:
-                self._channel = grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)])
+                self._channel = grpc.insecure_channel(address, options=_CHANNEL)
                 self._stub = node_pb2_grpc.NodeServiceStub(self._channel)
             ready()
         heard_s = time.monotonic()
@@ -136,3 +136,7 @@ class Worker:
 
 
 _SILENCE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
+_CHANNEL = (
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_receive_message_length", -1),  # the stacks of many threads are long
+)
