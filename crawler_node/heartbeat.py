@@ -137,7 +137,7 @@ class Heartbeat:
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
 
     def _size_pool(self, asked: int | None) -> None:
-        """Obeys a size that the frontier has not asked for before; till then what NodeService was told holds."""
+        """Obeys a size that the frontier asks for anew; until then what NodeService was told holds."""
         if asked == self._asked_size:
             return
         self._asked_size = asked
