@@ -15,12 +15,12 @@ import click
 import structlog
 from structlog.typing import EventDict
 
+from .control.service import CannotListen, NodeServer, listen_address
+from .control.supervisor import Supervisor
+from .control.team_desk import TeamDesk
 from .exits import ExitCode
 from .memory import give_back_large_blocks
 from .options import NodeOptions, Output
-from .service import CannotListen, NodeServer, listen_address
-from .supervisor import Supervisor
-from .team_desk import TeamDesk
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

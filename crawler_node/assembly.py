@@ -8,23 +8,23 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-from .addresses import Resolver, parse_resolve
-from .archive import Archive, Writer
-from .chain import Stages
-from .desk import OwnDesk
-from .disk import DiskWatch
-from .extract import outlinks
-from .frontier import Contact, Frontier
-from .hook import Hook, load
-from .http_fetch import HttpFetcher
-from .logs import NodeLogs
+from .control.desk import OwnDesk
+from .control.service import NodeServer
+from .extraction.extract import outlinks
+from .extraction.sitemap import sitemaps_of_robots
+from .fetching.addresses import Resolver, parse_resolve
+from .fetching.http_fetch import HttpFetcher
+from .leases.frontier import Contact, Frontier
 from .node import Node
 from .options import NodeOptions, Output
-from .pages import PagesWriter, Text
-from .rolling import OutputError, Rolling
-from .service import NodeServer
-from .sitemap import sitemaps_of_robots
-from .warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
+from .output.archive import Archive, Writer
+from .output.disk import DiskWatch
+from .output.hook import Hook, load
+from .output.logs import NodeLogs
+from .output.pages import PagesWriter, Text
+from .output.rolling import OutputError, Rolling
+from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
+from .toes.chain import Stages
 
 _T = TypeVar("_T")
 

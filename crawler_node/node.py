@@ -14,19 +14,19 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
-from .archive import Archive
-from .book import Held, LeaseBook
-from .chain import Chain, Stages
 from .exits import ExitCode
-from .feeder import Feeder
-from .frontier import Contact, Frontier, Superseded
-from .heartbeat import Heartbeat
-from .outcome import Status
-from .page import Page
-from .pool import ToePool
-from .report import DEFERRED, failed
-from .reporter import Reporter
-from .toe import ToeThread
+from .fetching.outcome import Status
+from .leases.book import Held, LeaseBook
+from .leases.feeder import Feeder
+from .leases.frontier import Contact, Frontier, Superseded
+from .leases.heartbeat import Heartbeat
+from .leases.page import Page
+from .leases.report import DEFERRED, failed
+from .leases.reporter import Reporter
+from .output.archive import Archive
+from .toes.chain import Chain, Stages
+from .toes.pool import ToePool
+from .toes.toe import ToeThread
 
 log = structlog.get_logger()
 

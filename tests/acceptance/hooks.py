@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from crawler_node.hook import HookPage
+from crawler_node.output.hook import HookPage
 
 
 def fails_at(url: str) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from crawler_node.__main__ import main
-from crawler_node.archive import Archive
-from crawler_node.chain import Chain, Stages
-from crawler_node.http_fetch import HttpFetcher
-from crawler_node.reporter import Reporter
+from crawler_node.fetching.http_fetch import HttpFetcher
+from crawler_node.leases.reporter import Reporter
+from crawler_node.output.archive import Archive
+from crawler_node.toes.chain import Chain, Stages
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -4,7 +4,7 @@ import os
 import re
 import time
 
-from crawler_node.hook import HookPage
+from crawler_node.output.hook import HookPage
 
 
 def page(page: HookPage) -> None:

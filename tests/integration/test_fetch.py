@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_doubles.loopback import AGENT, Fetching, Site, body_of, ok, policy, redirect, wait_for_hang_up
 
-from crawler_node.addresses import Address, AddressRule, Resolver, Unresolvable
-from crawler_node.connection import Cancellation
-from crawler_node.decode import decoded
-from crawler_node.fetch import Fetch, Validators
-from crawler_node.http_fetch import HttpFetcher
-from crawler_node.outcome import Status, Truncation
+from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
+from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.decode import decoded
+from crawler_node.fetching.fetch import Fetch, Validators
+from crawler_node.fetching.http_fetch import HttpFetcher
+from crawler_node.fetching.outcome import Status, Truncation
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from node_doubles.loopback import (
     wait_for_hang_up,
 )
 
-from crawler_node.addresses import Resolver
-from crawler_node.authentication import challenged
-from crawler_node.connection import Cancellation
-from crawler_node.fetch import FetchPolicy, Validators
-from crawler_node.outcome import Status, Truncation
+from crawler_node.fetching.addresses import Resolver
+from crawler_node.fetching.authentication import challenged
+from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.fetch import FetchPolicy, Validators
+from crawler_node.fetching.outcome import Status, Truncation
 
 NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
 

@@ -23,11 +23,11 @@ from node_doubles.loopback import (
     wait_for_hang_up,
 )
 
-from crawler_node.addresses import Address, AddressRule, Resolver, Unresolvable
-from crawler_node.connection import Cancellation
-from crawler_node.fetch import FetchPolicy
-from crawler_node.outcome import Status
-from crawler_node.proxy import Proxy
+from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
+from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.fetch import FetchPolicy
+from crawler_node.fetching.outcome import Status
+from crawler_node.fetching.proxy import Proxy
 
 Answer = bytes | Callable[[socket.socket], None]
 

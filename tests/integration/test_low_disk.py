@@ -11,12 +11,12 @@ from node_doubles.leases import lease
 from node_doubles.stages import FakeFetcher, FakeWriter, stages
 from node_doubles.waiting import eventually
 
-from crawler_node import feeder as feeder_module
 from crawler_node import node as node_module
-from crawler_node.archive import Archive
-from crawler_node.disk import DiskWatch
-from crawler_node.frontier import Contact, Frontier
+from crawler_node.leases import feeder as feeder_module
+from crawler_node.leases.frontier import Contact, Frontier
 from crawler_node.node import Node
+from crawler_node.output.archive import Archive
+from crawler_node.output.disk import DiskWatch
 
 
 class Run:

@@ -12,16 +12,16 @@ from node_doubles.leases import lease
 from node_doubles.stages import FakeFetcher, FakeWriter, page, stages
 from node_doubles.waiting import eventually
 
-from crawler_node import feeder as feeder_module
 from crawler_node import node as node_module
-from crawler_node import pool as pool_module
-from crawler_node import reporter as reporter_module
-from crawler_node.archive import Archive
-from crawler_node.book import Held, LeaseBook
 from crawler_node.exits import ExitCode
-from crawler_node.fetch import FetchPolicy
-from crawler_node.frontier import Contact, Frontier, Rests
+from crawler_node.fetching.fetch import FetchPolicy
+from crawler_node.leases import feeder as feeder_module
+from crawler_node.leases import reporter as reporter_module
+from crawler_node.leases.book import Held, LeaseBook
+from crawler_node.leases.frontier import Contact, Frontier, Rests
 from crawler_node.node import MAX_LEFT_BEHIND, Drain, Node
+from crawler_node.output.archive import Archive
+from crawler_node.toes import pool as pool_module
 from toehold.frontier.v1.frontier_pb2 import (
     PURPOSE_ROBOTS,
     HeartbeatRequest,

@@ -15,9 +15,9 @@ from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.waiting import eventually
 
-from crawler_node.desk import MAX_TOES, OwnDesk
+from crawler_node.control.desk import MAX_TOES, OwnDesk
+from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
 from crawler_node.exits import ExitCode
-from crawler_node.service import SERVICE, CannotListen, NodeServer, listen_address
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 CALL_S = 10.0

@@ -10,14 +10,14 @@ from node_doubles.leases import lease
 from node_doubles.stages import page
 from node_doubles.warcs import START_MS, files
 
-from crawler_node.fetch import Fetch
-from crawler_node.hook import Hook, HookPage
-from crawler_node.links import Hop, Outlink
-from crawler_node.logs import NodeLogs
-from crawler_node.outcome import Truncation
-from crawler_node.pages import PagesWriter, Text
-from crawler_node.rolling import OutputError, Rolling
-from crawler_node.visit import Visit
+from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.outcome import Truncation
+from crawler_node.output.hook import Hook, HookPage
+from crawler_node.output.logs import NodeLogs
+from crawler_node.output.pages import PagesWriter, Text
+from crawler_node.output.rolling import OutputError, Rolling
+from crawler_node.output.visit import Visit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 HTML = "<title>Über  uns</title><p>Erste\nZeile<p>Zweite\u2028<script>x</script>".encode()

@@ -14,10 +14,10 @@ from itertools import cycle
 
 import pytest
 
-from crawler_node.addresses import Address, AddressRule, Resolver
-from crawler_node.fetch import Fetch, FetchPolicy
-from crawler_node.http_fetch import HttpFetcher
-from crawler_node.outcome import Status
+from crawler_node.fetching.addresses import Address, AddressRule, Resolver
+from crawler_node.fetching.fetch import Fetch, FetchPolicy
+from crawler_node.fetching.http_fetch import HttpFetcher
+from crawler_node.fetching.outcome import Status
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than one loopback address")
 

@@ -17,9 +17,9 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.warcs import check, digest_of, files, read, visit
 
-from crawler_node.repair import Whole, repair, whole_lines, whole_records
-from crawler_node.rolling import Rolling
-from crawler_node.warc import SUFFIX, WarcWriter
+from crawler_node.output.repair import Whole, repair, whole_lines, whole_records
+from crawler_node.output.rolling import Rolling
+from crawler_node.output.warc import SUFFIX, WarcWriter
 
 
 def left_behind(directory: Path, pages: int = 3) -> Path:
@@ -277,8 +277,8 @@ import os, random, sys
 sys.path[:0] = {path!r}
 from pathlib import Path
 from node_doubles.warcs import visit
-from crawler_node.rolling import Rolling
-from crawler_node.warc import WarcWriter
+from crawler_node.output.rolling import Rolling
+from crawler_node.output.warc import WarcWriter
 
 writer = WarcWriter(Path(sys.argv[1]), "node", rolling=Rolling(max_bytes=500_000))
 n = 0

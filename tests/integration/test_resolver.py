@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from crawler_node.addresses import Address, Resolver, Unresolvable, parse_resolve
+from crawler_node.fetching.addresses import Address, Resolver, Unresolvable, parse_resolve
 
 ONE = ip_address("192.0.2.1")
 

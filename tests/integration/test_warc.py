@@ -20,11 +20,11 @@ from node_doubles.leases import lease
 from node_doubles.warcs import BODY, START_MS, check, digest_of, fetch, files, read, visit
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
-from crawler_node.links import Hop, Outlink
-from crawler_node.outcome import Status, Truncation
-from crawler_node.rolling import Location, OutputError, Rolling, utc_text
-from crawler_node.visit import Visit
-from crawler_node.warc import Metadata, WarcWriter
+from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.fetching.outcome import Status, Truncation
+from crawler_node.output.rolling import Location, OutputError, Rolling, utc_text
+from crawler_node.output.visit import Visit
+from crawler_node.output.warc import Metadata, WarcWriter
 
 
 def stored(location: Location | None) -> Location:

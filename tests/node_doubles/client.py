@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawler_node.frontier import Contact, Frontier
+from crawler_node.leases.frontier import Contact, Frontier
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED, VERDICT_QUEUED, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,

@@ -2,9 +2,9 @@
 
 from io import BytesIO
 
-from crawler_node.extract import outlinks
-from crawler_node.fetch import ExtractSettings, Fetch
-from crawler_node.links import Found
+from crawler_node.extraction.extract import outlinks
+from crawler_node.extraction.links import Found
+from crawler_node.fetching.fetch import ExtractSettings, Fetch
 
 FOLDER = "http://a.example/dir/"
 PAGE = FOLDER + "page"

@@ -2,9 +2,9 @@
 
 import threading
 
-from crawler_node.addresses import AddressRule
-from crawler_node.book import Held, LeaseBook
-from crawler_node.fetch import FetchPolicy
+from crawler_node.fetching.addresses import AddressRule
+from crawler_node.fetching.fetch import FetchPolicy
+from crawler_node.leases.book import Held, LeaseBook
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_PAGE, Lease, Purpose
 
 POLICY = FetchPolicy("policy", "toehold (+test)", 10_000, 1_000_000, AddressRule.parse(["loopback"]))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from crawler_node.addresses import AddressRule, Resolver
-from crawler_node.connection import Cancellation
-from crawler_node.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
-from crawler_node.http_fetch import HttpFetcher
+from crawler_node.fetching.addresses import AddressRule, Resolver
+from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
+from crawler_node.fetching.http_fetch import HttpFetcher
 
 LOOPBACK = AddressRule.parse(["loopback"])
 AGENT = "toehold-test/1 (+https://contact.example/)"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from io import BytesIO
 from pathlib import Path
 
-from crawler_node.chain import Stages, Store
-from crawler_node.connection import Cancellation
-from crawler_node.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
-from crawler_node.links import Found, Hop, Outlink
-from crawler_node.outcome import Status
-from crawler_node.visit import Visit
+from crawler_node.extraction.links import Found, Hop, Outlink
+from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
+from crawler_node.fetching.outcome import Status
+from crawler_node.output.visit import Visit
+from crawler_node.toes.chain import Stages, Store
 
 Answer = Callable[[str], Fetch]
 

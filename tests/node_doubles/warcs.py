@@ -12,9 +12,9 @@ from typing import BinaryIO
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.leases import lease
 
-from crawler_node.fetch import Fetch
-from crawler_node.outcome import Truncation
-from crawler_node.visit import Visit
+from crawler_node.fetching.fetch import Fetch
+from crawler_node.fetching.outcome import Truncation
+from crawler_node.output.visit import Visit
 
 START_MS = 1_700_000_000_123
 BODY = b"<html>caf\xe9</html>\r\n\r\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.addresses import Address, AddressRule, parse_resolve
+from crawler_node.fetching.addresses import Address, AddressRule, parse_resolve
 
 PUBLIC = AddressRule.parse(["public"])
 LOOPBACK = AddressRule.parse(["loopback"])

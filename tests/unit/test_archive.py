@@ -7,9 +7,9 @@ import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import FakeWriter, page
 
-from crawler_node.archive import Archive
-from crawler_node.disk import DiskWatch
-from crawler_node.visit import Visit
+from crawler_node.output.archive import Archive
+from crawler_node.output.disk import DiskWatch
+from crawler_node.output.visit import Visit
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
 

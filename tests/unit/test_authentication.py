@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.authentication import Challenge, authorization, challenged
+from crawler_node.fetching.authentication import Challenge, authorization, challenged
 
 
 def test_the_example_of_the_standard_comes_out() -> None:

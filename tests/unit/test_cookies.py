@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node import cookies
-from crawler_node.cookies import MAX_COOKIE_BYTES, MAX_COOKIES, MAX_HEADER_BYTES, MAX_KEPT_BYTES, CookieJars
+from crawler_node.fetching import cookies
+from crawler_node.fetching.cookies import (
+    MAX_COOKIE_BYTES,
+    MAX_COOKIES,
+    MAX_HEADER_BYTES,
+    MAX_KEPT_BYTES,
+    CookieJars,
+)
 
 NOW_S = 1_700_000_000.0
 

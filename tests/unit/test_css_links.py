@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.css_links import css_references, declared_charset
+from crawler_node.extraction.css_links import css_references, declared_charset
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.decode import MAX_MEMBERS, PIECE_BYTES, decoded, decoding
+from crawler_node.fetching.decode import MAX_MEMBERS, PIECE_BYTES, decoded, decoding
 
 LIMIT = 1_000_000
 

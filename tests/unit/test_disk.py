@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler_node.disk import DiskWatch
+from crawler_node.output.disk import DiskWatch
 
 MIB = 1024 * 1024
 

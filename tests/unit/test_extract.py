@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_doubles.extracting import FOLDER, NOW_MS, PAGE, fetch, find, pairs
 
-from crawler_node import extract, html_links
-from crawler_node.document import MAX_TEXT_BYTES
-from crawler_node.extract import MAX_LINK_BYTES
-from crawler_node.fetch import ExtractSettings, Fetch
-from crawler_node.links import MAX_URI_BYTES, Hop, Outlink
+from crawler_node.extraction import extract, html_links
+from crawler_node.extraction.document import MAX_TEXT_BYTES
+from crawler_node.extraction.extract import MAX_LINK_BYTES
+from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.fetching.fetch import ExtractSettings, Fetch
+from crawler_node.fetching.references import MAX_URI_BYTES
 
 HTML = "<html><a href=x></a></html>"
 PROLOGUE = '<?xml version="1.0"?><!-- <rss> --><!DOCTYPE html [<!ENTITY a "b">]>'

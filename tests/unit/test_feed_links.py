@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.feed_links import feed_links
-from crawler_node.links import Base
+from crawler_node.extraction.feed_links import feed_links
+from crawler_node.fetching.references import Base
 
 BASE = Base("http://a.example/dir/feed")
 ATOM = "<feed xmlns='http://www.w3.org/2005/Atom'"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.fetch import Fetch
-from crawler_node.header_links import header_references, refresh_target
+from crawler_node.extraction.header_links import header_references, refresh_target
+from crawler_node.fetching.fetch import Fetch
 
 
 def found(header: str, *values: str | bytes, obey_nofollow: bool = False) -> list[tuple[str, str]]:

@@ -9,10 +9,10 @@ from google.protobuf.duration_pb2 import Duration
 from node_doubles.client import FakeClient
 from node_doubles.leases import POLICY, held, lease
 
-from crawler_node.book import Held, LeaseBook, Stage
-from crawler_node.frontier import Superseded
-from crawler_node.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
-from crawler_node.pool import PoolFigures
+from crawler_node.leases.book import Held, LeaseBook, Stage
+from crawler_node.leases.frontier import Superseded
+from crawler_node.leases.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
+from crawler_node.toes.pool import PoolFigures
 from toehold.frontier.v1 import frontier_pb2
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded

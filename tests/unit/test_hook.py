@@ -8,11 +8,11 @@ import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import page
 
-from crawler_node.hook import Hook, HookPage, load
-from crawler_node.links import Hop, Outlink
-from crawler_node.logs import RUNTIME_ERRORS, NodeLogs
-from crawler_node.outcome import Truncation
-from crawler_node.visit import Visit
+from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.fetching.outcome import Truncation
+from crawler_node.output.hook import Hook, HookPage, load
+from crawler_node.output.logs import RUNTIME_ERRORS, NodeLogs
+from crawler_node.output.visit import Visit
 
 
 def visit(body: bytes = b"<title>T</title><p>text", status: int = 200, **more: object) -> Visit:
@@ -137,7 +137,7 @@ def test_a_path_that_leads_nowhere_is_refused_in_words(here: Path, path: str, pr
 
 def test_the_function_in_the_manual_does_what_it_says(here: Path) -> None:
     manual = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
-    (example,) = re.findall(r"^```python\n(from crawler_node\.hook.*?)^```", manual, re.DOTALL | re.MULTILINE)
+    (example,) = re.findall(r"^```python\n(from crawler_node\.output\.hook.*?)^```", manual, re.DOTALL | re.MULTILINE)
     (here / "my_pages.py").write_text(example)
     assert "--hook my_pages:page" in manual
     hook = Hook(load("my_pages:page"), NodeLogs())

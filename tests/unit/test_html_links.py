@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_doubles.extracting import PAGE, fetch, find, html, pairs
 
-from crawler_node.fetch import ExtractSettings
-from crawler_node.links import MAX_URI_BYTES, Outlink
+from crawler_node.extraction.links import Outlink
+from crawler_node.fetching.fetch import ExtractSettings
+from crawler_node.fetching.references import MAX_URI_BYTES
 
 # Which elements link
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.json_links import hop_of_property, json_references
+from crawler_node.extraction.json_links import hop_of_property, json_references
 
 
 def found(data: object) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ import threading
 import pytest
 from node_doubles.leases import POLICY, held, lease
 
-from crawler_node.book import FIRST_LEASE_PERIOD_S, Held, LeaseBook, Stage
+from crawler_node.leases.book import FIRST_LEASE_PERIOD_S, Held, LeaseBook, Stage
 
 STAYS = threading.Event()
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.links import MAX_URI_BYTES, Base, absolute, resolve
+from crawler_node.fetching.references import MAX_URI_BYTES, Base, absolute, resolve
 
 PAGE = "http://www.alpha.example/dir/page?q=1#part"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from node_doubles.client import FakeClient
 
-from crawler_node.frontier import (
+from crawler_node.leases.frontier import (
     MAX_FAILURES,
     Abandoned,
     Busy,

@@ -11,10 +11,10 @@ from node_doubles.leases import lease
 from node_doubles.stages import page
 from structlog.testing import capture_logs
 
-from crawler_node.logs import OLD_LOGS, RUNTIME_ERRORS, URI_ERRORS, NodeLogs
-from crawler_node.outcome import Truncation
-from crawler_node.rolling import OutputError
-from crawler_node.visit import Visit
+from crawler_node.fetching.outcome import Truncation
+from crawler_node.output.logs import OLD_LOGS, RUNTIME_ERRORS, URI_ERRORS, NodeLogs
+from crawler_node.output.rolling import OutputError
+from crawler_node.output.visit import Visit
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 from node_doubles.leases import lease
 from node_doubles.stages import page
 
-from crawler_node.outcome import Status, Truncation
-from crawler_node.report import MAX_ANNOTATIONS, annotate, failed, fetched, killed, put_off, released
+from crawler_node.fetching.outcome import Status, Truncation
+from crawler_node.leases.report import MAX_ANNOTATIONS, annotate, failed, fetched, killed, put_off, released
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.addresses import AddressRefused, Unresolvable
-from crawler_node.connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled
-from crawler_node.outcome import MAX_NOTE_CHARS, note, retry_after_ms, status_of
+from crawler_node.fetching.addresses import AddressRefused, Unresolvable
+from crawler_node.fetching.connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled
+from crawler_node.fetching.outcome import MAX_NOTE_CHARS, note, retry_after_ms, status_of
 
 NOW_MS = 1_700_000_000_500
 

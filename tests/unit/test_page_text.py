@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.page_text import MAX_TEXT_CHARS, MAX_TITLE_CHARS, PageText, page_text
+from crawler_node.extraction.page_text import MAX_TEXT_CHARS, MAX_TITLE_CHARS, PageText, page_text
 
 
 def text(body: str) -> str:

@@ -10,15 +10,15 @@ from node_doubles.leases import held, lease
 from node_doubles.stages import FakeWriter, page
 from node_doubles.waiting import eventually
 
-from crawler_node import reporter as reporter_module
-from crawler_node.archive import Archive
-from crawler_node.book import LeaseBook
-from crawler_node.frontier import MAX_FAILURES, Rests, Superseded
-from crawler_node.links import Hop, Outlink
-from crawler_node.page import Page
-from crawler_node.report import fetched, released
-from crawler_node.reporter import Reporter
-from crawler_node.visit import Visit
+from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.leases import reporter as reporter_module
+from crawler_node.leases.book import LeaseBook
+from crawler_node.leases.frontier import MAX_FAILURES, Rests, Superseded
+from crawler_node.leases.page import Page
+from crawler_node.leases.report import fetched, released
+from crawler_node.leases.reporter import Reporter
+from crawler_node.output.archive import Archive
+from crawler_node.output.visit import Visit
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_INVALID_REPORT,
     DISPOSITION_STALE,

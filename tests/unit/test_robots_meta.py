@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.robots_meta import header_forbids, meta_forbids
+from crawler_node.extraction.robots_meta import header_forbids, meta_forbids
 
 
 @pytest.mark.parametrize(

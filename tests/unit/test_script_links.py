@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.script_links import MAX_CHARS, script_references
+from crawler_node.extraction.script_links import MAX_CHARS, script_references
 
 
 def found(script: str, inline: bool = True) -> list[str]:

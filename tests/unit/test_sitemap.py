@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.links import Base, Hop
-from crawler_node.sitemap import (
+from crawler_node.extraction.links import Hop
+from crawler_node.extraction.sitemap import (
     MAX_ROBOTS_SITEMAPS,
     last_modified_ms,
     links_of_list,
     links_of_xml,
     sitemaps_of_robots,
 )
+from crawler_node.fetching.references import Base
 
 BASE = Base("http://a.example/sitemap.xml")
 SCHEMA = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler_node.control.supervisor import shares, worst
 from crawler_node.exits import ExitCode
-from crawler_node.supervisor import shares, worst
 
 
 @given(st.integers(0, 1000), st.integers(1, 64))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.throttle import MAX_PIECE_BYTES, PIECES_PER_SECOND, Throttle
+from crawler_node.fetching.throttle import MAX_PIECE_BYTES, PIECES_PER_SECOND, Throttle
 
 
 def test_bytes_are_waited_for_at_the_rate() -> None:

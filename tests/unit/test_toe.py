@@ -6,15 +6,15 @@ import pytest
 from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
-from crawler_node.book import LeaseBook
-from crawler_node.chain import Chain, Stages, Step
-from crawler_node.fetch import MAX_ROBOTS_BYTES, ExtractSettings, Fetch, Validators
-from crawler_node.links import Found, Hop, Outlink
-from crawler_node.outcome import Status, Truncation
-from crawler_node.page import Page
-from crawler_node.reserve import MemoryReserve
-from crawler_node.toe import ToeThread
-from crawler_node.visit import Stored, Visit
+from crawler_node.extraction.links import Found, Hop, Outlink
+from crawler_node.fetching.fetch import MAX_ROBOTS_BYTES, ExtractSettings, Fetch, Validators
+from crawler_node.fetching.outcome import Status, Truncation
+from crawler_node.leases.book import LeaseBook
+from crawler_node.leases.page import Page
+from crawler_node.output.visit import Stored, Visit
+from crawler_node.toes.chain import Chain, Stages, Step
+from crawler_node.toes.reserve import MemoryReserve
+from crawler_node.toes.toe import ToeThread
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,

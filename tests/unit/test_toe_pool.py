@@ -9,13 +9,13 @@ from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page, stages
 from node_doubles.waiting import eventually
 
-from crawler_node.book import LeaseBook
-from crawler_node.chain import Chain, Step
-from crawler_node.links import Found
-from crawler_node.page import Page
-from crawler_node.pool import EXTRACT_S, GRACE_S, PoolFigures, ToePool, UnknownToe
-from crawler_node.toe import ToeThread
-from crawler_node.visit import Stored
+from crawler_node.extraction.links import Found
+from crawler_node.leases.book import LeaseBook
+from crawler_node.leases.page import Page
+from crawler_node.output.visit import Stored
+from crawler_node.toes.chain import Chain, Step
+from crawler_node.toes.pool import EXTRACT_S, GRACE_S, PoolFigures, ToePool, UnknownToe
+from crawler_node.toes.toe import ToeThread
 
 
 class Rig:

@@ -1,0 +1,158 @@
+"""Supervisor: several processes that are one node, with an interpreter lock each. It starts them, replaces
+those that die, and lets all of them end together; it fetches nothing itself.
+
+To the frontier each process is a node of its own, `NAME/1` and so on: when one is replaced, what it held
+goes back at once.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from queue import SimpleQueue
+
+import structlog
+
+from ..exits import ExitCode
+from .worker import Worker
+
+FIRST_REST_S = 0.5
+LONGEST_REST_S = 60.0
+"""Between them a worker rests before it is started again; longer, the more often it died soon."""
+
+GOOD_LIFE_S = 60.0
+"""A worker that lived so long did not die soon."""
+
+log = structlog.get_logger()
+
+
+class Supervisor:
+    """Workers, one for each process. `run` it; `drain` and `orphaned` make it end."""
+
+    def __init__(
+        self,
+        processes: int,
+        toes: int,
+        command: Callable[[int, int], Sequence[str]],
+        hang_s: float,
+    ) -> None:
+        """`command` makes the command line of a worker, given its number and its toe threads; `toes` are
+        those of all workers together."""
+        self._shares = shares(toes, processes)
+        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._draining = threading.Event()
+        self._codes: list[int] = []
+        self._ready: set[int] = set()
+        self._lock = threading.Lock()
+        self._on_ready: Callable[[], None] = lambda: None
+        self._on_draining: Callable[[], None] = lambda: None
+        self.workers = [
+            Worker(number, _command_of(command, number, self._shares), hang_s)
+            for number in range(1, processes + 1)
+        ]
+
+    @property
+    def draining(self) -> bool:
+        """Whether it takes no more leases, for good."""
+        return self._draining.is_set()
+
+    def when_draining(self, act: Callable[[], None]) -> None:
+        """Sets what is done when the node begins to end."""
+        self._on_draining = act
+
+    def keep_shares(self, toes: int) -> list[int]:
+        """Workers that are started from now on have their share of so many toe threads; the shares."""
+        self._shares[:] = shares(toes, len(self.workers))
+        return list(self._shares)
+
+    def drain(self) -> None:
+        """Asks all workers to end in order; asked again, they hurry."""
+        self._events.put(_Event.ASKED)
+
+    def orphaned(self) -> None:
+        """Tells the node that its parent has died: it ends soon."""
+        self._events.put(_Event.ORPHANED)
+
+    def run(self, on_ready: Callable[[], None]) -> int:
+        """Starts the workers, and waits until they have ended; the exit code of the node. `on_ready` is
+        called when all of them have begun to work."""
+        self._on_ready = on_ready
+        for worker in self.workers:
+            threading.Thread(target=self._keep, args=(worker,), daemon=True).start()
+        ended = 0
+        while ended < len(self.workers):
+            event = self._events.get()
+            if event is _Event.ENDED:
+                ended += 1
+                continue
+            self._draining.set()
+            self._on_draining()
+            for worker in self.workers:
+                if event is _Event.ORPHANED:
+                    worker.orphan()
+                else:
+                    worker.tell_to_end()
+        return worst(self._codes)
+
+    def _keep(self, worker: Worker) -> None:
+        """Lets a worker live, again and again, until it has ended for good."""
+        rest_s = FIRST_REST_S
+        code: int = ExitCode.DRAINED
+        try:
+            while not self._draining.is_set():
+                started_s = time.monotonic()
+                code = worker.live(lambda: self._note_ready(worker))
+                if self._draining.is_set() or code in _FOR_GOOD:
+                    break
+                worker.restarts += 1
+                rest_s = FIRST_REST_S if time.monotonic() - started_s >= GOOD_LIFE_S else rest_s
+                log.error("a process of the node ended, and is replaced", worker=worker.number, code=code)
+                self._draining.wait(rest_s)
+                rest_s = min(2 * rest_s, LONGEST_REST_S)
+        except OSError as error:  # it could not be started
+            log.error("a process of the node cannot be started", worker=worker.number, error=str(error))
+            code = ExitCode.UNREPORTED
+        with self._lock:
+            self._codes.append(code)
+        if code in _TROUBLE:
+            self._events.put(_Event.ASKED)  # what one cannot do, the others cannot either
+        self._events.put(_Event.ENDED)
+
+    def _note_ready(self, worker: Worker) -> None:
+        with self._lock:
+            is_last = len(self._ready) < len(self.workers) == len(self._ready | {worker.number})
+            self._ready.add(worker.number)
+        if self._draining.is_set():  # it was being started while the others were told
+            worker.tell_to_end()
+        elif is_last:
+            self._on_ready()
+
+
+def shares(toes: int, processes: int) -> list[int]:
+    """How many toe threads each process has."""
+    each, more = divmod(toes, processes)
+    return [each + (number < more) for number in range(processes)]
+
+
+def worst(codes: Sequence[int]) -> int:
+    """The exit code of a node whose workers ended with these."""
+    told = [code for code in codes if code not in (ExitCode.DRAINED, ExitCode.WORN_OUT)]
+    if not told:
+        return ExitCode.DRAINED
+    return told[0] if told[0] > 0 else ExitCode.UNREPORTED
+
+
+class _Event(Enum):
+    ASKED = auto()
+    ORPHANED = auto()
+    ENDED = auto()
+
+
+_TROUBLE = frozenset({ExitCode.BAD_ARGUMENT, ExitCode.SUPERSEDED, ExitCode.OUTPUT_UNUSABLE})
+_FOR_GOOD = frozenset({ExitCode.DRAINED, *_TROUBLE})
+
+
+def _command_of(
+    command: Callable[[int, int], Sequence[str]], number: int, toes: list[int]
+) -> Callable[[], Sequence[str]]:
+    return lambda: command(number, toes[number - 1])

@@ -1,0 +1,1 @@
+"""What a fetched document links to, and what it says."""

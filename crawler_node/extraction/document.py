@@ -1,0 +1,142 @@
+"""Document: what was fetched, as extractors are given it, and how their failures are kept apart."""
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+from urllib.parse import urlsplit
+
+import structlog
+
+from ..fetching.decode import decoding
+from ..fetching.fetch import ExtractSettings, Fetch
+from ..fetching.references import Base
+from .charset import text_of
+from .links import Outlink, Reference, References
+from .robots_meta import header_forbids
+
+MAX_BYTES = 50 * 1024 * 1024
+"""The part of a document, decoded, that is read; a sitemap may have so much and no more."""
+
+MAX_TEXT_BYTES = 8 * 1024 * 1024
+"""The part of a document other than a sitemap in which links are looked for."""
+
+_LARGE_BYTES = 1024 * 1024
+# Text and tokens take several times a document's size, so few large ones are in memory at a time.
+_large_documents = threading.BoundedSemaphore(2)
+_TURN_TIMEOUT_S = 30.0  # then it goes ahead all the same: who holds a turn may have been given up
+
+ZIPPED_TYPES = frozenset({"application/gzip", "application/x-gzip"})
+_ZIPPED_NAME = re.compile(r"\.xml\.gz$", re.IGNORECASE)
+
+Parameters = ParamSpec("Parameters")
+Item = TypeVar("Item")
+log = structlog.get_logger()
+
+
+class Document:
+    """One fetched document. Use it in a `with`: a large one holds back others.
+
+    A Content-Encoding that the server was not offered hides what it says. Raises ValueError if its URI is
+    not absolute, or neither http nor https.
+    """
+
+    def __init__(self, fetch: Fetch, settings: ExtractSettings, product_token: str) -> None:
+        self.fetch = fetch
+        self.settings = settings
+        self.product_token = product_token
+        self.base = Base(fetch.uri)
+        self.path = urlsplit(fetch.uri).path
+        self.follow = not (settings.obey_robots_meta and header_forbids(_robots_tags(fetch), product_token))
+        """Whether its links may be followed. HTML may say that they may not."""
+        self.broken: list[str] = []
+        """The extractors that it broke, each once."""
+        self.error: Exception | None = None
+        """What the last one of them raised."""
+        encoding = fetch.content_encoding
+        if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES:
+            encoding = "gzip," + encoding  # the file itself was zipped
+        self._pieces = decoding(fetch.body, encoding, MAX_BYTES) or iter(())
+        self._turn = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turn.close()
+
+    @property
+    def has_zipped_name(self) -> bool:
+        """Whether it calls itself an XML file that was zipped."""
+        return _ZIPPED_NAME.search(self.path) is not None
+
+    def beginning(self) -> bytes:
+        """Some of its first bytes; reading begins before them all the same."""
+        first = next(self._pieces, b"")
+        self._pieces = _again(first, self._pieces)
+        return first
+
+    def pieces(self) -> Iterator[bytes]:
+        """All of it, once."""
+        return self._pieces
+
+    def body(self) -> bytes:
+        """Its first MAX_TEXT_BYTES, once; waits for its turn if that is much."""
+        body = bytearray()
+        for piece in self._pieces:
+            if len(body) <= _LARGE_BYTES < len(body) + len(piece):
+                self._wait_for_turn()
+            body += piece
+            if len(body) >= MAX_TEXT_BYTES:
+                break
+        return bytes(body[:MAX_TEXT_BYTES])
+
+    def text(self, declared_charset: Callable[[bytes], str | None] = lambda body: None) -> str:
+        """As `body`, decoded; by what a document of its kind declares if the Content-Type says nothing."""
+        body = self.body()
+        return text_of(body, self.fetch.charset or declared_charset(body))
+
+    def links(self, references: Iterable[Reference]) -> Iterator[Outlink]:
+        """The links that references relative to its own URI make, as many as are wanted."""
+        found = References(self.settings.max_links, self.follow)
+        for reference in references:
+            found.add(*reference)
+            if found.full:
+                break
+        return found.outlinks(self.base)
+
+    def attempt(
+        self,
+        name: str,
+        extractor: Callable[Parameters, Iterable[Item]],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Iterator[Item]:
+        """What an extractor finds until the document breaks it, if it does: that costs the rest of what this
+        one would have found, and is logged."""
+        try:
+            yield from extractor(*args, **kwargs)
+        except MemoryError:
+            raise
+        except Exception as error:
+            log.error("a page broke an extractor", uri=self.fetch.uri, extractor=name, exc_info=True)
+            self.error = error
+            if name not in self.broken:
+                self.broken.append(name)
+
+    def _wait_for_turn(self) -> None:
+        if _large_documents.acquire(timeout=_TURN_TIMEOUT_S):
+            self._turn.callback(_large_documents.release)
+
+
+def _robots_tags(fetch: Fetch) -> Iterator[str]:
+    return (value.decode("latin-1") for name, value in fetch.headers if name.lower() == b"x-robots-tag")
+
+
+def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

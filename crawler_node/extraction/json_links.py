@@ -1,0 +1,81 @@
+"""The references of JSON-LD (https://schema.org): the pages and the media that a page tells of.
+
+Read token by token and not parsed: what is written by hand into pages is often no proper JSON, and what is
+written to do harm is nested without end. Time is in proportion to the length.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from ..fetching.references import MAX_URI_BYTES
+from .links import Hop, is_plausible
+
+# Properties whose value is a URI, in lower case. Left out are those that name things or the forms of
+# addresses, and no documents: @id, @context, @type, sameAs (the same elsewhere), target, urlTemplate.
+_HOPS = {
+    **dict.fromkeys(("image", "logo", "photo", "thumbnail", "screenshot", "primaryimageofpage"), Hop.EMBED),
+    **dict.fromkeys(("contenturl", "thumbnailurl", "embedurl", "associatedmedia"), Hop.EMBED),
+    **dict.fromkeys(("url", "mainentityofpage", "item", "relatedlink", "significantlink"), Hop.LINK),
+    **dict.fromkeys(("discussionurl", "downloadurl"), Hop.LINK),
+}
+# What an object is called by itself; it counts as the property that holds the object.
+_OWN = frozenset({"url", "@id"})
+_MAX_DEPTH = 64
+_MAX_ESCAPED_CHARS = 6 * MAX_URI_BYTES
+
+_TOKEN = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)\s*+(:?)|[{}\[\]]', re.DOTALL)
+
+
+def hop_of_property(name: str) -> Hop | None:
+    """How the URI that is the value of a schema.org property is followed; None for what names no document."""
+    return _HOPS.get(name.lower())
+
+
+def json_references(text: str) -> Iterator[tuple[str, Hop]]:
+    """What a JSON-LD document refers to, and whether that is another page or part of this one.
+
+    An object's own `url` or `@id` counts as the property that holds it: an `image` that is an ImageObject
+    with a `url` is an image. What lies deeper than 64 objects and lists is left out.
+    """
+    # Of each object and list that is open, innermost last: the property that it is the value of, and the one
+    # that its own name counts as.
+    holders: list[tuple[str, str]] = []
+    name = ""  # the property that the next value is of
+    too_deep = 0
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark == "{" or mark == "[":
+            if len(holders) == _MAX_DEPTH:
+                too_deep += 1
+            else:
+                holders.append((name, name))
+                name = name if mark == "[" else ""
+        elif mark == "}" or mark == "]":
+            if too_deep:
+                too_deep -= 1
+            else:
+                name = holders.pop()[0] if holders else ""
+        elif too_deep or not token[2]:
+            continue
+        elif token[3]:
+            name = token[1].lower()
+        elif name == "@type":
+            if token[1] == "ImageObject" and holders:
+                holders[-1] = (holders[-1][0], "image")
+        else:
+            holder = holders[-1][1] if holders and name in _OWN else ""
+            hop = _HOPS.get(holder) or _HOPS.get(name)
+            reference = _unescaped(token[1]) if hop else ""
+            if hop and is_plausible(reference):
+                yield reference, hop
+
+
+def _unescaped(string: str) -> str:
+    """What a JSON string says; empty if it makes no sense."""
+    if "\\" not in string:
+        return string
+    try:
+        return str(json.loads(f'"{string}"', strict=False)) if len(string) <= _MAX_ESCAPED_CHARS else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,154 @@
+"""The URIs that sites list for crawlers: sitemaps (https://www.sitemaps.org/protocol.html) in XML and as
+plain lists, and the sitemaps that robots.txt names.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from ..fetching.references import MAX_URI_BYTES, Base, absolute
+from .links import Hop, Outlink
+from .xml_reader import NothingMore, XmlReader, small
+
+MAX_URIS = 50_000
+"""URIs taken from one sitemap; the protocol allows no more."""
+
+MAX_ROBOTS_SITEMAPS = 100
+"""Sitemaps taken from one robots.txt."""
+
+_ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
+_SITEMAP_LINE = re.compile(rb"[ \t]*+sitemap[ \t]*+:[ \t]*+([^\r\n#]++)", re.IGNORECASE)
+# https://www.w3.org/TR/NOTE-datetime, and what is often written instead: a blank, no zone, no colon in it.
+_DATETIME = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?)?",
+    re.ASCII,
+)
+_DAY = timedelta(days=1)
+
+
+def links_of_xml(
+    base: Base, pieces: Iterable[bytes], lastmod_until_ms: int | None = None
+) -> Iterator[Outlink]:
+    """The URIs of a sitemap or sitemap index given in pieces; none for other XML (see XmlReader).
+
+    With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
+    """
+    for location, lastmod in _SitemapReader().read(pieces):
+        uri = base.resolve(location)
+        if uri is not None:
+            changed_ms = None if lastmod_until_ms is None else last_modified_ms(lastmod, lastmod_until_ms)
+            yield Outlink(uri, Hop.SITEMAP, "loc", changed_ms)
+
+
+def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
+    """The URIs of a sitemap that is a plain text of one URI a line; other lines are passed over."""
+    for line in _lines(pieces):
+        reference = line.strip()
+        if reference[:5].lower() in (b"http:", b"https"):
+            uri = base.resolve(reference.decode("utf-8", "replace"))
+            if uri is not None:
+                yield Outlink(uri, Hop.SITEMAP, "line")
+
+
+def sitemaps_of_robots(body: bytes) -> list[str]:
+    """The sitemaps that a decoded robots.txt names, for whatever group, up to MAX_ROBOTS_SITEMAPS."""
+    found: dict[str, None] = {}
+    for line in body.splitlines():
+        match = _SITEMAP_LINE.match(line)
+        uri = match and absolute(match[1].decode("utf-8", "replace"))
+        if uri:
+            found[uri] = None
+            if len(found) == MAX_ROBOTS_SITEMAPS:
+                break
+    return list(found)
+
+
+def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
+    """The last moment at which a page can have changed that a `lastmod` tells of, in milliseconds since the
+    epoch: what was fetched before may be out of date. None for what makes no sense.
+
+    A date without a time, in UTC, means the end of that day, month or year, or its beginning as long as it
+    is not over: otherwise a page would be fetched anew all day. What is to come within a day, as clocks and
+    zones differ, means `now_ms`; what is later than that makes no sense.
+    """
+    found = _DATETIME.fullmatch(lastmod.strip()[:64])
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, zone = found.groups()
+    try:
+        first = datetime(
+            int(year),
+            int(month or 1),
+            int(day or 1),
+            int(hour or 0),
+            int(minute or 0),
+            int(second or 0),
+            tzinfo=UTC,
+        )
+        if hour is not None:
+            after = first = first - _offset(zone)
+        elif day is not None:
+            after = first + _DAY
+        else:
+            after = (first + (31 if month else 366) * _DAY).replace(day=1)
+        first_ms, after_ms = (int(time.timestamp() * 1000) for time in (first, after))
+    except (ValueError, OverflowError):
+        return None
+    if first_ms < 0 or first_ms > now_ms + _DAY // timedelta(milliseconds=1):
+        return None
+    return after_ms if after_ms <= now_ms else min(first_ms, now_ms)
+
+
+class _SitemapReader(XmlReader[tuple[str, str]]):
+    """Finds the locations of a sitemap, each with its lastmod, or an empty one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entry = self._location_name = self._lastmod_name = ""
+        self._in_entry = False
+        self._location: str | None = None
+        self._lastmod = ""
+
+    def opened(self, name: str, attributes: dict[str, str]) -> bool:
+        if self.depth == 1:
+            namespace, space, local = name.rpartition(" ")
+            if local not in _ENTRIES:
+                raise NothingMore
+            self._entry = namespace + space + _ENTRIES[local]
+            self._location_name = namespace + space + "loc"
+            self._lastmod_name = namespace + space + "lastmod"
+        elif self.depth == 2:
+            self._in_entry = name == self._entry
+        return self.depth == 3 and self._in_entry and name in (self._location_name, self._lastmod_name)
+
+    def closed(self, name: str, text: str | None) -> None:
+        if self.depth == 1:
+            self.ended()
+        elif text is not None and name == self._lastmod_name:
+            self._lastmod = text
+        elif text is not None:
+            if self._location is not None:
+                self.ended()
+            self._location = text
+
+    def ended(self) -> None:
+        if self._location is not None:
+            self.found.append((self._location, self._lastmod))
+        self._location = None
+        self._lastmod = ""
+
+
+def _offset(zone: str | None) -> timedelta:
+    if zone is None or zone == "Z":
+        return timedelta()
+    offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    return -offset if zone[0] == "-" else offset
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in small(pieces):
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from lines
+        rest = rest[: MAX_URI_BYTES + 1]  # a longer line stays too long
+    yield rest

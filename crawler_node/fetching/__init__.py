@@ -1,0 +1,1 @@
+"""A fetch: from a URI to what was answered, whatever a network or a server does."""

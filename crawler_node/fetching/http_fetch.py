@@ -1,0 +1,321 @@
+"""HttpFetcher: the Fetcher over HTTP/1.1."""
+
+import base64
+import hashlib
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
+
+import h11
+import httpx
+
+from .addresses import Resolver
+from .authentication import authorization
+from .connection import (
+    Cancellation,
+    Cancelled,
+    ConnectionLost,
+    DeadlinePassed,
+    Link,
+    WireLimitReached,
+)
+from .cookies import CookieJars
+from .exchange import Answer, Header, head
+from .fetch import (
+    MAX_ROBOTS_BYTES,
+    MAX_ROBOTS_REDIRECTS,
+    NO_VALIDATORS,
+    NOT_MODIFIED,
+    Fetch,
+    FetchPolicy,
+    Validators,
+)
+from .outcome import Status, Truncation, note, status_of
+from .proxy import Proxy
+from .references import resolve
+from .throttle import Throttle
+from .transport import Target, Transport, trust
+
+MAX_HEAD_BYTES = 256 * 1024
+"""Most bytes until an answer's head is complete, interim answers included; h11 holds one head to 100 KiB."""
+
+SPOOL_BYTES = 1024 * 1024
+"""The part of a body that is kept in memory; a longer body goes to a temporary file."""
+
+UNAUTHORIZED = 401
+
+ACCEPTED_CODINGS = b"gzip, deflate"
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """What the exchanges of one fetch have in common: it may take several, if credentials are asked for, or
+    of a robots.txt."""
+
+    uri: str  # the one that was asked for
+    policy: FetchPolicy
+    crawl: str
+    cancellation: Cancellation
+    deadline_s: float
+    conditions: Sequence[Header] = ()
+    is_robots: bool = False
+
+
+class HttpFetcher:
+    """The Fetcher over httpx.
+
+    Each exchange has a connection of its own, which is closed after it (`Connection: close`, as Heritrix
+    does): politeness keeps two fetches of a host seconds apart, a server's idle connections are its own
+    again, and a connection that one rule of addresses allowed can never serve another.
+
+    `ca_file` names further trusted certificates (PEM), beside the system's and those that httpx ships.
+    Bodies that do not fit in memory are kept in `spool_directory` (the system's temporary folder by
+    default). All fetches together read at most `max_bytes_per_second` of bodies (0: no limit), each its
+    share. Raises ValueError when the certificates cannot be read.
+    """
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        *,
+        ca_file: Path | None = None,
+        spool_directory: Path | None = None,
+        max_bytes_per_second: int = 0,
+    ) -> None:
+        self._resolver = resolver
+        self._spool_directory = None if spool_directory is None else str(spool_directory)
+        self._transport = Transport(trust(ca_file))
+        self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
+        self._jars = CookieJars()
+        self._lock = threading.Lock()
+        self._running: set[Cancellation] = set()
+        self._closed = False
+
+    def fetch(
+        self,
+        uri: str,
+        policy: FetchPolicy,
+        cancellation: Cancellation | None = None,
+        validators: Validators = NO_VALIDATORS,
+        crawl: str = "",
+    ) -> Fetch:
+        with self._in_flight(cancellation) as cut:
+            return self._fetch(
+                uri, _Visit(uri, policy, crawl, cut, _deadline_s(policy), _conditions(validators))
+            )
+
+    def fetch_robots(
+        self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
+    ) -> Fetch:
+        hops: list[Fetch] = []
+        with self._in_flight(cancellation) as cut:
+            visit = _Visit(uri, policy, crawl, cut, _deadline_s(policy), is_robots=True)
+            fetch = self._fetch(uri, visit)
+            for _ in range(MAX_ROBOTS_REDIRECTS):
+                if fetch.redirect_target is None:
+                    break
+                hops.append(fetch)
+                fetch = self._fetch(fetch.redirect_target, visit)
+        fetch.hops = tuple(hops)
+        fetch.redirects_exhausted = fetch.redirect_target is not None
+        return fetch
+
+    def interrupt(self) -> None:
+        with self._lock:
+            running = list(self._running)
+        for cancellation in running:
+            cancellation.cancel()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self.interrupt()
+
+    def _fetch(self, uri: str, visit: _Visit) -> Fetch:
+        """Asks for a URI, and once more with the credentials if they are asked for."""
+        fetch = self._exchange(uri, visit)
+        if fetch.status == UNAUTHORIZED and visit.policy.user:
+            credentials = _credentials(fetch, visit)
+            if credentials is not None:
+                fetch.close()
+                fetch = self._exchange(uri, visit, credentials)
+                fetch.annotations = ("credentialsSent", *fetch.annotations)
+        return fetch
+
+    def _exchange(self, uri: str, visit: _Visit, credentials: bytes | None = None) -> Fetch:
+        policy = visit.policy
+        fetch = Fetch(uri, start_time_ms=time.time_ns() // 1_000_000, conditional=bool(visit.conditions))
+        started_s = time.monotonic()
+        throttles = self._throttles
+        if policy.max_bytes_per_second:
+            throttles = (Throttle(policy.max_bytes_per_second), *throttles)
+        link = Link(
+            self._resolver,
+            policy.addresses,
+            visit.cancellation,
+            deadline_s=visit.deadline_s,
+            connect_s=policy.connect_timeout_ms / 1000,
+            read_s=policy.read_timeout_ms / 1000,
+            wire_limit=MAX_HEAD_BYTES,
+            throttles=throttles,
+        )
+        try:
+            self._converse(fetch, visit, link, credentials)
+        except MemoryError:
+            fetch.close()
+            raise
+        except Exception as error:  # whatever it is, it is this fetch's outcome and nobody else's
+            # After a cut the error is the cut itself, whatever it looks like.
+            fetch.status = status_of(Cancelled() if visit.cancellation.cancelled else error)
+            if fetch.status == Status.RUNTIME_EXCEPTION:
+                fetch.error = error
+            fetch.redirect_target = None
+            fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
+        fetch.peer_address = link.peer
+        fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
+        return fetch
+
+    @contextmanager
+    def _in_flight(self, cancellation: Cancellation | None) -> Iterator[Cancellation]:
+        """Keeps a fetch's cancellation, or a new one, at hand for `interrupt`."""
+        cancellation = cancellation or Cancellation()
+        with self._lock:
+            self._running.add(cancellation)
+            if self._closed:
+                cancellation.cancel()
+        try:
+            yield cancellation
+        finally:
+            with self._lock:
+                self._running.discard(cancellation)
+
+    def _converse(self, fetch: Fetch, visit: _Visit, link: Link, credentials: bytes | None) -> None:
+        policy = visit.policy
+        target = Target.of(fetch.uri)
+        headers = [
+            (b"Host", target.authority.encode("ascii")),
+            (b"User-Agent", policy.user_agent.encode("ascii")),
+            (b"Accept", b"*/*"),
+            (b"Accept-Encoding", ACCEPTED_CODINGS),
+            *visit.conditions,
+            (b"Connection", b"close"),
+        ]
+        if policy.cookies:
+            cookies = self._jars.header(visit.crawl, target.host, target.path, https=target.is_https)
+            if cookies:
+                headers.append((b"Cookie", cookies))
+        shown = list(headers)
+        if credentials is not None:
+            headers.append((b"Authorization", credentials))
+            shown.append((b"Authorization", credentials.partition(b" ")[0] + b" *"))
+        fetch.request_head = head(b"GET %s HTTP/1.1" % target.path.encode("ascii"), shown)
+        proxy = Proxy.parse(policy.proxy) if policy.proxy else None
+        response = self._transport.handle_request(target.request(headers, link, proxy))
+        try:
+            _take_head(fetch, response.extensions["answer"])
+            if policy.cookies:
+                lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
+                self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
+            if not visit.is_robots and _is_unwanted(fetch, policy):
+                fetch.truncation = Truncation.FILTER
+                fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
+                return
+            # Chunks cost bytes beside the body's; as many again are more than any honest server needs.
+            max_bytes = min(policy.max_bytes, MAX_ROBOTS_BYTES) if visit.is_robots else policy.max_bytes
+            link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
+            self._take_body(fetch, response, max_bytes, link)
+        finally:
+            response.close()
+
+    def _take_body(self, fetch: Fetch, response: httpx.Response, max_bytes: int, link: Link) -> None:
+        spool = SpooledTemporaryFile(SPOOL_BYTES, dir=self._spool_directory)  # noqa: SIM115 (Fetch.close)
+        fetch.body = cast(BinaryIO, spool)
+        digest = hashlib.sha1(usedforsecurity=False)
+        try:
+            for chunk in cast(httpx.SyncByteStream, response.stream):
+                piece = chunk[: max_bytes - fetch.body_bytes]
+                fetch.body.write(piece)
+                digest.update(piece)
+                fetch.body_bytes += len(piece)
+                if len(piece) < len(chunk):
+                    fetch.truncation = Truncation.LENGTH
+                    break
+                link.pay(len(chunk))
+        except WireLimitReached:
+            fetch.truncation = Truncation.LENGTH
+        except DeadlinePassed:
+            fetch.truncation = Truncation.TIME
+        except (ConnectionLost, h11.RemoteProtocolError):
+            fetch.truncation = Truncation.DISCONNECT
+            raise
+        finally:
+            fetch.digest = _digest(digest)
+
+
+def _conditions(validators: Validators) -> list[Header]:
+    """The headers that ask with validators; none for what no header can carry."""
+    asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
+    return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
+
+
+def _take_head(fetch: Fetch, answer: Answer) -> None:
+    headers = answer.headers
+    fetch.headers = headers
+    fetch.status = answer.status
+    fetch.response_head = head(
+        b"%s %d %s" % (answer.version, answer.status, answer.reason),
+        [each for each in headers if each[0].lower() != b"transfer-encoding"],
+    )
+    if fetch.status in _REDIRECTS:
+        location = next((value for name, value in headers if name.lower() == b"location"), None)
+        if location is not None:
+            fetch.redirect_target = resolve(fetch.uri, _text(location))
+    if fetch.status > 599:
+        fetch.annotations += (f"status:{fetch.status}",)
+        fetch.status = 500
+
+
+def _is_unwanted(fetch: Fetch, policy: FetchPolicy) -> bool:
+    """Whether the body of an answer is one that the policy leaves alone."""
+    if not policy.is_selective or fetch.status in _WITHOUT_BODY:
+        return False
+    length = fetch.header("content-length")
+    announced = None if length is None else int(length.partition(",")[0])
+    return announced != 0 and not policy.wants(fetch.media_type, announced)
+
+
+def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
+    """What to answer a 401 with, if it is asked in a way that is understood, and by whom it is meant for."""
+    target = Target.of(fetch.uri)
+    if target.origin != Target.of(visit.uri).origin:
+        return None  # a robots.txt that was redirected to somebody else
+    asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
+    return authorization(asked, visit.policy.user, visit.policy.password, target.path)
+
+
+def _digest(body: "hashlib._Hash") -> str:
+    return "sha1:" + base64.b32encode(body.digest()).decode("ascii")
+
+
+def _text(header: bytes) -> str:
+    try:
+        return header.decode("utf-8")
+    except UnicodeDecodeError:
+        return header.decode("latin-1")
+
+
+def _deadline_s(policy: FetchPolicy) -> float:
+    return time.monotonic() + policy.timeout_ms / 1000
+
+
+# What h11 takes, and the servers whose headers it read sent.
+_HEADER_VALUE = re.compile(r"[!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?")

@@ -1,0 +1,337 @@
+"""The leases that this node holds, from Next's answer until their report is settled.
+
+One lock decides who has what; nothing here calls the frontier, fetches or logs. The feeder adds, toes
+take, the reporter settles, and the heartbeat names all of it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from toehold.frontier.v1.frontier_pb2 import Lease
+
+from ..fetching.connection import Cancellation
+from ..fetching.fetch import FetchPolicy
+
+MAX_HELD = 10_000
+"""Most leases held at a time: a heartbeat names no more."""
+
+FIRST_LEASE_PERIOD_S = 30.0
+"""How long a lease is taken to live before the frontier's first heartbeat answer tells it."""
+
+
+class Stage(Enum):
+    """How far a held lease has come."""
+
+    QUEUED = "queued"
+    """Taken from the frontier, not started."""
+    STARTED = "started"
+    """A toe is at it."""
+    DONE = "done"
+    """The reporter's: its page is finished, or it goes back unstarted."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One lease in this node's hands. Its fields are the book's to change."""
+
+    lease: Lease
+    policy: FetchPolicy | None
+    """None: the frontier named a policy that it never told, or one that makes no sense."""
+    lived_at_s: float
+    """When it lived for certain: when it was asked for, then when a heartbeat that named it was sent and
+    answered. Not when it came: an answer may have been long on its way."""
+    spell: int
+    """Which unbroken stretch of holding leases of its crawl it belongs to. What was learned of a crawl
+    holds for one spell only: between two, the crawl may have been deleted and made anew under its
+    name."""
+    stage: Stage = Stage.QUEUED
+    ended: bool = False
+    """The frontier says that the lease is over: whatever comes of it is not reported."""
+    killed: bool = False
+    """Its fetch is wanted broken off for good: one that is, has failed."""
+    broken_off_at_s: float | None = None
+    """Since when its toe should come to an end with it, if it should."""
+    claimed: bool = False
+    """Its toe has brought something, which counts."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+
+class LeaseBook:
+    """Every lease in this node's hands, and the bounded queue of those that wait for a toe.
+
+    It takes in no more than toes can start soon: one lease for each toe, and a small look-ahead (a
+    quarter of the toes) that keeps them busy while the feeder asks for more.
+    """
+
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._clock_s = clock_s
+        lock = threading.Lock()
+        self._work = threading.Condition(lock)
+        self._room = threading.Condition(lock)
+        self._lock = lock
+        self._held: dict[bytes, Held] = {}
+        self._queue: deque[Held] = deque()
+        self._started_count = 0
+        self._spells: dict[str, _Spell] = {}
+        self._spell_count = 0
+        self._toe_count = 0
+        self._accepting = True
+        self._closed = False
+        self._period_s = FIRST_LEASE_PERIOD_S
+
+    # the feeder's side
+
+    def wait_for_room(self) -> int:
+        """How many leases to ask for, as soon as there is room; 0 when none are taken in now.
+
+        A full pool is refilled when half of the look-ahead is used up, so that one request brings several
+        leases.
+        """
+        with self._lock:
+            while self._accepting:
+                if self._room_count() >= max(1, (self._look_ahead() + 1) // 2):
+                    return self._room_count()
+                self._room.wait()
+            return 0
+
+    @property
+    def period_s(self) -> float:
+        """How long a lease lives without a heartbeat, as far as is known."""
+        with self._lock:
+            return self._period_s
+
+    def add(
+        self, leases: Iterable[tuple[Lease, FetchPolicy | None]], asked_at_s: float | None = None
+    ) -> list[Held]:
+        """Queues new leases, asked for at a time (default: now).
+
+        Those that come while none are taken in, or for toes that there are no more, are returned, to be
+        handed back.
+        """
+        asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
+        with self._lock:
+            new = [Held(lease, policy, asked_at_s, self._join_spell(lease.crawl)) for lease, policy in leases]
+            self._held.update((held.lease.token, held) for held in new)
+            if not self._accepting:
+                return self._take_out(new)
+            self._queue.extend(new)
+            self._work.notify(len(new))
+            return self._surplus()
+
+    # the toes' side
+
+    def take(self, leaving: threading.Event) -> Held | None:
+        """Waits for a lease and starts it; None once `leaving` is set (`resize` makes waiting toes look).
+
+        A lease that no answered heartbeat has extended for a whole period comes back unstarted (its stage
+        tells): the frontier may have given it to another node.
+        """
+        with self._lock:
+            while not leaving.is_set():
+                if self._queue:
+                    held = self._queue.popleft()
+                    if self._lives(held):
+                        held.stage = Stage.STARTED
+                        self._started_count += 1
+                    else:
+                        held.stage = Stage.DONE
+                    self._room.notify()
+                    return held
+                self._work.wait()
+            return None
+
+    def claim(self, held: Held) -> bool:
+        """A toe brings what came of a started lease; False if the lease was taken away from it."""
+        with self._lock:
+            if held.stage is Stage.STARTED and not held.claimed:
+                held.claimed = True
+                return True
+            return False
+
+    def take_away(self, held: Held) -> bool:
+        """Takes a started lease away from a toe that does not come to an end, to be reported without it;
+        False if the toe has brought something."""
+        with self._lock:
+            if held.stage is not Stage.STARTED or held.claimed:
+                return False
+            self._finish_started(held)
+            return True
+
+    def done(self, held: Held) -> None:
+        """The toe is done with a started lease that it has claimed, which stays held until it is settled."""
+        with self._lock:
+            self._finish_started(held)
+
+    def resize(self, toe_count: int) -> list[Held]:
+        """There are now this many toes to start leases; those that wait look whether they should leave.
+
+        Returns the unstarted leases that are too many for them, to be handed back.
+        """
+        with self._lock:
+            self._toe_count = toe_count
+            self._room.notify()
+            self._work.notify_all()
+            return self._surplus()
+
+    # the reporter's side
+
+    def settle(self, held: Iterable[Held]) -> None:
+        """These leases are over: reported, handed back or dropped."""
+        with self._lock:
+            for one in held:
+                self._drop(one)
+            self._room.notify()
+
+    # the heartbeat's side
+
+    def tokens(self) -> list[bytes]:
+        """The tokens of everything that is held."""
+        with self._lock:
+            return list(self._held)
+
+    def vouch(self, tokens: Iterable[bytes], sent_at_s: float, period_s: float) -> None:
+        """A heartbeat sent at `sent_at_s` named these and was answered: they live a period from there."""
+        with self._lock:
+            self._period_s = period_s
+            for token in tokens:
+                held = self._held.get(token)
+                if held is not None:
+                    held.lived_at_s = max(held.lived_at_s, sent_at_s)
+
+    def end(self, tokens: Iterable[bytes]) -> None:
+        """These leases are over: unstarted ones are dropped, running fetches interrupted."""
+        running: list[Held] = []
+        with self._lock:
+            ended = [held for token in tokens if (held := self._held.get(token))]
+            for held in ended:
+                held.ended = True
+                if held.stage is Stage.STARTED:
+                    running.append(held)
+            for held in self._unqueue(ended):
+                self._drop(held)
+        self._break_off(running)
+
+    def give_back(self, tokens: Iterable[bytes]) -> list[Held]:
+        """Takes those of these leases that have not been started out of the queue, to be handed back."""
+        with self._lock:
+            asked = [held for token in tokens if (held := self._held.get(token))]
+            return self._take_out(self._unqueue(asked))
+
+    def kill(self, tokens: Iterable[bytes]) -> list[Held]:
+        """Interrupts the running fetches of these leases for good. Takes the unstarted ones out of the
+        queue, to be handed back."""
+        with self._lock:
+            asked = [held for token in tokens if (held := self._held.get(token))]
+            running = [held for held in asked if held.stage is Stage.STARTED]
+            for held in running:
+                held.killed = True
+            unstarted = self._take_out(self._unqueue(asked))
+        self._break_off(running)
+        return unstarted
+
+    # the node's side
+
+    def suspend(self) -> list[Held]:
+        """Takes in no more leases until `resume`. Returns the unstarted ones, to be handed back."""
+        with self._lock:
+            self._accepting = False
+            self._room.notify_all()
+            unstarted = list(self._queue)
+            self._queue.clear()
+            return self._take_out(unstarted)
+
+    def resume(self) -> None:
+        """Takes in leases again, unless the book was closed."""
+        with self._lock:
+            self._accepting = not self._closed
+            self._room.notify_all()
+
+    def close(self) -> list[Held]:
+        """Takes in no more leases, ever. Returns the unstarted ones, to be handed back."""
+        with self._lock:
+            self._closed = True
+        return self.suspend()
+
+    def break_off(self, held: Held) -> None:
+        """Interrupts the running fetch of a lease for good."""
+        held.killed = True
+        self._break_off([held])
+
+    def interrupt_started(self) -> None:
+        """Interrupts every running fetch."""
+        with self._lock:
+            running = self._started()
+        self._break_off(running)
+
+    def _break_off(self, running: Iterable[Held]) -> None:
+        now_s = self._clock_s()
+        for held in running:
+            held.broken_off_at_s = held.broken_off_at_s or now_s
+            held.cancellation.cancel()
+
+    # under the lock
+
+    def _finish_started(self, held: Held) -> None:
+        held.stage = Stage.DONE
+        self._started_count -= 1
+        self._room.notify()
+
+    def _started(self) -> list[Held]:
+        return [held for held in self._held.values() if held.stage is Stage.STARTED]
+
+    def _look_ahead(self) -> int:
+        return self._toe_count // 4 + 1 if self._toe_count else 0
+
+    def _spare_count(self) -> int:
+        """How many more leases the toes can do with; below zero, how many are too many for them."""
+        return self._toe_count + self._look_ahead() - self._started_count - len(self._queue)
+
+    def _room_count(self) -> int:
+        return min(self._spare_count(), MAX_HELD - len(self._held))
+
+    def _surplus(self) -> list[Held]:
+        """Takes out what waits for toes that there are no more, the latest first."""
+        too_many = min(max(0, -self._spare_count()), len(self._queue))
+        return self._take_out([self._queue.pop() for _ in range(too_many)])
+
+    def _lives(self, held: Held) -> bool:
+        return self._clock_s() < held.lived_at_s + self._period_s
+
+    def _unqueue(self, held: Sequence[Held]) -> list[Held]:
+        waiting = [one for one in held if one.stage is Stage.QUEUED]
+        for one in waiting:
+            self._queue.remove(one)
+        if waiting:
+            self._room.notify()
+        return waiting
+
+    def _take_out(self, held: list[Held]) -> list[Held]:
+        for one in held:
+            one.stage = Stage.DONE
+        return held
+
+    def _drop(self, held: Held) -> None:
+        if self._held.pop(held.lease.token, None) is None:
+            return
+        spell = self._spells[held.lease.crawl]
+        spell.held_count -= 1
+        if not spell.held_count:
+            del self._spells[held.lease.crawl]
+
+    def _join_spell(self, crawl: str) -> int:
+        spell = self._spells.get(crawl)
+        if spell is None:
+            self._spell_count += 1
+            spell = self._spells[crawl] = _Spell(self._spell_count)
+        spell.held_count += 1
+        return spell.number
+
+
+@dataclass(slots=True)
+class _Spell:
+    number: int
+    held_count: int = 0

@@ -1,0 +1,151 @@
+"""Feeder: asks the frontier for as many leases as the toes can start soon, and puts them into the book."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+from cachetools import LRUCache
+
+from toehold.frontier.v1 import crawl_pb2
+
+from ..fetching.addresses import AddressRule
+from ..fetching.fetch import ExtractSettings, FetchPolicy
+from ..output.archive import Archive
+from .book import Held, LeaseBook
+from .frontier import Abandoned, Frontier, NotNow, Refused, Rests
+
+LONG_POLL_S = 20.0
+"""How long the frontier may hold back an answer while it has nothing to give."""
+
+LONGEST_REST_S = 60.0
+"""Most of the frontier's "ask again after" that is obeyed; the contract allows it no more."""
+
+SHORTEST_REST_S = 0.05
+
+PROBE_REST_S = 5.0
+"""How often writing is tried while WARC files cannot be written."""
+
+DEFAULT_PATIENCE_MS = 20_000
+"""For connections and silences, if a frontier tells none."""
+
+MAX_LEASES = 1000
+MAX_POLICIES = 1000
+
+log = structlog.get_logger()
+
+
+class Feeder:
+    """Asks for leases until it is stopped.
+
+    `frontier` is a connection of its own: closing it is what breaks off a call that waits, and the
+    frontier then keeps the leases that it would have answered with.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        book: LeaseBook,
+        archive: Archive,
+        crawl: str,
+        give_back: Callable[[Iterable[Held]], None],
+    ) -> None:
+        self._frontier = frontier
+        self._book = book
+        self._archive = archive
+        self._crawl = crawl
+        self._give_back = give_back
+        # None for a policy that makes no sense: its leases fail, others go on.
+        self._policies: LRUCache[str, FetchPolicy | None] = LRUCache(MAX_POLICIES)
+        self._refusal = ""
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends `run`, breaking off the call that it waits for."""
+        self._stop.set()
+        self._frontier.close()
+
+    def run(self) -> None:
+        """Feeds. Raises Superseded."""
+        rests = Rests()
+        while not self._stop.is_set():
+            room = self._book.wait_for_room()
+            if not room:
+                self._wait_for_archive()
+                continue
+            try:
+                rest_s = self._feed(min(room, MAX_LEASES))
+            except Abandoned:
+                return
+            except NotNow as error:
+                rest_s = rests.next_s(error.retry_after_s)
+            except Refused as refusal:
+                self._tell(refusal)
+                rest_s = Rests.LONGEST_S
+            else:
+                self._refusal = ""
+                rests = Rests()
+            self._stop.wait(rest_s)
+
+    def _feed(self, room: int) -> float:
+        """Asks once; how long to wait before asking again."""
+        # An answer that comes late brings leases that may have lapsed: ask for so short a wait that one
+        # that comes in time finds them young.
+        wait_s = min(LONG_POLL_S, self._book.period_s / 3)
+        asked_at_s = time.monotonic()
+        answer = self._frontier.next(self._crawl, room, wait_s, list(self._policies))
+        for policy in answer.fetch_policies:
+            self._policies[policy.fetch_policy_id] = _usable(policy)
+        leases = [(lease, self._policies.get(lease.fetch_policy_id)) for lease in answer.leases]
+        if leases:
+            self._give_back(self._book.add(leases, asked_at_s))
+            return 0.0
+        rest_s = answer.retry_duration.ToTimedelta().total_seconds()
+        return min(max(rest_s, SHORTEST_REST_S), LONGEST_REST_S)
+
+    def _wait_for_archive(self) -> None:
+        """The book takes in nothing: because the node ends, or because pages cannot be stored."""
+        if not self._stop.wait(PROBE_REST_S) and self._archive.probe():
+            self._book.resume()
+
+    def _tell(self, refusal: Refused) -> None:
+        # Once, not every two seconds: a node may be started before its crawl is created.
+        if str(refusal) != self._refusal:
+            self._refusal = str(refusal)
+            log.warning("the frontier gives no leases; asking again until it does", error=str(refusal))
+
+
+def _usable(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
+    try:
+        return FetchPolicy(
+            policy_id=policy.fetch_policy_id,
+            user_agent=policy.user_agent,
+            timeout_ms=policy.timeout.ToMilliseconds(),
+            max_bytes=policy.max_bytes,
+            addresses=AddressRule.parse(policy.allowed_addresses),
+            product_token=policy.product_token,
+            connect_timeout_ms=policy.connect_timeout.ToMilliseconds() or DEFAULT_PATIENCE_MS,
+            read_timeout_ms=policy.read_timeout.ToMilliseconds() or DEFAULT_PATIENCE_MS,
+            accept_media_types=tuple(policy.accept_media_types),
+            reject_media_types=tuple(policy.reject_media_types),
+            max_content_length=policy.max_content_length,
+            max_bytes_per_second=policy.max_bytes_per_second,
+            cookies=policy.cookies,
+            proxy=policy.proxy,
+            user=policy.user,
+            password=policy.password,
+            extract=_extract(policy.extract) if policy.HasField("extract") else ExtractSettings(),
+        )
+    except ValueError as error:
+        log.error("a fetch policy makes no sense", policy=policy.fetch_policy_id, error=str(error))
+        return None
+
+
+def _extract(spec: crawl_pb2.ExtractSpec) -> ExtractSettings:
+    return ExtractSettings(
+        max_links=spec.max_links,
+        javascript=spec.javascript,
+        obey_nofollow=spec.obey_nofollow,
+        obey_robots_meta=spec.obey_robots_meta,
+        sitemap_lastmod=spec.sitemap_lastmod,
+    )

@@ -1,0 +1,155 @@
+"""Heartbeat: every few seconds tells the frontier what this node holds and does, and does what it answers."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from toehold.frontier.v1 import frontier_pb2
+
+from ..toes.pool import PoolFigures
+from .book import Held, LeaseBook
+from .frontier import Abandoned, Frontier, NotNow, Refused, Rests, Superseded
+
+DEFAULT_INTERVAL_S = 3.0
+"""For a frontier that does not tell one."""
+
+SHORTEST_INTERVAL_S = 0.1
+LONGEST_INTERVAL_S = 60.0
+"""Between them an interval is the frontier's to tell."""
+
+log = structlog.get_logger()
+
+
+class Pool(Protocol):
+    """What a heartbeat needs of the toe pool."""
+
+    def set_size(self, size: int) -> None:
+        """Changes the number of threads. RuntimeError if there cannot be so many now."""
+        ...
+
+    def steps(self) -> Counter[str]:
+        """What the threads are doing."""
+        ...
+
+    def figures(self) -> PoolFigures:
+        """What has become of them."""
+        ...
+
+
+def figures_message(figures: PoolFigures) -> frontier_pb2.PoolFigures:
+    """What has become of a pool's threads, as it is told."""
+    return frontier_pb2.PoolFigures(
+        size=figures.size,
+        alive_count=figures.alive,
+        died_count=figures.died,
+        killed_count=figures.killed,
+        abandoned_count=figures.abandoned,
+    )
+
+
+class Heartbeat:
+    """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
+    gets again when the frontier has named one and names none any more. `service_address` is told with each;
+    `drain` is called when the frontier wants the node to end, `trouble` says why it cannot go on, if so.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        book: LeaseBook,
+        pool: Pool,
+        give_back: Callable[[Iterable[Held]], None],
+        toes: int,
+        service_address: str = "",
+        drain: Callable[[], None] = lambda: None,
+        trouble: Callable[[], str] = lambda: "",
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._frontier = frontier
+        self._book = book
+        self._pool = pool
+        self._give_back = give_back
+        self._toes = toes
+        self._asked_size: int | None = None
+        self._service_address = service_address
+        self._drain = drain
+        self._trouble = trouble
+        self._draining = False
+        self._clock_s = clock_s
+        self._leaving = False
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends `run`."""
+        self._stop.set()
+
+    def leave(self) -> None:
+        """Ends `run` with a last heartbeat, which says goodbye. No lease may be held any more."""
+        self._leaving = True
+        self._stop.set()
+
+    def run(self) -> None:
+        """Sends heartbeats. Raises Superseded."""
+        rests = Rests()
+        while not self._stop.is_set():
+            try:
+                wait_s = self._beat()
+            except Abandoned:
+                return
+            except NotNow as error:
+                wait_s = rests.next_s(error.retry_after_s)
+            except Refused as error:
+                log.error("the frontier refused a heartbeat", error=str(error))
+                wait_s = Rests.LONGEST_S
+            else:
+                rests = Rests()
+            self._stop.wait(wait_s)
+        if self._leaving:
+            self._say_goodbye()
+
+    def _beat(self) -> float:
+        """Sends one heartbeat; how long to wait for the next."""
+        sent_at_s = self._clock_s()
+        tokens = self._book.tokens()
+        answer = self._frontier.heartbeat(
+            tokens,
+            self._pool.steps(),
+            pool=figures_message(self._pool.figures()),
+            service_address=self._service_address,
+            trouble=self._trouble(),
+        )
+        self._book.end(answer.ended_tokens)
+        lease_period_s = answer.lease_duration.ToTimedelta().total_seconds()
+        if lease_period_s > 0:
+            self._book.vouch(set(tokens).difference(answer.ended_tokens), sent_at_s, lease_period_s)
+        self._give_back(self._book.give_back(answer.release_tokens))
+        self._give_back(self._book.kill(answer.interrupt_tokens))
+        self._size_pool(answer.pool_size if answer.HasField("pool_size") else None)
+        if answer.drain and not self._draining:
+            log.info("the frontier wants this node to end")
+            self._draining = True
+            self._drain()
+        interval_s = answer.interval_duration.ToTimedelta().total_seconds() or DEFAULT_INTERVAL_S
+        return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
+
+    def _size_pool(self, asked: int | None) -> None:
+        """Obeys a size that the frontier asks for anew; until then what NodeService was told holds."""
+        if asked == self._asked_size:
+            return
+        self._asked_size = asked
+        size = self._toes if asked is None else asked
+        log.info("the pool gets another size", toes=size)
+        try:
+            self._pool.set_size(size)
+        except RuntimeError as error:  # the system has no more threads; the pool tries again
+            log.error("toe threads cannot be started now", error=str(error))
+
+    def _say_goodbye(self) -> None:
+        try:
+            self._frontier.heartbeat((), {}, leaving=True)
+        except (Abandoned, NotNow, Refused, Superseded) as error:  # it will notice
+            log.debug("the frontier was not told that the node ends", error=str(error))

@@ -1,0 +1,89 @@
+"""What finished pages offer to Schedule: their links as candidates, each once, without those it knows."""
+
+from collections.abc import Iterable
+
+from cachetools import LRUCache
+
+from toehold.frontier.v1.crawl_pb2 import (
+    VERDICT_ALREADY_QUEUED,
+    VERDICT_ALREADY_SEEN,
+    VERDICT_QUEUED,
+    VERDICT_ROBOTS_FORBIDDEN,
+    Verdict,
+)
+from toehold.frontier.v1.frontier_pb2 import Candidate
+
+from ..extraction.links import Hop, Outlink
+from .page import Page
+
+MAX_KNOWN_LINKS = 50_000
+"""Links remembered for one crawl."""
+
+MAX_KNOWN_CRAWLS = 4
+"""Crawls of which links are remembered."""
+
+MAX_KNOWN_LINK_CHARS = 512
+"""Longer links are not remembered, so that a hostile site cannot fill the memory with them."""
+
+# Only verdicts that a later offer cannot change: a scope may grow, and another path be shorter.
+_SETTLED = frozenset((VERDICT_QUEUED, VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED, VERDICT_ROBOTS_FORBIDDEN))
+
+
+class KnownLinks:
+    """The links that the frontier has taken in already, by their raw text, so that a link seen on every
+    page is offered once.
+
+    Kept for each spell of holding leases of a crawl (see Held.spell), the least recently seen forgotten
+    first.
+    """
+
+    def __init__(self) -> None:
+        self._by_spell: LRUCache[int, LRUCache[str, bool]] = LRUCache(MAX_KNOWN_CRAWLS)
+
+    def of(self, spell: int) -> LRUCache[str, bool]:
+        """What is known of the crawl of a spell; links are added by `learn`."""
+        known = self._by_spell.get(spell)
+        if known is None:
+            known = self._by_spell[spell] = LRUCache(MAX_KNOWN_LINKS)
+        return known
+
+    def learn(self, spell: int, offered: Iterable[Candidate], verdicts: Iterable[Verdict.ValueType]) -> None:
+        """Remembers what the frontier has acknowledged."""
+        known = self.of(spell)
+        for candidate, verdict in zip(offered, verdicts, strict=True):
+            uri = candidate.uri
+            if verdict in _SETTLED and len(uri) <= MAX_KNOWN_LINK_CHARS:
+                known[uri] = True
+
+    def forget(self, spell: int) -> None:
+        """Nothing is known of that crawl any more."""
+        self._by_spell.pop(spell, None)
+
+
+def candidates(pages: Iterable[Page], known: LRUCache[str, bool]) -> list[Candidate]:
+    """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
+
+    Redirects come first, and come also when their URI is known or linked to: a seed's redirect widens the
+    scope that links are judged by. What may have changed since it was fetched comes, too, though it is known.
+    """
+    redirects: dict[str, Page] = {}
+    links: dict[str, tuple[Page, Outlink]] = {}
+    for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
+        for link in page.links:
+            if link.hop is Hop.REDIRECT:
+                redirects.setdefault(link.uri, page)
+            elif link.refetch_before_ms is not None or known.get(link.uri) is None:
+                links.setdefault(link.uri, (page, link))
+    offers = [_candidate(uri, page, Hop.REDIRECT) for uri, page in redirects.items()]
+    offers.extend(
+        _candidate(uri, page, link.hop, link.refetch_before_ms) for uri, (page, link) in links.items()
+    )
+    return offers
+
+
+def _candidate(uri: str, page: Page, hop: Hop, refetch_before_ms: int | None = None) -> Candidate:
+    lease = page.held.lease
+    offer = Candidate(uri=uri, via=lease.uri, path=lease.path + hop, source=lease.source)
+    if refetch_before_ms is not None:
+        offer.refetch_before_time.FromMilliseconds(refetch_before_ms)
+    return offer

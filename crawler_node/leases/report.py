@@ -1,0 +1,134 @@
+"""What is told to the frontier about a lease, within the contract's limits. Pure."""
+
+from collections.abc import Iterable
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    OUTCOME_RELEASED,
+    TRUNCATION_FILTER,
+    TRUNCATION_LENGTH,
+    TRUNCATION_TIME,
+    TRUNCATION_UNSPECIFIED,
+    Lease,
+    Report,
+)
+
+from ..fetching.fetch import Fetch
+from ..fetching.outcome import Status, Truncation, note, retry_after_ms
+
+DEFERRED = -50
+"""Put off: tried again without counting (Heritrix's S_DEFERRED)."""
+
+SERIOUS_ERROR = -3000
+"""The node ran out of memory (Heritrix's S_SERIOUS_ERROR)."""
+
+MAX_ANNOTATIONS = 16
+
+MAX_VALIDATOR_BYTES = 1024
+"""A longer ETag or Last-Modified is not told: the frontier would not keep it."""
+
+MAX_RETRY_AFTER_MS = 366 * 86_400_000
+"""Most of a Retry-After that is told; the frontier respects far less."""
+
+# The contract has no word for a connection that broke within a body: the fetch's status says it.
+_TRUNCATIONS = {
+    Truncation.LENGTH: TRUNCATION_LENGTH,
+    Truncation.TIME: TRUNCATION_TIME,
+    Truncation.FILTER: TRUNCATION_FILTER,
+}
+
+_PARTIAL = frozenset({Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER})
+"""Bodies of which the next visit may get more, though the page is what it was."""
+
+
+def fetched(
+    lease: Lease, fetch: Fetch, toe_number: int, *, notes: Iterable[str] = (), robots_body: bytes = b""
+) -> Report:
+    """The report of a fetch, however it ended."""
+    report = Report(
+        token=lease.token,
+        outcome=OUTCOME_FETCHED,
+        fetch_status=fetch.status,
+        start_time=_timestamp(fetch.start_time_ms),
+        fetch_duration=_duration(fetch.duration_ms),
+        body_bytes=fetch.body_bytes,
+        truncation=_TRUNCATIONS.get(fetch.truncation, TRUNCATION_UNSPECIFIED),
+        media_type=fetch.media_type,
+        digest=_digest(lease, fetch),
+        toe_number=toe_number,
+        robots_body=robots_body,
+        etag=_validator(fetch, "etag"),
+        last_modified=_validator(fetch, "last-modified"),
+        # A robots.txt may lie elsewhere; its own host is the first one that was asked.
+        peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
+    )
+    rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
+    if rest_ms is not None:
+        report.retry_after_duration.CopyFrom(_duration(min(rest_ms, MAX_RETRY_AFTER_MS)))
+    annotate(report, *fetch.annotations, *notes)
+    return report
+
+
+def failed(lease: Lease, status: int, toe_number: int, *notes: str) -> Report:
+    """The report of a lease that the node itself failed at."""
+    report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, toe_number=toe_number)
+    annotate(report, *notes)
+    return report
+
+
+def put_off(report: Report) -> Report:
+    """The report of a fetch that counts as not tried, although its host was asked, and must rest."""
+    return _unanswered(report, DEFERRED)
+
+
+def killed(report: Report) -> Report:
+    """The report of a fetch that the frontier wanted broken off for good."""
+    return _unanswered(report, Status.PROCESSING_THREAD_KILLED)
+
+
+def released(lease: Lease) -> Report:
+    """The report that hands an unstarted lease back."""
+    return Report(token=lease.token, outcome=OUTCOME_RELEASED)
+
+
+def annotate(report: Report, *texts: str) -> None:
+    """Adds remarks for the crawl log, made printable and short; those beyond the limit are left out."""
+    notes = [note(text) for text in texts if text]
+    report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
+
+
+def _unanswered(report: Report, status: int) -> Report:
+    """A report without what there is of an answer."""
+    return Report(
+        token=report.token,
+        outcome=OUTCOME_FETCHED,
+        fetch_status=status,
+        start_time=report.start_time,
+        fetch_duration=report.fetch_duration,
+        toe_number=report.toe_number,
+    )
+
+
+def _digest(lease: Lease, fetch: Fetch) -> str:
+    if fetch.truncation is Truncation.FILTER:
+        return ""  # that of nothing: any other page that is left unread would be the same one
+    return lease.last_digest if fetch.unchanged else fetch.digest
+
+
+def _validator(fetch: Fetch, header: str) -> str:
+    """A validator of what was fetched, for the next visit to ask with."""
+    if fetch.truncation in _PARTIAL:
+        return ""  # the rest would never be asked for
+    value = fetch.header(header) or ""
+    return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""
+
+
+def _timestamp(time_ms: int) -> Timestamp:
+    return Timestamp(seconds=time_ms // 1000, nanos=time_ms % 1000 * 1_000_000)
+
+
+def _duration(duration_ms: int) -> Duration:
+    return Duration(seconds=duration_ms // 1000, nanos=duration_ms % 1000 * 1_000_000)

@@ -1,0 +1,231 @@
+"""Reporter: hands what toes have finished to the frontier, in lots, telling nothing before it is true.
+
+A lot is everything that has finished so far. Its WARC records are made durable, then its links are
+offered to Schedule, then its pages are reported to Finished; then comes the next lot. There is no timer:
+under load lots grow by themselves, and a single slow page is reported at once.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_INVALID_REPORT,
+    DISPOSITION_STALE,
+    DISPOSITION_UNKNOWN_TOKEN,
+    Verdict,
+)
+from toehold.frontier.v1.frontier_pb2 import ReportResult
+
+from ..fetching.outcome import Status
+from ..output.archive import Archive
+from .book import Held, LeaseBook
+from .frontier import Abandoned, CrawlOver, Frontier, Refused, persist
+from .offers import KnownLinks, candidates
+from .page import Page
+from .report import annotate, failed, put_off, released
+
+MAX_BACKLOG_PAGES = 500
+"""Finished pages that wait for the reporter before toes wait with theirs. Their bodies are gone by then."""
+
+MAX_BACKLOG_BYTES = 64 * 1024 * 1024
+"""What the links and robots.txt bodies of those pages may take, about."""
+
+MAX_LOT_PAGES = 500
+MAX_LOT_BYTES = 8 * 1024 * 1024
+"""A lot ends with the page that reaches this: as candidates, links take several times as much."""
+
+log = structlog.get_logger()
+
+_T = TypeVar("_T")
+
+
+class Reporter:
+    """Takes finished pages from the toes, and reports them until it is told that no more will come."""
+
+    def __init__(self, frontier: Frontier, book: LeaseBook, archive: Archive) -> None:
+        self._frontier = frontier
+        self._book = book
+        self._archive = archive
+        self._known = KnownLinks()
+        lock = threading.Lock()
+        self._lock = lock
+        self._work = threading.Condition(lock)
+        self._room = threading.Condition(lock)
+        self._backlog: deque[tuple[Page, int]] = deque()  # with its size
+        self._backlog_bytes = 0
+        self._in_hand_count = 0
+        self._open_ended = False
+        self._finishing = False
+        self._abandoned = threading.Event()
+
+    # from other threads
+
+    def put(self, page: Page) -> None:
+        """Takes a page that a toe is done with. Waits while too many wait already."""
+        size_bytes = page.size_bytes
+        with self._lock:
+            while self._is_full() and not self._open_ended:
+                self._room.wait()
+            self._backlog.append((page, size_bytes))
+            self._backlog_bytes += size_bytes
+            self._work.notify()
+
+    def give_back(self, held: Iterable[Held]) -> None:
+        """Hands leases back unstarted. Does not wait: they are few, and small."""
+        self.append([Page(one, released(one.lease)) for one in held])
+
+    def append(self, pages: Iterable[Page]) -> None:
+        """Takes small pages that nobody may wait with."""
+        with self._lock:
+            self._backlog.extend((page, 0) for page in pages)
+            self._work.notify()
+
+    def lift_bound(self) -> None:
+        """Lets no toe wait any more: each has at most one more page."""
+        with self._lock:
+            self._open_ended = True
+            self._room.notify_all()
+
+    def finish(self) -> None:
+        """No more will come: `run` ends when all is reported."""
+        with self._lock:
+            self._finishing = True
+            self._work.notify()
+
+    def abandon(self) -> None:
+        """Gives up on what is not reported yet: `run` ends as soon as it can."""
+        self._abandoned.set()
+        self.finish()
+
+    def unreported_count(self) -> int:
+        """How many leases wait to be reported or handed back."""
+        with self._lock:
+            return len(self._backlog) + self._in_hand_count
+
+    # the reporter's own thread
+
+    def run(self) -> None:
+        """Reports. Raises Superseded."""
+        try:
+            while lot := self._take_lot():
+                self._hand_over(lot)
+        except Abandoned:
+            return
+
+    def _take_lot(self) -> list[Page]:
+        """Everything that has finished so far, within bounds; nothing when there is no more to come."""
+        with self._lock:
+            self._in_hand_count = 0
+            while not self._backlog and not self._finishing:
+                self._work.wait()
+            if self._abandoned.is_set():
+                return []
+            lot: list[Page] = []
+            lot_bytes = 0
+            while self._backlog and len(lot) < MAX_LOT_PAGES and lot_bytes < MAX_LOT_BYTES:
+                page, size_bytes = self._backlog.popleft()
+                lot.append(page)
+                lot_bytes += size_bytes
+            self._backlog_bytes -= lot_bytes
+            self._in_hand_count = len(lot)
+            self._room.notify_all()
+            return lot
+
+    def _hand_over(self, lot: list[Page]) -> None:
+        pages = self._stored([page for page in lot if not page.held.ended])
+        by_spell: dict[int, list[Page]] = {}
+        for page in pages:
+            if page.links:
+                by_spell.setdefault(page.held.spell, []).append(page)
+        for group in by_spell.values():
+            self._offer(group)
+        self._report([page for page in pages if not page.held.ended])
+        self._book.settle(page.held for page in lot)
+
+    def _stored(self, pages: list[Page]) -> list[Page]:
+        """Makes the records of pages durable; pages whose records are not are put off."""
+        if all(page.stored_in is None for page in pages):
+            return pages
+        epoch = self._archive.sync()
+        return [
+            page
+            if page.stored_in is None or page.stored_in == epoch
+            else Page(page.held, put_off(page.report))
+            for page in pages
+        ]
+
+    def _offer(self, pages: Sequence[Page]) -> None:
+        """Offers the links of pages of one crawl; narrows a refusal down to a page, whose report tells it."""
+        crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
+        offered = candidates(pages, self._known.of(spell))
+        if not offered:
+            return
+
+        def schedule() -> Sequence[Verdict.ValueType]:
+            if all(page.held.ended for page in pages):
+                raise _LeasesEnded
+            return self._frontier.schedule(crawl, offered)
+
+        try:
+            verdicts = self._persist(schedule)
+        except _LeasesEnded:
+            log.info("links left out: the leases of their pages have ended", crawl=crawl, links=len(offered))
+        except CrawlOver as over:  # its links have no place any more; its pages are reported all the same
+            log.info("links left out: the crawl is over", crawl=crawl, links=len(offered), error=str(over))
+            self._known.forget(spell)
+        except Refused as refusal:
+            if len(pages) > 1:
+                for half in _halves(pages):
+                    self._offer(half)
+            else:
+                log.error("links refused", uri=pages[0].held.lease.uri, error=str(refusal))
+                annotate(pages[0].report, "linksRefused")
+        else:
+            self._known.learn(spell, offered, verdicts)
+
+    def _report(self, pages: Sequence[Page]) -> None:
+        """Reports pages. One whose report is refused is reported as failed, and holds up no others."""
+        replaced: list[Page] = []
+        for page, result in zip(pages, self._finished(pages), strict=True):
+            held, report = page.held, page.report
+            if result.disposition == DISPOSITION_INVALID_REPORT:
+                log.error("report refused", uri=held.lease.uri, problem=result.problem)
+                bare = failed(held.lease, Status.RUNTIME_EXCEPTION, report.toe_number, "reportRefused")
+                replaced.append(Page(held, bare))
+            elif result.disposition in (DISPOSITION_STALE, DISPOSITION_UNKNOWN_TOKEN):
+                log.debug("a lease had ended before its report came", uri=held.lease.uri)
+                self._known.forget(held.spell)
+        self._finished(replaced)
+
+    def _finished(self, pages: Sequence[Page]) -> Sequence[ReportResult]:
+        """The results of pages, in order; INVALID_REPORT for those that the frontier would not look at."""
+        if not pages:
+            return ()
+        try:
+            return self._persist(lambda: self._frontier.finished([page.report for page in pages]))
+        except Refused as refusal:
+            if len(pages) > 1:
+                return [result for half in _halves(pages) for result in self._finished(half)]
+            return [ReportResult(disposition=DISPOSITION_INVALID_REPORT, problem=str(refusal))]
+
+    def _persist(self, call: Callable[[], _T]) -> _T:
+        return persist(call, self._abandoned)
+
+    # under the lock
+
+    def _is_full(self) -> bool:
+        return len(self._backlog) >= MAX_BACKLOG_PAGES or self._backlog_bytes >= MAX_BACKLOG_BYTES
+
+
+class _LeasesEnded(Exception):
+    """Nothing comes of these pages any more. A crawl that is held may take its links much later; those of
+    other crawls do not wait for that."""
+
+
+def _halves(pages: Sequence[Page]) -> tuple[Sequence[Page], Sequence[Page]]:
+    middle = len(pages) // 2
+    return pages[:middle], pages[middle:]

@@ -1,0 +1,58 @@
+"""Content: what a fetched page says, decoded when somebody asks for it."""
+
+import threading
+from functools import cached_property
+
+from ..extraction.charset import text_of
+from ..extraction.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS, PageText, page_text
+from ..fetching.decode import decoded
+from ..fetching.fetch import Fetch
+
+_LARGE_BYTES = 1024 * 1024
+# Tokens and text take several times a page's size, so few large ones are in memory at a time.
+_large_pages = threading.BoundedSemaphore(2)
+
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+_PLAIN_TYPE = "text/plain"
+
+
+class Content:
+    """What is in the body of a fetch. Of use until the fetch is closed."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+
+    def body(self, limit: int = MAX_PAGE_BYTES) -> bytes:
+        """The first `limit` bytes, without Content-Encoding; as they came if it cannot be undone."""
+        fetch = self._fetch
+        body = decoded(fetch.body, fetch.content_encoding, limit)
+        if body is None:
+            fetch.body.seek(0)
+            body = fetch.body.read(limit)
+        return body
+
+    @cached_property
+    def text(self) -> PageText | None:
+        """Title and text of a page that was there (status 200 to 299) and is HTML or plain text; None of
+        others. At most MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES."""
+        if not self._is_text:
+            return None
+        body = self.body()
+        if len(body) <= _LARGE_BYTES:
+            return self._text(body)
+        with _large_pages:
+            return self._text(body)
+
+    @cached_property
+    def source(self) -> str | None:
+        """The page as it is written: HTML with its tags. Of the same pages as `text`, and as long at most."""
+        return text_of(self.body(), self._fetch.charset)[:MAX_TEXT_CHARS] if self._is_text else None
+
+    @property
+    def _is_text(self) -> bool:
+        return 200 <= self._fetch.status < 300 and self._fetch.media_type in (*_HTML_TYPES, _PLAIN_TYPE)
+
+    def _text(self, body: bytes) -> PageText:
+        if self._fetch.media_type == _PLAIN_TYPE:
+            return PageText("", text_of(body, self._fetch.charset)[:MAX_TEXT_CHARS])
+        return page_text(body, self._fetch.charset)

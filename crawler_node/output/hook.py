@@ -1,0 +1,149 @@
+"""Hook: a function of the user's own that is called with each page.
+
+    from crawler_node.output.hook import HookPage
+
+    def page(page: HookPage) -> dict | None:
+        if page.status == 200:
+            return {"words": len((page.text or "").split())}
+
+`--hook package.module:page` names it. It is called by many threads at once, once for each page that was
+answered, whatever its status; again if the page has to be fetched again because the node died or could not
+store it. What it returns, a mapping or None, goes into the page's JSON line. What it raises is logged, the
+page is marked `hookFailed` in the crawl log, and nothing else happens.
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+
+from ..extraction.links import Outlink
+from ..extraction.page_text import MAX_PAGE_BYTES
+from .content import Content
+from .logs import NodeLogs
+from .visit import Visit
+
+HOOK_FAILED = "hookFailed"
+
+MAX_EXTRA_CHARS = 1_000_000
+"""The longest answer of a hook, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookPage:
+    """A page, as a hook is given it; of use until the hook returns."""
+
+    url: str
+    crawl: str
+    status: int
+    """The HTTP status."""
+    headers: Sequence[tuple[str, str]]
+    """Of the answer, as sent."""
+    media_type: str
+    """Of its Content-Type, in lower case; empty if there is none."""
+    links: Sequence[Outlink]
+    """What was found in it: `uri` (absolute), `hop` (a letter) and `context` each."""
+    via: str
+    """Where it was found; empty for a seed."""
+    path: str
+    """The hops that led to it, a letter each."""
+    seed: bool
+    """Whether it is a seed."""
+    truncated: str
+    """Why the body is not whole, as WARC-Truncated says it; empty if it is."""
+    _content: Content
+
+    @property
+    def body(self) -> bytes:
+        """The body without its Content-Encoding, at most 8 MiB of it; made at each use."""
+        return self.read(MAX_PAGE_BYTES)
+
+    def read(self, limit: int) -> bytes:
+        """As `body`, at most `limit` bytes."""
+        return self._content.body(limit)
+
+    @property
+    def title(self) -> str | None:
+        """Its title; None of what is neither HTML nor plain text, and of a status outside 200 to 299."""
+        text = self._content.text
+        return None if text is None else text.title
+
+    @property
+    def text(self) -> str | None:
+        """Its text as a reader sees it, None as `title`."""
+        text = self._content.text
+        return None if text is None else text.text
+
+
+class Hook:
+    """Calls a function with pages, and keeps its errors from everybody else."""
+
+    def __init__(self, function: Callable[[HookPage], object], logs: NodeLogs) -> None:
+        self._function = function
+        self._logs = logs
+
+    def __call__(self, visit: Visit) -> tuple[str, ...]:
+        """Sets what the function says of a page as the visit's `extra`; remarks for the crawl log."""
+        try:
+            extra = self._function(_page(visit))
+            visit.extra = "" if extra is None else _json(extra)
+        except MemoryError:
+            raise
+        except (Exception, SystemExit) as error:
+            self._logs.runtime_error(visit.fetch.uri, error)
+            return (HOOK_FAILED,)
+        return ()
+
+
+def load(path: str) -> Callable[[HookPage], object]:
+    """The function that `package.module:function` names, found where Python finds modules and in the
+    present directory. Raises ValueError.
+    """
+    module_name, colon, name = path.partition(":")
+    if not colon or not module_name or not name:
+        raise ValueError(f"hook {path!r} has not the form 'package.module:function'")
+    try:
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)  # last: nothing there may stand in for a module of the node's
+        module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:
+        raise ValueError(
+            f"hook {path!r}: {module_name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        function = attrgetter(name)(module)
+    except AttributeError as error:
+        raise ValueError(f"hook {path!r}: module {module_name} has no {name}") from error
+    if not callable(function):
+        raise ValueError(f"hook {path!r}: {name} is a {type(function).__name__}, not a function")
+    found: Callable[[HookPage], object] = function
+    return found
+
+
+def _page(visit: Visit) -> HookPage:
+    lease, fetch = visit.lease, visit.fetch
+    return HookPage(
+        url=fetch.uri,
+        crawl=lease.crawl,
+        status=fetch.status,
+        headers=[(name.decode("latin-1"), value.decode("latin-1")) for name, value in fetch.headers],
+        media_type=fetch.media_type,
+        links=visit.links,
+        via=lease.via,
+        path=lease.path,
+        seed=lease.seed,
+        truncated=fetch.truncation.value,
+        _content=visit.content,
+    )
+
+
+def _json(extra: object) -> str:
+    if not isinstance(extra, Mapping):
+        raise TypeError(f"a hook returns a mapping or None, not a {type(extra).__name__}")
+    text = json.dumps(dict(extra), allow_nan=False, separators=(",", ":"))
+    if len(text) > MAX_EXTRA_CHARS:
+        raise ValueError(f"a hook's answer of {len(text)} characters; {MAX_EXTRA_CHARS} are possible")
+    return text

@@ -1,0 +1,138 @@
+"""NodeLogs: the node's own logs of what went wrong with URIs and with its programs.
+
+`uri-errors.log` has a line for each fetch that ended without an answer or within one: time, fetch status,
+URI, and why. `runtime-errors.log` has a block for each error of the programs: time, thread and URI in one
+line, the trace in the next ones, indented. Both are rolled by size, and only the youngest old ones are kept.
+"""
+
+import os
+import threading
+import traceback
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+
+from ..fetching.outcome import Truncation
+from .rolling import OutputError, is_at
+from .visit import Visit
+
+URI_ERRORS = "uri-errors.log"
+RUNTIME_ERRORS = "runtime-errors.log"
+
+MAX_LOG_BYTES = 50_000_000
+"""A log that would grow beyond this is rolled: it gets the name `….log.1`, that `….log.2`, and so on."""
+
+OLD_LOGS = 4
+"""How many old ones of a log are kept."""
+
+MAX_TRACE_CHARS = 16_000
+
+_BROKEN_OFF = (Truncation.TIME, Truncation.DISCONNECT)
+
+log = structlog.get_logger()
+
+
+class NodeLogs:
+    """The logs in one directory, made if it is not there. Used by many threads at once; the processes of a
+    node may share them.
+
+    Without a directory there are none but the program's own. A log that cannot be written is told of there,
+    once, and breaks nothing. Raises OutputError when the directory cannot be made.
+    """
+
+    def __init__(self, directory: Path | None = None, max_bytes: int = MAX_LOG_BYTES) -> None:
+        self._uri_errors: _Log | None = None
+        self._runtime_errors: _Log | None = None
+        if directory is not None:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+                self._uri_errors = _Log(directory / URI_ERRORS, max_bytes)
+                self._runtime_errors = _Log(directory / RUNTIME_ERRORS, max_bytes)
+            except OSError as problem:
+                raise OutputError(f"logs cannot be kept in {str(directory)!r}: {problem}") from problem
+
+    def visited(self, visit: Visit) -> None:
+        """Notes how a fetch ended, if not well: with a status below zero, or broken off within the answer."""
+        fetch = visit.fetch
+        if fetch.error is not None:
+            self.runtime_error(fetch.uri, fetch.error)
+        if self._uri_errors is not None and (fetch.status < 0 or fetch.truncation in _BROKEN_OFF):
+            why = ",".join((fetch.truncation.value, *fetch.annotations)).strip(",") or "-"
+            self._uri_errors.write(f"{_now()} {fetch.status} {''.join(fetch.uri.split())} {why}")
+
+    def runtime_error(self, uri: str, error: BaseException) -> None:
+        """Notes an error of the node's own or the user's programs at a URI, with its trace."""
+        log.error("an error of a program", uri=uri, error=f"{type(error).__name__}: {str(error)[:1000]}")
+        if self._runtime_errors is not None:
+            trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
+            block = "".join(f"\n    {line}" for line in trace.splitlines())
+            toe = threading.current_thread().name
+            self._runtime_errors.write(f"{_now()} {toe} {''.join(uri.split())}{block}")
+
+    def close(self) -> None:
+        """Closes the files."""
+        for each in (self._uri_errors, self._runtime_errors):
+            if each is not None:
+                each.close()
+
+
+class _Log:
+    """One log, unbuffered: each text is in the file when it is written. Several processes may write to it."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._failing = False
+        self._closed = False
+        self._descriptor = self._open()
+
+    def write(self, text: str) -> None:
+        """Adds a line, or several. What comes after `close` is left out."""
+        data = f"{text}\n".encode("utf-8", "replace")
+        with self._lock:
+            if self._closed:
+                return
+            was_failing, self._failing = self._failing, True
+            if was_failing:
+                data = b"\n" + data  # the last one may be torn
+            try:
+                self._roll_if_long(len(data))
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError as error:
+                if not was_failing:
+                    log.error("a log of the node cannot be written", file=str(self._path), error=str(error))
+            else:
+                self._failing = False
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._descriptor)
+
+    def _roll_if_long(self, more: int) -> None:
+        if is_at(self._path, self._descriptor):  # no other process has rolled it
+            length = os.fstat(self._descriptor).st_size
+            if not length or length + more <= self._max_bytes:
+                return
+            for number in range(OLD_LOGS - 1, 0, -1):
+                with suppress(FileNotFoundError):
+                    self._old(number).replace(self._old(number + 1))
+            with suppress(FileNotFoundError):
+                self._path.replace(self._old(1))
+        descriptor, self._descriptor = self._descriptor, self._open()
+        os.close(descriptor)
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+
+    def _old(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,244 @@
+"""Writes what was fetched to WARC files (WARC/1.1, a gzip member for each record).
+
+How the files are named, closed and made durable is rolling's business; what is left of those of a dead
+process, repair's.
+"""
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from io import BytesIO
+from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+
+from warcio.warcwriter import WARCWriter
+from zlib_ng import zlib_ng
+
+from ..fetching.outcome import Truncation
+from .repair import repair, whole_records
+from .rolling import DEFAULT_ROLLING, Location, OutputError, Rolling, RollingFiles, utc_text
+from .visit import Visit
+
+SUFFIX = ".warc.gz"
+
+DEFAULT_GZIP_LEVEL = 6
+"""Of HTML, 4 makes files that are 5 % larger, for two thirds of the work."""
+
+NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+"""Of the record of a 304: the page is what it was at the last visit (WARC 1.1, 6.7)."""
+
+IDENTICAL_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+"""Of the record of a body that is byte for byte that of the last visit (WARC 1.1, 6.7)."""
+
+_FORMAT = "WARC File Format 1.1"
+_CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+
+_SPOOL_BYTES = 1024 * 1024
+
+
+class Metadata(StrEnum):
+    """What the metadata record of a page tells; its own fields are those of Heritrix."""
+
+    NONE = "none"
+    """There is none."""
+    VISIT = "visit"
+    """How the page was found and how long it took: `seed` or `via` and `hopsFromSeed`, `fetchTimeMs`."""
+    OUTLINKS = "outlinks"
+    """Also its links, as `outlink: URI HOP CONTEXT`."""
+
+
+class WarcWriter:
+    """Appends visits to the WARC files of one process. Thread-safe.
+
+    `software` and `node` go into each file's warcinfo record, with the name of this host. `gzip_level` is
+    zlib's, 1 to 9. Raises OutputError when the directory can be neither made nor written to, and ValueError.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        node: str,
+        *,
+        software: str = "Toehold",
+        metadata: Metadata = Metadata.VISIT,
+        gzip_level: int = DEFAULT_GZIP_LEVEL,
+        rolling: Rolling = DEFAULT_ROLLING,
+        process_id: int | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        if not 1 <= gzip_level <= 9:
+            raise ValueError(f"gzip level {gzip_level} is not within 1 and 9")
+        self.directory = directory
+        self._metadata = metadata
+        self._gzip_level = gzip_level
+        info = {
+            "software": software,
+            "format": _FORMAT,
+            "conformsTo": _CONFORMS_TO,
+            "hostname": socket.gethostname(),
+            "node": _one_line(node),
+        }
+        self._files = RollingFiles(
+            directory,
+            node,
+            SUFFIX,
+            head=lambda name, now_ms: _warcinfo(name, now_ms, info, gzip_level),
+            rolling=rolling,
+            process_id=process_id,
+            clock_ms=clock_ms,
+        )
+
+    def append(self, visit: Visit) -> Location | None:
+        """Stores a visit: request and response records, of its redirects too; a revisit record instead of the
+        response if the page is what it was at the last visit; and a metadata record. None if nothing was
+        answered.
+
+        All of it is stored or nothing. Not durable before `sync`. Raises OutputError.
+        """
+        fetch = visit.fetch
+        with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self.directory)) as records:
+            # Compressed before the file's turn comes: threads do that side by side.
+            try:
+                for hop in fetch.hops:
+                    _write_exchange(records, Visit(visit.lease, hop), Metadata.NONE, self._gzip_level)
+                if fetch.status > 0:
+                    _write_exchange(records, visit, self._metadata, self._gzip_level)
+            except OSError as problem:
+                raise OutputError(f"records of {fetch.uri} cannot be made: {problem}") from problem
+            length = records.tell()
+            if length == 0:
+                return None
+            records.seek(0)
+            return self._files.append(records, length)
+
+    def sync(self) -> None:
+        """See RollingFiles.sync."""
+        self._files.sync()
+
+    def roll_if_old(self) -> None:
+        """See RollingFiles.roll_if_old."""
+        self._files.roll_if_old()
+
+    def repair(self) -> None:
+        """Cuts the torn ends off the files that dead processes left in the directory; see repair."""
+        repair(self.directory, SUFFIX, whole_records)
+
+    def close(self) -> None:
+        """See RollingFiles.close."""
+        self._files.close()
+
+
+class _Members:
+    """A file that gets a gzip member for each record: warcio flushes after one. (Its own always compresses
+    as hard as it can.)"""
+
+    def __init__(self, out: IO[bytes], level: int) -> None:
+        self._out = out
+        self._level = level
+        self._member: zlib_ng._Compress | None = None
+
+    def write(self, data: bytes) -> None:
+        if self._member is None:
+            self._member = zlib_ng.compressobj(self._level, zlib_ng.DEFLATED, zlib_ng.MAX_WBITS + 16)
+        self._out.write(self._member.compress(data))
+
+    def flush(self) -> None:
+        if self._member is not None:
+            self._out.write(self._member.flush())
+            self._member = None
+
+
+class _Head:
+    """An HTTP head for warcio, byte for byte as it was: warcio's own would encode it anew."""
+
+    def __init__(self, head: bytes) -> None:
+        self.headers_buff = head
+
+    def compute_headers_buffer(self, header_filter: object = None) -> None:
+        """There is nothing to compute."""
+
+
+def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level: int) -> None:
+    fetch = visit.fetch
+    writer = _writer(out, gzip_level)
+    uri = "".join(fetch.uri.split())  # a line end would end the header
+    date = {"WARC-Date": utc_text(fetch.start_time_ms)}
+    headers = dict(date)
+    if fetch.peer_address is not None:
+        headers["WARC-IP-Address"] = fetch.peer_address
+    request = writer.create_warc_record(
+        uri, "request", http_headers=_Head(fetch.request_head), warc_headers_dict=dict(headers)
+    )
+    kind, payload, length = "revisit", None, None
+    if fetch.unchanged:
+        # The payload is that of the last visit; the record has no digest of it (nor does warcio make one).
+        headers["WARC-Profile"] = NOT_MODIFIED_PROFILE
+    elif visit.is_identical:
+        headers["WARC-Profile"] = IDENTICAL_PROFILE
+        headers["WARC-Payload-Digest"] = fetch.digest
+        headers["WARC-Refers-To-Target-URI"] = uri
+    else:
+        headers["WARC-Payload-Digest"] = fetch.digest
+        if fetch.truncation is not Truncation.NONE:
+            headers["WARC-Truncated"] = fetch.truncation.value
+        fetch.body.seek(0)
+        kind, payload, length = "response", fetch.body, fetch.body_bytes
+    answer = writer.create_warc_record(
+        uri,
+        kind,
+        payload=payload,
+        length=length,
+        http_headers=_Head(fetch.response_head),
+        warc_headers_dict=headers,
+    )
+    writer.write_request_response_pair(request, answer)
+    if metadata is not Metadata.NONE:
+        told = "".join(f"{name}: {_one_line(text)}\r\n" for name, text in _metadata(visit, metadata)).encode()
+        concurrent_to = answer.rec_headers.get_header("WARC-Record-ID")
+        writer.write_record(
+            writer.create_warc_record(
+                uri,
+                "metadata",
+                payload=BytesIO(told),
+                length=len(told),
+                warc_headers_dict=date | {"WARC-Concurrent-To": concurrent_to},
+            )
+        )
+
+
+def _metadata(visit: Visit, metadata: Metadata) -> Iterator[tuple[str, str]]:
+    lease = visit.lease
+    if lease.seed:
+        yield "seed", ""
+    if lease.via:
+        yield "via", lease.via
+    if lease.path:
+        yield "hopsFromSeed", lease.path
+    if lease.source:
+        yield "sourceTag", lease.source
+    yield "fetchTimeMs", str(visit.fetch.duration_ms)
+    if metadata is Metadata.OUTLINKS:
+        for link in visit.links:
+            yield "outlink", f"{link.uri} {link.hop} {link.context}"
+
+
+def _warcinfo(name: str, now_ms: int, info: dict[str, str], gzip_level: int) -> bytes:
+    out = BytesIO()
+    writer = _writer(out, gzip_level)
+    record = writer.create_warcinfo_record(name, info)
+    record.rec_headers.replace_header("WARC-Date", utc_text(now_ms))
+    writer.write_record(record)
+    return out.getvalue()
+
+
+def _writer(out: IO[bytes], gzip_level: int) -> Any:
+    writer = WARCWriter(_Members(out, gzip_level), gzip=False, warc_version="1.1")
+    writer.NO_PAYLOAD_DIGEST_TYPES = ("warcinfo", "revisit", "metadata")  # their blocks are no payloads
+    return writer
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"[\x00-\x20\x7f]+", " ", text[:16_384])

@@ -1,0 +1,1 @@
+"""The toe threads, and what each does to a lease."""

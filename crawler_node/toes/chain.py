@@ -1,0 +1,182 @@
+"""Chain: what is done to a lease, stage by stage, until there is a page to report (as Heritrix's processors).
+
+A chain never calls the frontier. What goes wrong with a page is its outcome; only what ends a thread is
+raised.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import structlog
+
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
+
+from ..extraction.links import Found, Hop, Outlink
+from ..fetching.decode import decoded
+from ..fetching.fetch import (
+    MAX_ROBOTS_BYTES,
+    NOT_MODIFIED,
+    ExtractSettings,
+    Fetch,
+    Fetcher,
+    FetchPolicy,
+    Validators,
+)
+from ..fetching.outcome import Status, Truncation
+from ..leases.book import Held
+from ..leases.page import Page
+from ..leases.report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off
+from ..output.logs import NodeLogs
+from ..output.visit import Stored, Visit
+from .reserve import MemoryReserve
+
+log = structlog.get_logger()
+
+
+class Step(StrEnum):
+    """What a toe thread is doing (Heritrix's ToeThread.Step, S4.8); heartbeats tell it."""
+
+    ABOUT_TO_GET_URI = "ABOUT_TO_GET_URI"
+    FETCHING = "FETCHING"
+    EXTRACTING = "EXTRACTING"
+    WRITING = "WRITING"
+    FINISHING = "FINISHING"
+    """Handing the page to the reporter, and waiting while that has too much."""
+
+
+class Killed(Exception):
+    """The toe thread was killed while it was at a lease."""
+
+
+class Toe(Protocol):
+    """What a chain needs of the toe thread that it runs in."""
+
+    @property
+    def serial(self) -> int:
+        """Its number, for the crawl log."""
+        ...
+
+    def enter(self, step: Step) -> None:
+        """Notes what it is doing now. Raises Killed if it was killed (S4.9)."""
+        ...
+
+
+class Store(Protocol):
+    """Where fetches are kept."""
+
+    def append(self, visit: Visit) -> Stored:
+        """Stores a fetch, whatever became of it; see Archive.append. OSError if it cannot be stored."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What a toe does to a lease: how it fetches, finds links, and stores."""
+
+    fetcher: Fetcher
+    outlinks: Callable[[Fetch, ExtractSettings, str], Found]
+    sitemaps: Callable[[bytes], Sequence[str]]
+    store: Store
+    logs: NodeLogs = field(default_factory=NodeLogs)
+
+
+class Chain:
+    """The stages, one after the other. Used by all toe threads at once."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+        self._reserve = MemoryReserve()
+
+    def process(self, held: Held, toe: Toe) -> Page:
+        """What becomes of a lease that was started. Raises only what is no Exception, and ends the thread."""
+        lease = held.lease
+        try:
+            return self._visit(held, toe)
+        except Killed:
+            return _failed(held, toe, Status.PROCESSING_THREAD_KILLED)
+        except MemoryError:  # S4.12
+            self._reserve.release()
+            log.critical("out of memory", toe=toe.serial, uri=lease.uri, exc_info=True)
+            return _failed(held, toe, SERIOUS_ERROR, "outOfMemory")
+        except Exception as error:
+            self._stages.logs.runtime_error(lease.uri, error)
+            return _failed(held, toe, Status.RUNTIME_EXCEPTION, f"{type(error).__name__}:{error}")
+
+    def mend(self) -> None:
+        """Keeps the reserve of memory full."""
+        self._reserve.refill()
+
+    def _visit(self, held: Held, toe: Toe) -> Page:
+        if held.policy is None:
+            return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy")
+        fetch = self._fetch(held, held.policy, toe)
+        try:
+            if fetch.status == Status.PROCESSING_THREAD_KILLED:
+                # Interrupted because this node ends, it counts as not tried.
+                broken_off = killed if held.killed else put_off
+                return Page(held, broken_off(fetched(held.lease, fetch, toe.serial)))
+            return self._fetched(held, held.policy, fetch, toe)
+        except Killed:
+            return Page(held, killed(fetched(held.lease, fetch, toe.serial)))
+        finally:
+            fetch.close()
+
+    def _fetch(self, held: Held, policy: FetchPolicy, toe: Toe) -> Fetch:
+        toe.enter(Step.FETCHING)
+        fetcher, lease = self._stages.fetcher, held.lease
+        if _is_robots(held):
+            return fetcher.fetch_robots(lease.uri, policy, held.cancellation, lease.crawl)
+        last_visit = Validators(lease.etag, lease.last_modified)
+        return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
+
+    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> Page:
+        toe.enter(Step.EXTRACTING)
+        if _is_robots(held):
+            links, report = self._read_robots(held, fetch, toe)
+        else:
+            links, report = self._read_page(held, policy, fetch, toe)
+        toe.enter(Step.WRITING)
+        try:
+            stored = self._stages.store.append(Visit(held.lease, fetch, links))
+        except OSError:  # what is not stored is not reported; the store tells the log
+            return Page(held, put_off(report))
+        annotate(report, *stored.notes)
+        return Page(held, report, links, stored.epoch)
+
+    def _read_page(
+        self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe
+    ) -> tuple[Sequence[Outlink], Report]:
+        if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
+            return (), fetched(held.lease, fetch, toe.serial)
+        found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
+        links = found.links
+        if found.error is not None:
+            self._stages.logs.runtime_error(held.lease.uri, found.error)
+        if fetch.redirect_target is not None:
+            links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
+        return links, fetched(held.lease, fetch, toe.serial, notes=found.notes)
+
+    def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
+        lease = held.lease
+        report = fetched(lease, fetch, toe.serial)
+        if not 200 <= fetch.status < 300:
+            return (), report
+        if fetch.truncation is Truncation.TIME:
+            # Rules may be missing: it could not be had (RFC 9309 2.3.1.4).
+            report.fetch_status = Status.TIMEOUT
+            return (), report
+        body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
+        if body is None:
+            return (), fetched(lease, fetch, toe.serial, notes=("unknownCoding",))
+        links = [Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(body)]
+        return links, fetched(lease, fetch, toe.serial, robots_body=body)
+
+
+def _failed(held: Held, toe: Toe, status: int, *notes: str) -> Page:
+    return Page(held, failed(held.lease, status, toe.serial, *notes))
+
+
+def _is_robots(held: Held) -> bool:
+    return held.lease.purpose == PURPOSE_ROBOTS

@@ -1,0 +1,214 @@
+"""ToePool: toe threads, their number changed while they work. It does not know what they do."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from ..leases.book import Held
+from .chain import Step
+from .toe import ToeReport, ToeThread
+
+GRACE_S = 5.0
+"""How long a toe thread has to end what was broken off, before it is left behind."""
+
+EXTRACT_S = 120.0
+"""How long a toe thread may be at what a page holds. Honest pages take milliseconds."""
+
+log = structlog.get_logger()
+
+
+class UnknownToe(Exception):
+    """The pool has no thread of this number (any more)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    """What has become of a pool's threads since it was made."""
+
+    size: int
+    """How many there should be."""
+    alive: int
+    """How many there are; of those left behind, none."""
+    died: int
+    killed: int
+    abandoned: int
+    """How many did not end when they should have, and were left behind."""
+
+
+class ToePool:
+    """Toe threads, as many as were asked for last (S4.1 to S4.7). A new pool has none (S4.2).
+
+    Threads beyond a smaller size retire: while they wait for a lease at once (D25), else after the one
+    that they are at (S4.14). `watch` replaces those that died (D12), and leaves those behind that do not come
+    to an end with what was broken off.
+    """
+
+    def __init__(
+        self,
+        new_toe: Callable[[int], ToeThread],
+        on_size: Callable[[int], object],
+        on_abandoned: Callable[[Held, int], object],
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`new_toe` makes a thread, not started, of a serial number. `on_size` is told each new size,
+        after the threads that must go were told; it lets those that wait look. `on_abandoned` gets the lease
+        that was taken away from a thread left behind, and that thread's number."""
+        self._new_toe = new_toe
+        self._on_size = on_size
+        self._on_abandoned = on_abandoned
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._toes: list[ToeThread] = []
+        self._left_behind: list[ToeThread] = []
+        self._next_serial = 1
+        self._size = self._died = self._killed = self._abandoned = 0
+        self._closed = False
+
+    @property
+    def size(self) -> int:
+        """How many threads there should be."""
+        return self._size
+
+    def set_size(self, size: int) -> None:
+        """Starts threads, or retires the youngest, until `size` work on (S4.3, S4.4). May be called at
+        any time (S4.5); once the pool is closed it changes nothing.
+
+        Raises RuntimeError when the system has no more threads; `watch` tries again.
+        """
+        if size < 0:
+            raise ValueError(f"a pool cannot have {size} toe threads")
+        with self._lock:
+            if not self._closed:
+                self._resize(size)
+
+    def close(self) -> None:
+        """Retires all threads, for good."""
+        with self._lock:
+            self._closed = True
+            self._resize(0)
+
+    def kill(self, serial: int, replace: bool) -> None:
+        """Breaks off what a thread is at, which fails with -7000, and ends it. With `replace` the pool gets
+        another one at once; otherwise it is one smaller. Raises UnknownToe.
+        """
+        with self._lock:
+            toe = next((toe for toe in self._toes + self._left_behind if toe.serial == serial), None)
+            if toe is None or not toe.is_alive():
+                raise UnknownToe(f"there is no toe thread {serial}")
+            if toe.killed:
+                return
+            working = not toe.retired
+            toe.kill()
+            self._killed += 1
+            log.warning("a toe thread was killed", toe=serial, replaced=replace)
+            self._resize(self._size if replace or not working else max(0, self._size - 1))
+
+    def watch(self) -> None:
+        """Leaves those behind that do not come to an end, replaces those that died, and starts those that
+        could not be started."""
+        with self._lock:
+            for toe in list(self._toes):
+                if self._is_lost_in_a_page(toe):
+                    log.error("a toe thread finds no end of a page", toe=toe.serial, stack=toe.stack())
+                    toe.break_off()
+                if self._is_overdue(toe):
+                    self._leave_behind(toe)
+            self._left_behind = [toe for toe in self._left_behind if toe.is_alive()]
+            try:
+                self._adapt()
+            except RuntimeError as error:
+                log.error("toe threads cannot be started now", error=str(error))
+
+    @property
+    def left_behind_count(self) -> int:
+        """How many threads were left behind and still run."""
+        with self._lock:
+            return sum(toe.is_alive() for toe in self._left_behind)
+
+    def steps(self) -> Counter[str]:
+        """What the threads are doing, those left behind not counted."""
+        with self._lock:
+            return Counter(toe.step for toe in self._toes if toe.is_alive())
+
+    def figures(self) -> PoolFigures:
+        """What has become of the threads."""
+        with self._lock:
+            alive = sum(toe.is_alive() for toe in self._toes)
+            return PoolFigures(self._size, alive, self._died, self._killed, self._abandoned)
+
+    def reports(self, stacks: bool = False) -> list[tuple[ToeReport, str]]:
+        """All threads that run, in the order of their numbers, with their stacks if wanted."""
+        with self._lock:
+            toes = sorted(self._toes + self._left_behind, key=lambda toe: toe.serial)
+        return [(toe.report(), toe.stack() if stacks else "") for toe in toes if toe.is_alive()]
+
+    def serials(self) -> list[int]:
+        """The numbers of the threads that work on, in their order."""
+        with self._lock:
+            return [toe.serial for toe in self._working()]
+
+    def join(self) -> None:
+        """Waits until every thread has ended, retired ones included; not for those left behind."""
+        for toe in self._present():
+            while toe.is_alive() and toe in self._present():
+                toe.join(0.2)
+
+    # under the lock
+
+    def _present(self) -> list[ToeThread]:
+        with self._lock:
+            return list(self._toes)
+
+    def _resize(self, size: int) -> None:
+        self._size = size
+        try:
+            self._adapt()
+        finally:
+            self._on_size(size)
+
+    def _adapt(self) -> None:
+        dead = [toe.serial for toe in self._toes if not toe.is_alive() and not toe.retired]
+        if dead:
+            self._died += len(dead)
+            log.error("toe threads have died and are replaced", toes=dead)
+        self._toes = [toe for toe in self._toes if toe.is_alive()]
+        working = self._working()
+        for toe in working[self._size :]:
+            toe.retire()
+        for _ in range(self._size - len(working)):
+            # The number is used up whatever comes of the thread (S4.7).
+            toe, self._next_serial = self._new_toe(self._next_serial), self._next_serial + 1
+            toe.start()
+            self._toes.append(toe)
+
+    def _working(self) -> list[ToeThread]:
+        return [toe for toe in self._toes if toe.is_alive() and not toe.retired]
+
+    def _is_lost_in_a_page(self, toe: ToeThread) -> bool:
+        # Fetches have deadlines of their own, and a disk that hangs is not the page's fault.
+        return toe.step is Step.EXTRACTING and self._clock_s() >= toe.step_since_s + EXTRACT_S
+
+    def _is_overdue(self, toe: ToeThread) -> bool:
+        held = toe.held
+        since_s = held.broken_off_at_s if held is not None else None
+        return since_s is not None and self._clock_s() >= since_s + GRACE_S
+
+    def _leave_behind(self, toe: ToeThread) -> None:
+        held = toe.abandon()
+        if held is None:
+            return
+        self._abandoned += 1
+        self._toes.remove(toe)
+        self._left_behind.append(toe)
+        log.error(
+            "a toe thread does not end, and is left behind",
+            toe=toe.serial,
+            uri=held.lease.uri,
+            step=toe.step,
+            stack=toe.stack(),
+        )
+        self._on_abandoned(held, toe.serial)

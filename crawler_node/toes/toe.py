@@ -1,0 +1,192 @@
+"""ToeThread: takes leases one after the other, sends each through the chain, and hands over what came of it.
+
+Nothing that happens to one lease ends its thread, but what is meant to end threads.
+"""
+
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from ..fetching.outcome import Status
+from ..leases.book import Held, LeaseBook, Stage
+from ..leases.page import Page
+from ..leases.report import failed, released
+from .chain import Chain, Killed, Step
+
+log = structlog.get_logger()
+
+
+class Handover(Protocol):
+    """Takes the pages that toes are done with."""
+
+    def put(self, page: Page) -> None:
+        """Takes a page; waits while there are too many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToeReport:
+    """A toe thread at one moment (as Heritrix's ToeThread reports, 2.20). Times are monotonic."""
+
+    serial: int
+    step: Step
+    step_since_s: float
+    held: Held | None
+    """What it is at."""
+    held_since_s: float
+    retired: bool
+    killed: bool
+    abandoned: bool
+
+
+class ToeThread:
+    """One toe thread. Made idle; `start` lets it work until it is retired."""
+
+    def __init__(self, serial: int, book: LeaseBook, chain: Chain, handover: Handover) -> None:
+        self._serial = serial
+        self._book = book
+        self._chain = chain
+        self._handover = handover
+        self._leaving = threading.Event()
+        self._killed = self._abandoned = False
+        self._held: Held | None = None
+        self._step, self._step_since_s = Step.ABOUT_TO_GET_URI, time.monotonic()
+        self._held_since_s = self._step_since_s
+        self._thread = threading.Thread(target=self._run, name=f"toe-{serial}", daemon=True)
+
+    @property
+    def serial(self) -> int:
+        """Its number, which no other thread of the pool ever has (S4.7)."""
+        return self._serial
+
+    @property
+    def step(self) -> Step:
+        """What it is doing."""
+        return self._step
+
+    @property
+    def step_since_s(self) -> float:
+        """Since when."""
+        return self._step_since_s
+
+    @property
+    def held(self) -> Held | None:
+        """The lease that it is at."""
+        return self._held
+
+    @property
+    def retired(self) -> bool:
+        """Whether it was told to end."""
+        return self._leaving.is_set()
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed."""
+        return self._killed
+
+    def start(self) -> None:
+        """Begins to work."""
+        self._thread.start()
+
+    def retire(self) -> None:
+        """Ends the thread when it has no lease in hand (S4.14), and while it waits for one (D25):
+        LeaseBook.resize makes it look."""
+        self._leaving.set()
+
+    def kill(self) -> None:
+        """Breaks off what it is at, which fails with -7000, and ends the thread as soon as it notices."""
+        self._killed = True
+        self._leaving.set()
+        self.break_off()
+
+    def break_off(self) -> None:
+        """Interrupts what it is at, which fails with -7000 if it does not come to an end by itself."""
+        held = self._held
+        if held is not None:
+            self._book.break_off(held)
+
+    def abandon(self) -> Held | None:
+        """Leaves the thread behind: whatever it still brings is discarded. The lease that was taken away from
+        it, to be reported without it; None if it had none, or has handed it over already."""
+        held = self._held
+        if held is None or not self._book.take_away(held):
+            return None
+        self._abandoned = True
+        self._leaving.set()
+        return held
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Waits for the thread's end."""
+        self._thread.join(timeout_s)
+
+    def report(self) -> ToeReport:
+        """What it is doing now."""
+        return ToeReport(
+            self._serial,
+            self._step,
+            self._step_since_s,
+            self._held,
+            self._held_since_s,
+            self.retired,
+            self._killed,
+            self._abandoned,
+        )
+
+    def stack(self) -> str:
+        """Where in the program it is, innermost call last; empty if it does not run."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "" if frame is None else "".join(traceback.format_stack(frame))
+
+    # the thread's own side
+
+    def enter(self, step: Step) -> None:
+        """Notes what it is doing now. Raises Killed if it was killed (S4.9)."""
+        self._note(step)
+        if self._killed or self._abandoned:
+            raise Killed
+
+    def _note(self, step: Step) -> None:
+        self._step_since_s = time.monotonic()
+        self._step = step
+
+    def _run(self) -> None:
+        try:
+            while (held := self._book.take(self._leaving)) is not None:
+                if held.stage is Stage.STARTED:
+                    self._work(held)
+                else:  # it had lapsed before it could be started
+                    self._handover.put(Page(held, released(held.lease)))
+        except BaseException:  # S4.11: the thread dies and is told of; the pool replaces it
+            log.critical("fatal exception in toe thread", toe=self._serial, exc_info=True)
+
+    def _work(self, held: Held) -> None:
+        self._held_since_s = time.monotonic()
+        self._held = held
+        try:
+            self._finish(self._chain.process(held, self))
+        except BaseException:  # S4.13: whatever ends the thread, its lease is handed back
+            status = Status.PROCESSING_THREAD_KILLED
+            self._finish(Page(held, failed(held.lease, status, self._serial, "toeDied")))
+            raise
+        finally:
+            self._held = None
+            self._note(Step.ABOUT_TO_GET_URI)
+
+    def _finish(self, page: Page) -> None:
+        self._note(Step.FINISHING)
+        if not self._book.claim(page.held):
+            log.warning("what an abandoned toe thread brings is discarded", toe=self._serial)
+            return
+        try:
+            self._handover.put(page)
+        finally:
+            self._book.done(page.held)
