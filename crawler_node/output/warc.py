@@ -7,6 +7,7 @@ process, repair's.
 import re
 import socket
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from io import BytesIO
@@ -37,6 +38,12 @@ _FORMAT = "WARC File Format 1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
 
 _SPOOL_BYTES = 1024 * 1024
+_PIECE_BYTES = 256 * 1024
+
+_GZIP = 16  # what zlib takes to mean a gzip member, beside the bits of its window
+_SMALL_BYTES = 2 * 1024
+_SMALL_WINDOW_BITS = 11  # as many bytes
+_SMALL_MEMORY_LEVEL = 4
 
 
 class Metadata(StrEnum):
@@ -133,22 +140,45 @@ class WarcWriter:
 
 class _Members:
     """A file that gets a gzip member for each record: warcio flushes after one. (Its own always compresses
-    as hard as it can.)"""
+    as hard as it can.)
+
+    What warcio writes in pieces is compressed in one, and small records with little memory: to get and clear
+    much of it takes longer than to compress them.
+    """
 
     def __init__(self, out: IO[bytes], level: int) -> None:
         self._out = out
         self._level = level
+        self._held: list[bytes] = []
+        self._held_bytes = 0
         self._member: zlib_ng._Compress | None = None
 
     def write(self, data: bytes) -> None:
-        if self._member is None:
-            self._member = zlib_ng.compressobj(self._level, zlib_ng.DEFLATED, zlib_ng.MAX_WBITS + 16)
-        self._out.write(self._member.compress(data))
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes >= _PIECE_BYTES:
+            self._out.write(self._large().compress(self._taken()))
 
     def flush(self) -> None:
-        if self._member is not None:
-            self._out.write(self._member.flush())
-            self._member = None
+        if self._member is None and self._held_bytes <= _SMALL_BYTES:
+            member: zlib._Compress | zlib_ng._Compress = zlib.compressobj(
+                self._level, zlib.DEFLATED, _GZIP + _SMALL_WINDOW_BITS, memLevel=_SMALL_MEMORY_LEVEL
+            )
+        else:
+            member = self._large()
+        self._out.write(member.compress(self._taken()) + member.flush())
+        self._member = None
+
+    def _large(self) -> "zlib_ng._Compress":
+        if self._member is None:
+            self._member = zlib_ng.compressobj(self._level, zlib_ng.DEFLATED, _GZIP + zlib_ng.MAX_WBITS)
+        return self._member
+
+    def _taken(self) -> bytes:
+        data = b"".join(self._held)
+        self._held.clear()
+        self._held_bytes = 0
+        return data
 
 
 class _Head:

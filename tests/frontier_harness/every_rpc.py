@@ -77,6 +77,7 @@ OF_NO_CRAWL: Mapping[str, Mapping[str, Any]] = {
     "ListCrawls": {},
     "GetFrontier": {},
     "SetPoolSize": {"node": "node", "size": 1},
+    "DrainNode": {"node": "node"},
     "CreateCheckpoint": {},
     "ListCheckpoints": {},
     "DeleteCheckpoint": {"checkpoint": "cp00001-20260101000000"},

@@ -260,6 +260,10 @@ async def _set_pool_size(at: Desk) -> None:
     await at.served.admin.SetPoolSize(admin_pb2.SetPoolSizeRequest(node="node", size=3))
 
 
+async def _drain_node(at: Desk) -> None:
+    await at.served.admin.DrainNode(admin_pb2.DrainNodeRequest(node="node"))
+
+
 async def _create_checkpoint(at: Desk) -> None:
     answer = await at.served.admin.CreateCheckpoint(admin_pb2.CreateCheckpointRequest())
     assert answer.checkpoint.checkpoint.startswith("cp00001-")
@@ -370,6 +374,7 @@ ANSWERS: dict[str, list[Answered]] = {
     "UpdateCrawl": [_update_crawl],
     "TearDownCrawl": [_tear_down_crawl, _tear_down_crawl_at_once],
     "SetPoolSize": [_set_pool_size],
+    "DrainNode": [_drain_node],
     "CreateCheckpoint": [_create_checkpoint],
     "DeleteCheckpoint": [_delete_checkpoint],
     "GetCrawl": [_get_crawl],

@@ -59,6 +59,12 @@ def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
         put(bad, path, Duration(seconds=-1))
     bad.fetch.max_bytes = -1
     bad.fetch.product_token = "two words"
+    bad.fetch.accept_media_types.append("html")
+    bad.fetch.reject_media_types.append("text/")
+    bad.fetch.max_content_length = bad.politeness.max_bytes_per_second = -1
+    bad.fetch.proxy = "socks5://proxy.example:1080"
+    bad.fetch.credentials.add(surt_prefix="no host", user="a:b", password="\n")
+    bad.extract.max_links = -1
     bad.limits.max_documents = bad.limits.max_bytes = -1
     bad.limits.host_quota.max_successes = bad.limits.source_quota.max_response_bytes = -1
     bad.scope.surt_prefixes.extend(["+a.example", "-no host", "http://(com,example"])
@@ -134,6 +140,15 @@ def bad_spec() -> tuple[crawl_pb2.CrawlSpec, set[str]]:
         "groups[0].name",
         "groups[0].hosts[1]",
         "groups[0].max_parallel",
+        "fetch.accept_media_types[0]",
+        "fetch.reject_media_types[0]",
+        "fetch.max_content_length",
+        "fetch.proxy",
+        "fetch.credentials[0].surt_prefix",
+        "fetch.credentials[0].user",
+        "fetch.credentials[0].password",
+        "extract.max_links",
+        "politeness.max_bytes_per_second",
         "address_group.max_parallel",
         "weight",
         "outcomes_kept",
@@ -171,7 +186,7 @@ def test_all_that_is_wrong_with_a_part_of_a_spec_is_told_at_once_by_its_path(stu
             whole.ClearField(field.name)  # type: ignore[arg-type]  # a field of CrawlSpec
     wrong = {path for path in all_wrong if re.match(rf"{part}\b", path)}
     if not wrong:
-        switches = ("run_while_empty", "pause_with_uris_left", "pause_at_start")
+        switches = ("run_while_empty", "pause_with_uris_left", "pause_at_start", "resume_after_trouble")
         assert part in switches, "nothing can be wrong with these"
         return
     if part == "allowed_addresses":
