@@ -225,7 +225,7 @@ class Frontier:
         asked = self._leases.drain(node)
         op = self.begin(now_ms)
         for crawl in self._crawls.values():
-            if asked and node in crawl.state_row.nodes:
+            if asked and node in crawl.state_row.nodes and not crawl.held:
                 op.acted(crawl, by, "drain-node", node)
         return None, self.end(op)
 
