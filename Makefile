@@ -30,11 +30,10 @@ crawl: $(SETUP) $(PAGES)
 endif
 
 ## make test     every check and every test but the long ones
-# Three files at a time, as most tests wait for processes, the longest first (tests/conftest.py); whole crawls that are judged
-# by time have the machine to themselves.
+# Three files at a time, as most tests wait for processes, the longest first (tests/conftest.py); whole crawls, two at a time.
 test: check $(PAGES)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix tests/,unit property scenarios integration faults)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest tests/acceptance
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile tests/acceptance
 
 ## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)
