@@ -33,7 +33,7 @@ endif
 # Three files at a time, as most tests wait for processes, the longest first (tests/conftest.py); whole crawls, two at a time.
 test: check $(PAGES)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix tests/,unit property scenarios integration faults)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile tests/acceptance
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/acceptance
 
 ## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)

@@ -27,7 +27,11 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 LONGEST_FILES = (
     "test_embedded_crawl.py",
+    "test_interrupt.py",
+    "test_by_hand.py",
+    "test_crawl.py",
     "test_cut_off.py",
+    "test_worn_out.py",
     "test_frontier_machine.py",
     "test_full_disk.py",
     "test_service_nodes.py",
@@ -38,6 +42,9 @@ LONGEST_FILES = (
     "test_kills.py",
     "test_service_deletion.py",
     "test_attendance.py",
+    "test_pool_under_load.py",
+    "test_node_disk_low.py",
+    "test_watch.py",
 )
 """Those that take more than 12 s, longest first. Begun at the end, with few tests each, they would be waited
 for while others have nothing left to do."""
