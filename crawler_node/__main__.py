@@ -21,6 +21,7 @@ from .control.team_desk import TeamDesk
 from .exits import ExitCode
 from .memory import give_back_large_blocks
 from .options import NodeOptions, Output
+from .ready import ready_line
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -261,7 +262,7 @@ def main(
     except RuntimeError as error:  # the system has no more threads
         _end(f"{toes} toe threads cannot be started: {error}", ExitCode.UNREPORTED)
     _watch(node.drain, node.orphaned, until_stdin_ends)
-    _say(f"toehold-node {name} fetching for {address} with {toes} toes, service at {server.address}")
+    _say(ready_line(name, address, toes, None, server.address))
     code = node.wait()
     server.stop()
     if node.pool.left_behind_count:
@@ -300,10 +301,7 @@ def _supervise(
     server.start(TeamDesk(supervisor, name, address))
     supervisor.when_draining(server.not_serving)
     _watch(supervisor.drain, supervisor.orphaned, until_stdin_ends)
-    ready = (
-        f"toehold-node {name} fetching for {address} with {toes} toes in {processes} processes, "
-        f"service at {server.address}"
-    )
+    ready = ready_line(name, address, toes, processes, server.address)
     code = supervisor.run(lambda: _say(ready))
     server.stop()
     sys.exit(code)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-from .control.desk import OwnDesk
+from .control.own_desk import OwnDesk
 from .control.service import NodeServer
 from .extraction.extract import outlinks
 from .extraction.sitemap import sitemaps_of_robots

@@ -17,7 +17,7 @@ import structlog
 
 from .clock import Clock
 from .core.errors import FrontierError
-from .core.frontier import Frontier
+from .core.frontier import DISK_RESERVE, Frontier
 from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
@@ -289,7 +289,7 @@ class Runner:
     async def _note_disk(self, low: bool) -> bool:
         """Let crawls pause while the disk is nearly full; whether there is a frontier to tell."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
-        trouble = ("disk-reserve", f"{free}; make room, then resume") if low else None
+        trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
         try:
             await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
         except Closing:

@@ -1,15 +1,15 @@
 """TeamDesk: the desk of a node of several processes, which asks each of them and answers as one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import grpc
 
-from toehold.frontier.v1.frontier_pb2 import PoolFigures
+from toehold.frontier.v1.frontier_pb2 import PoolFigures, ToeStepCount
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from .desk import BadValue, Draining, NoSuchToe, WorkerSilent, check_size, step_counts
+from .desk import BadValue, Draining, NoSuchToe, WorkerSilent, check_size
 from .supervisor import Supervisor
 from .worker import CALL_S, Silent, Worker
 
@@ -35,7 +35,7 @@ class TeamDesk:
             frontier_address=self._frontier_address,
             draining=self._supervisor.draining,
             pool=_sum(pool.pool for pool in pools),
-            toe_steps=step_counts(iter(pools)),
+            toe_steps=_step_counts(pools),
             workers=[_worker(worker, answer) for worker, answer in answers],
         )
 
@@ -118,3 +118,12 @@ def _sum(pools: Iterator[PoolFigures]) -> PoolFigures:
         for field in total.DESCRIPTOR.fields:
             setattr(total, field.name, getattr(total, field.name) + getattr(pool, field.name))
     return total
+
+
+def _step_counts(pools: Iterable[node_pb2.GetPoolResponse]) -> list[ToeStepCount]:
+    """Toe threads by step, of several pools together."""
+    counts: dict[str, int] = {}
+    for pool in pools:
+        for each in pool.toe_steps:
+            counts[each.step] = counts.get(each.step, 0) + each.count
+    return [ToeStepCount(step=step, count=count) for step, count in sorted(counts.items())]

@@ -13,6 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
+from ..ready import service_of
+
 PULSE_S = 1.0
 """How often a worker is asked whether it is there."""
 
@@ -104,8 +106,7 @@ class Worker:
     def _attend(self, process: "subprocess.Popen[str]", ready: Callable[[], None]) -> int:
         assert process.stdout is not None
         line = process.stdout.readline()
-        _, found, address = line.strip().rpartition(" service at ")
-        if found:
+        if address := service_of(line):
             with self._lock:
                 self._channel = grpc.insecure_channel(address, options=_CHANNEL)
                 self._stub = node_pb2_grpc.NodeServiceStub(self._channel)

@@ -8,8 +8,6 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
-import structlog
-
 from ..fetching.decode import decoding
 from ..fetching.fetch import ExtractSettings, Fetch
 from ..fetching.references import Base
@@ -33,7 +31,6 @@ _ZIPPED_NAME = re.compile(r"\.xml\.gz$", re.IGNORECASE)
 
 Parameters = ParamSpec("Parameters")
 Item = TypeVar("Item")
-log = structlog.get_logger()
 
 
 class Document:
@@ -117,13 +114,12 @@ class Document:
         **kwargs: Parameters.kwargs,
     ) -> Iterator[Item]:
         """What an extractor finds until the document breaks it, if it does: that costs the rest of what this
-        one would have found, and is logged."""
+        one would have found; `error` and `broken` tell."""
         try:
             yield from extractor(*args, **kwargs)
         except MemoryError:
             raise
         except Exception as error:
-            log.error("a page broke an extractor", uri=self.fetch.uri, extractor=name, exc_info=True)
             self.error = error
             if name not in self.broken:
                 self.broken.append(name)

@@ -95,7 +95,7 @@ class Feeder:
         asked_at_s = time.monotonic()
         answer = self._frontier.next(self._crawl, room, wait_s, list(self._policies))
         for policy in answer.fetch_policies:
-            self._policies[policy.fetch_policy_id] = _usable(policy)
+            self._policies[policy.fetch_policy_id] = usable_policy(policy)
         leases = [(lease, self._policies.get(lease.fetch_policy_id)) for lease in answer.leases]
         if leases:
             self._give_back(self._book.add(leases, asked_at_s))
@@ -115,7 +115,8 @@ class Feeder:
             log.warning("the frontier gives no leases; asking again until it does", error=str(refusal))
 
 
-def _usable(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
+def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
+    """A policy as fetches use it; None for one that makes no sense, which is logged."""
     try:
         return FetchPolicy(
             policy_id=policy.fetch_policy_id,

@@ -64,7 +64,10 @@ class NodeLogs:
 
     def runtime_error(self, uri: str, error: BaseException) -> None:
         """Notes an error of the node's own or the user's programs at a URI, with its trace."""
-        log.error("an error of a program", uri=uri, error=f"{type(error).__name__}: {str(error)[:1000]}")
+        # The trace goes to the log of such errors; without one, here.
+        trace_here = error if self._runtime_errors is None else None
+        said = f"{type(error).__name__}: {str(error)[:1000]}"
+        log.error("an error of a program", uri=uri, error=said, exc_info=trace_here)
         if self._runtime_errors is not None:
             trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
             block = "".join(f"\n    {line}" for line in trace.splitlines())

@@ -10,6 +10,7 @@ from acceptance.outcomes import LogLine, crawl_log, pages
 from acceptance.programs import Program, Programs, until
 from faults.finite_site import FiniteSite
 
+from crawler_node.ready import service_of
 from toehold.frontier.v1 import crawl_pb2
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold_client import CrawlController, FrontierClient
@@ -35,9 +36,7 @@ class Stage:
         """A node, which is the one to be asked from now on."""
         command = (*self.site.resolve, *options)
         program = self._programs.node(name, self.address, self._folder / "warcs", *command)
-        self.stub = node_pb2_grpc.NodeServiceStub(
-            grpc.insecure_channel(program.said.strip().rpartition(" service at ")[2])
-        )
+        self.stub = node_pb2_grpc.NodeServiceStub(grpc.insecure_channel(service_of(program.said)))
         return program
 
     def crawl(self) -> CrawlController:

@@ -8,7 +8,7 @@ from crawler_node.output.hook import HookPage
 
 
 def page(page: HookPage) -> None:
-    """Stays at a page for ever, in Python or in C, or ends the thread or the process."""
+    """Stays at a page for ever, in Python or in C, takes all memory, or ends the thread or the process."""
     if page.url.endswith("/loop-in-python"):
         while True:
             time.sleep(0)
@@ -16,5 +16,7 @@ def page(page: HookPage) -> None:
         re.match(r"(?:a|a?)+$", "a" * 60 + "b")  # holds the interpreter's lock for longer than anybody lives
     if page.url.endswith("/ends-the-thread"):
         raise KeyboardInterrupt
+    if page.url.endswith("/out-of-memory"):
+        bytearray(1 << 62)
     if page.url.endswith("/ends-the-process"):
         os.abort()

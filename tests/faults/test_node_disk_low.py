@@ -16,13 +16,17 @@ MARGIN_MIB = 256
 """More than anybody else takes of the disk, or gives back, while the test runs."""
 
 
+@pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
 def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_is_lost(
-    parts: Parts, tmp_path: Path
+    parts: Parts, tmp_path: Path, by_itself: bool
 ) -> None:
     reserve_mib = _free_mib(tmp_path) - MARGIN_MIB
     assert reserve_mib > 2 * MARGIN_MIB, f"the disk of {tmp_path} is too full for this test"
     node = parts.node("narrow", "--disk-reserve-mib", str(reserve_mib))
     parts.launch()
+    if by_itself:
+        done = toehold("set", "resume_after_trouble=true", "--frontier", parts.address)
+        assert done.returncode == 0, done.stderr
     parts.until_asked(20)
     filler = tmp_path / "filler"
     with filler.open("wb") as file:
@@ -35,7 +39,8 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
     finally:
         filler.unlink()
     until(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
-    until(lambda: _resumes(parts), "the frontier to hear of it")
+    if not by_itself:
+        until(lambda: _resumes(parts), "the frontier to hear of it")
     parts.until_finished()
     assert parts.complaints() == []
 

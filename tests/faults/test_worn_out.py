@@ -12,6 +12,8 @@ from acceptance.programs import Programs, until
 from faults.finite_site import FiniteSite
 from faults.stage import Stage, of_those_at
 
+from toehold.frontier.v1 import crawl_pb2
+
 TOES = 6
 PROCESSES = ("--toes", str(TOES), "--processes", "2")
 LEASE_S = 2.0
@@ -38,11 +40,14 @@ def test_threads_that_loop_or_die_are_replaced_and_so_is_the_process_that_they_w
     """S4.11, S4.13."""
     node = stage.node(*PROCESSES, "--hook", "faults.stuck_hook:page", "--max-left-behind", "0")
     stage.crawl()
-    for _ in stage.site.hosts:
-        until(lambda: stage.toes_at("/loop-in-python"), "a thread that loops", 30.0)
-        toe = stage.toes_at("/loop-in-python")[0]
+
+    def leave_one_behind() -> None:
+        toe, *_ = until(lambda: stage.toes_at("/loop-in-python"), "a thread that loops", 30.0)
         stage.kill(toe)
-        until(lambda at=toe.uri: not stage.toes_at(at), "a thread to be left behind", 30.0)  # type: ignore[misc]
+        until(lambda: not stage.toes_at(toe.uri), "a thread to be left behind", 30.0)
+
+    for _ in stage.site.hosts:
+        leave_one_behind()
     statuses = stage.until_finished()
     assert stage.good_ones(statuses) == [200] * len(stage.site.hosts) * (1 + len(GOOD))
     assert (
@@ -83,3 +88,18 @@ def test_processes_whose_supervisor_is_killed_end_by_themselves_and_the_node_can
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end", 40.0)
     stage.node(*PROCESSES)
     assert set(stage.until_finished().values()) == {200}
+
+
+@pytest.mark.parametrize("stage", [(1, ["/out-of-memory"])], indirect=True)
+def test_a_page_that_takes_all_memory_fails_and_pauses_the_crawl_which_goes_on_when_it_is_resumed(
+    stage: Stage,
+) -> None:
+    """S4.12."""
+    stage.node(*PROCESSES, "--hook", "faults.stuck_hook:page")
+    crawl = stage.crawl()
+    crawl.wait_for({crawl_pb2.CRAWL_STATE_PAUSED}, 30.0)
+    assert "could not go on at" in crawl.status().reason
+    crawl.resume()
+    statuses = stage.until_finished()
+    assert of_those_at(statuses, "/out-of-memory") == [-3000]
+    assert stage.good_ones(statuses) == [200] * (1 + len(GOOD))

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.waiting import eventually
 
-from crawler_node.control.desk import MAX_TOES, OwnDesk
+from crawler_node.control.desk import MAX_TOES
+from crawler_node.control.own_desk import OwnDesk
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
 from crawler_node.exits import ExitCode
 from toehold.node.v1 import node_pb2, node_pb2_grpc
@@ -120,8 +122,13 @@ def test_the_pool_grows_and_shrinks_at_any_time(served: Served) -> None:
 
 @pytest.mark.parametrize("size", [-1, MAX_TOES + 1])
 def test_a_size_that_no_pool_can_have_is_refused(served: Served, size: int) -> None:
-    call = lambda: served.resize(size)  # noqa: E731
-    refused(call, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE", str(size), str(MAX_TOES))
+    refused(
+        partial(served.resize, size),
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "INVALID_ARGUMENT_VALUE",
+        str(size),
+        str(MAX_TOES),
+    )
     assert served.pool().pool.size == 2
 
 
@@ -138,8 +145,9 @@ def test_a_killed_thread_is_replaced_if_wanted_and_its_uri_has_failed(served: Se
 
 @pytest.mark.parametrize(("worker", "serial"), [(0, 99), (1, 0), (2, 1)])
 def test_a_thread_that_there_is_not_cannot_be_killed(served: Served, worker: int, serial: int) -> None:
-    call = lambda: served.kill(serial, worker=worker)  # noqa: E731
-    refused(call, grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOE", str(serial))
+    refused(
+        partial(served.kill, serial, worker=worker), grpc.StatusCode.NOT_FOUND, "UNKNOWN_TOE", str(serial)
+    )
 
 
 def test_drained_it_ends_in_order_and_tells_so_meanwhile(served: Served) -> None:

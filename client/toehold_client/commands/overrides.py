@@ -45,8 +45,8 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
     """Let the settings in FILE hold for all URIs below PREFIX, from the next decision on.
 
     PREFIX is a SURT prefix, a host with all below it, or a URL. FILE is TOML with the tables of a spec file
-    that may differ: politeness, retry, fetch, queues, host_quota, revisit. An override that PREFIX has is
-    replaced.
+    that may differ: politeness, retry, fetch, extract, queues, host_quota, revisit. An override that PREFIX
+    has is replaced.
     """
     settings = spec_file.load_override(file)
     try:

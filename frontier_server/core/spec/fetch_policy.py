@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from ..uri.canonical import CanonicalUri
-from ..uri.surt import surt_of, surt_prefix
+from ..uri.surt import SurtPrefixes, surt_of, surt_prefix
 from .settings import CrawlSettings, Credential, ExtractSettings, FetchSettings
 
 MAX_REMEMBERED = 1_000  # settings whose policies are
@@ -29,24 +29,51 @@ class FetchPolicies:
     def __init__(self, version: str) -> None:
         self._version = version
         self._by_id: dict[str, FetchPolicy] = {}
-        # By identity: settings are as large as they are few. Each is kept, so that no other gets its id.
-        self._made: dict[tuple[int, Credential | None], tuple[CrawlSettings, FetchPolicy]] = {}
+        # By identity: settings are as large as they are few.
+        self._made: dict[int, _Made] = {}
 
     def of(self, settings: CrawlSettings, uri: CanonicalUri) -> FetchPolicy:
         """How a URI with these settings is fetched."""
-        credentials = settings.fetch.credentials
-        key = (id(settings), _matching(credentials, uri) if credentials else None)
-        made = self._made.get(key)
+        made = self._made.get(id(settings))
         if made is None:
             if len(self._made) >= MAX_REMEMBERED:
                 self._made.clear()
-            made = self._made[key] = (settings, fetch_policy(settings, key[1], self._version))
-            self._by_id.setdefault(made[1].policy_id, made[1])
-        return made[1]
+            made = self._made[id(settings)] = _Made(settings)
+        credential = made.credential(uri)
+        policy = made.policies.get(credential)
+        if policy is None:
+            policy = made.policies[credential] = fetch_policy(settings, credential, self._version)
+            self._by_id.setdefault(policy.policy_id, policy)
+        return policy
 
     def named(self, policy_id: str) -> FetchPolicy:
         """A policy of a lease that was given."""
         return self._by_id[policy_id]
+
+
+class _Made:
+    """What was made of settings, which are kept with it, so that no others get their id."""
+
+    def __init__(self, settings: CrawlSettings) -> None:
+        self.settings = settings
+        self.policies: dict[Credential | None, FetchPolicy] = {}
+        self._credentials: dict[str, SurtPrefixes[Credential]] = {
+            "http": SurtPrefixes(),
+            "https": SurtPrefixes(),
+        }
+        for each in settings.fetch.credentials:
+            prefix = surt_prefix(each.surt_prefix)
+            self._credentials["https"].put(prefix, each)
+            # One for https is not shown to whoever listens to http.
+            if not each.surt_prefix.strip().lower().startswith("https:"):
+                self._credentials["http"].put(prefix, each)
+
+    def credential(self, uri: CanonicalUri) -> Credential | None:
+        """The credential with the longest prefix of a URI."""
+        if not self.settings.fetch.credentials:
+            return None
+        found = self._credentials[uri.scheme].longest(surt_of(uri))
+        return found[1] if found is not None else None
 
 
 def fetch_policy(settings: CrawlSettings, credential: Credential | None, version: str) -> FetchPolicy:
@@ -66,15 +93,3 @@ def fetch_policy(settings: CrawlSettings, credential: Credential | None, version
     )
     policy_id = blake2b(repr(policy).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return replace(policy, policy_id=policy_id)
-
-
-def _matching(credentials: tuple[Credential, ...], uri: CanonicalUri) -> Credential | None:
-    """The credential with the longest prefix. One for https is not shown to whoever listens to http."""
-    surt = surt_of(uri)
-    fitting = [
-        (len(prefix), each)
-        for each in credentials
-        if surt.startswith(prefix := surt_prefix(each.surt_prefix))
-        and (uri.scheme == "https" or not each.surt_prefix.strip().lower().startswith("https:"))
-    ]
-    return max(fitting, key=lambda found: found[0])[1] if fitting else None

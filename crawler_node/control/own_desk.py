@@ -1,0 +1,105 @@
+"""OwnDesk: the desk of a node that is this process."""
+
+import os
+import time
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.frontier_pb2 import ToeStepCount
+from toehold.node.v1 import node_pb2
+
+from ..leases.heartbeat import figures_message
+from ..node import Node
+from ..toes.pool import UnknownToe
+from ..toes.toe import ToeReport
+from .desk import BadValue, Draining, NoSuchToe, check_size
+
+
+class OwnDesk:
+    """The desk of a node that is this process, its only worker."""
+
+    def __init__(self, node: Node, name: str, frontier_address: str, session: str) -> None:
+        self._node = node
+        self._name = name
+        self._frontier_address = frontier_address
+        self._session = session
+        self._started = Timestamp()
+        self._started.GetCurrentTime()
+
+    def get_pool(self) -> node_pb2.GetPoolResponse:
+        """See NodeService.GetPool."""
+        pool = self._node.pool
+        figures = figures_message(pool.figures())
+        steps = pool.steps()
+        return node_pb2.GetPoolResponse(
+            node=self._name,
+            frontier_address=self._frontier_address,
+            draining=self._node.draining,
+            pool=figures,
+            toe_steps=[ToeStepCount(step=step, count=count) for step, count in sorted(steps.items())],
+            workers=[
+                node_pb2.Worker(
+                    worker=1,
+                    process_id=os.getpid(),
+                    session=self._session,
+                    pool=figures,
+                    start_time=self._started,
+                    unreported_count=self._node.unreported_count(),
+                )
+            ],
+        )
+
+    def set_pool_size(self, size: int) -> None:
+        """See NodeService.SetPoolSize."""
+        check_size(size)
+        if self._node.draining:
+            raise Draining("the node drains, and has no toe threads any more")
+        try:
+            self._node.pool.set_size(size)
+        except RuntimeError as error:  # tried again by itself
+            raise BadValue(f"{size} toe threads cannot be started now: {error}") from error
+
+    def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
+        """See NodeService.ListToes."""
+        now_s = time.monotonic()
+        return [_toe(report, stack, now_s) for report, stack in self._node.pool.reports(stacks)]
+
+    def kill_toe(self, worker: int, serial: int, replace: bool) -> None:
+        """See NodeService.KillToe."""
+        if worker not in (0, 1):
+            raise NoSuchToe(f"the node has one process; there is no toe thread {serial} of process {worker}")
+        try:
+            self._node.pool.kill(serial, replace)
+        except UnknownToe as error:
+            raise NoSuchToe(str(error)) from error
+
+    def drain(self) -> None:
+        """See NodeService.Drain."""
+        if not self._node.draining:
+            self._node.drain()
+
+
+def _toe(report: ToeReport, stack: str, now_s: float) -> node_pb2.Toe:
+    message = node_pb2.Toe(
+        worker=1,
+        serial=report.serial,
+        step=report.step,
+        step_duration=_duration(now_s - report.step_since_s),
+        retired=report.retired,
+        killed=report.killed,
+        abandoned=report.abandoned,
+        stack=stack,
+    )
+    if report.held is not None:
+        lease = report.held.lease
+        message.crawl, message.uri, message.via = lease.crawl, lease.uri, lease.via
+        message.path, message.attempt = lease.path, lease.attempt
+        message.uri_duration.CopyFrom(_duration(now_s - report.held_since_s))
+    return message
+
+
+def _duration(seconds: float) -> Duration:
+    message = Duration()
+    message.FromMicroseconds(max(0, round(seconds * 1_000_000)))
+    return message
