@@ -133,6 +133,7 @@ class Report:
     retire_queue: bool = False
     revisit_ms: int = 0  # 0: the crawl's policy decides
     peer_address: str = ""
+    robots_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)

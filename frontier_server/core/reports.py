@@ -409,8 +409,12 @@ def problem_of(report: Report, robots: bool) -> str:
         return f"body_bytes {report.body_bytes} is negative"
     if report.retry_after_ms < 0:
         return f"retry_after_duration of {report.retry_after_ms} ms is negative"
-    if report.robots_body and not robots:
-        return "robots_body in the report of a page"
+    if (report.robots_body or report.robots_empty) and not robots:
+        return f"{'robots_body' if report.robots_body else 'robots_empty'} in the report of a page"
+    if report.robots_empty and report.robots_body:
+        return f"robots_empty, with a robots_body of {len(report.robots_body)} bytes"
+    if report.robots_empty and not 200 <= report.fetch_status < 300:
+        return f"robots_empty with fetch_status {report.fetch_status}; it goes with 200 to 299"
     if len(report.robots_body) > MAX_BODY_BYTES:
         return f"robots_body of {len(report.robots_body)} bytes; cut it at {MAX_BODY_BYTES}"
     if len(report.annotations) > MAX_ANNOTATIONS:

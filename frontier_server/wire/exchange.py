@@ -95,6 +95,7 @@ def report(message: frontier_pb2.Report) -> Report:
         message.retire_queue,
         due_ms(message.revisit_time) if message.HasField("revisit_time") else 0,
         peer_address,
+        message.robots_empty,
     )
 
 

@@ -13,7 +13,7 @@ NOW = 1_700_000_000_000
 FORBID = RobotsSettings()  # 5 tries, 30 s apart and doubling, valid for 24 h
 ALLOW = RobotsSettings(allow_unreachable=True)
 BODY = b"User-agent: *\nDisallow: /private/\n"
-UNREACHABLE = (100, 199, 429, 500, 502, 503, 599, -1, -2, -3, -4, -5, -50, -404, -3000, -7000, -9998)
+UNREACHABLE = (100, 199, 429, 500, 502, 503, 599, -1, -2, -3, -4, -5, -50, -3000, -7000, -9998)
 
 
 def fetched(
@@ -47,7 +47,7 @@ def test_rules_are_obeyed_for_a_day(status: int) -> None:
     assert gate(row, NOW + DAY_MS, FORBID) is Gate.FETCH
 
 
-@pytest.mark.parametrize("status", [300, 301, 304, 400, 401, 403, 404, 410, 451, 499])
+@pytest.mark.parametrize("status", [300, 301, 304, 400, 401, 403, 404, 410, 451, 499, -404])
 def test_an_unavailable_robots_txt_allows_everything(status: int) -> None:
     """RFC 9309, 2.3.1.3; and redirects beyond the fifth, 2.3.1.2. What was known before does not count."""
     row = fetched(fetched(None, 200, body=BODY), status, NOW + DAY_MS)

@@ -78,6 +78,7 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
         (Report(b"", fetch_status=200, body_bytes=-5), "-5"),
         (Report(b"", fetch_status=200, retry_after_ms=-7), "-7"),
         (Report(b"", fetch_status=200, robots_body=b"x"), "robots_body"),
+        (Report(b"", fetch_status=200, robots_empty=True), "robots_empty"),
         (Report(b"", fetch_status=200, annotations=MANY), str(MAX_ANNOTATIONS + 1)),
         (Report(b"", fetch_status=200, annotations=("",)), "''"),
         (Report(b"", fetch_status=200, annotations=("a b",)), "'a b'"),
@@ -145,6 +146,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "digest": TEXT,
     "retry_after_ms": LONG,
     "robots_body": st.binary(max_size=20),
+    "robots_empty": st.booleans(),
     "toe_number": INT32,
     "annotations": st.lists(TEXT, max_size=3).map(tuple),
     "etag": TEXT,
@@ -191,6 +193,21 @@ def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
     (grant,) = shell.grants(most=1)
     (result,) = shell.finish(Report(grant.token, fetch_status=200, robots_body=b"x" * (MAX_BODY_BYTES + 1)))
     assert result.disposition is Disposition.INVALID_REPORT and str(MAX_BODY_BYTES) in result.problem
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        (Report(b"", fetch_status=404, robots_empty=True), "robots_empty with fetch_status 404"),
+        (Report(b"", fetch_status=-2, robots_empty=True), "robots_empty with fetch_status -2"),
+        (Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True), "robots_body of 1 bytes"),
+    ],
+)
+def test_an_empty_robots_txt_that_is_none_is_refused(report: Report, told: str) -> None:
+    shell = crawl()
+    (grant,) = shell.grants(most=1)
+    (result,) = shell.finish(replace(report, token=grant.token))
+    assert result.disposition is Disposition.INVALID_REPORT and told in result.problem
 
 
 uris = st.one_of(

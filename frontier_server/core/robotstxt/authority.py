@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..records import RobotsRow
-from ..rules.disposition import grown
+from ..rules.disposition import DEEMED_NOT_FOUND, grown
 from ..spec.settings import DAY_MS, RobotsSettings
 from .robots import group_for
 
@@ -73,8 +73,8 @@ def after_fetch(
     )
     if 200 <= status < 300:
         after.outcome, after.rules = Outcome.RULES.value, group_for(report.body, product_token)
-    elif 300 <= status < 500 and status != 429:
-        # 4xx, and redirects beyond the fifth: unavailable, so everything is allowed.
+    elif (300 <= status < 500 and status != 429) or status == DEEMED_NOT_FOUND:
+        # 4xx, and redirects that lead nowhere: unavailable, so everything is allowed.
         after.outcome, after.rules = Outcome.ALLOW_ALL.value, ""
     else:
         after.attempts = before.attempts + 1

@@ -130,7 +130,10 @@ class _PurposeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Purpose.Value
     R), offer its links to Schedule.
     """
     PURPOSE_ROBOTS: _Purpose.ValueType  # 2
-    """A robots.txt: follow up to five redirects, report the body."""
+    """A robots.txt: follow up to five redirects, report the body. A robots.txt
+    that leads further, or nowhere, is reported with -404, not with its 3xx: it
+    counts as one that is not there (RFC 9309, 2.3.1.2).
+    """
 
 class Purpose(_Purpose, metaclass=_PurposeEnumTypeWrapper):
     """What a lease is for."""
@@ -142,7 +145,10 @@ PURPOSE_PAGE: Purpose.ValueType  # 1
 R), offer its links to Schedule.
 """
 PURPOSE_ROBOTS: Purpose.ValueType  # 2
-"""A robots.txt: follow up to five redirects, report the body."""
+"""A robots.txt: follow up to five redirects, report the body. A robots.txt
+that leads further, or nowhere, is reported with -404, not with its 3xx: it
+counts as one that is not there (RFC 9309, 2.3.1.2).
+"""
 Global___Purpose: _TypeAlias = Purpose  # noqa: Y015
 
 class _Outcome:
@@ -996,6 +1002,7 @@ class Report(_message.Message):
     RETIRE_QUEUE_FIELD_NUMBER: _builtins.int
     REVISIT_TIME_FIELD_NUMBER: _builtins.int
     PEER_ADDRESS_FIELD_NUMBER: _builtins.int
+    ROBOTS_EMPTY_FIELD_NUMBER: _builtins.int
     token: _builtins.bytes
     """The lease's token."""
     outcome: Global___Outcome.ValueType
@@ -1016,7 +1023,9 @@ class Report(_message.Message):
     """
     robots_body: _builtins.bytes
     """The body of a robots.txt, decoded, cut at 500 KiB. Only for
-    PURPOSE_ROBOTS; refused when larger.
+    PURPOSE_ROBOTS; refused when larger. With `robots_empty` the way to say that
+    a robots.txt was had: a status of 2xx with neither is INVALID_REPORT, lest a
+    body that was lost on the way allows everything.
     """
     toe_number: _builtins.int
     """The number of the toe thread, for the crawl log."""
@@ -1035,6 +1044,11 @@ class Report(_message.Message):
     """The IP address that the node connected to, `192.0.2.1` or `2001:db8::1`;
     for a robots.txt that redirects, that of its own host. Empty if there was
     no connection. Anything else is INVALID_REPORT.
+    """
+    robots_empty: _builtins.bool
+    """The server sent a robots.txt of no bytes, which allows everything. Only for
+    PURPOSE_ROBOTS with a status of 2xx, and without `robots_body`; otherwise
+    INVALID_REPORT.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -1083,10 +1097,11 @@ class Report(_message.Message):
         retire_queue: _builtins.bool = ...,
         revisit_time: _timestamp_pb2.Timestamp | None = ...,
         peer_address: _builtins.str = ...,
+        robots_empty: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["fetch_duration", b"fetch_duration", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "body_bytes", b"body_bytes", "digest", b"digest", "etag", b"etag", "fetch_duration", b"fetch_duration", "fetch_status", b"fetch_status", "last_modified", b"last_modified", "media_type", b"media_type", "outcome", b"outcome", "peer_address", b"peer_address", "retire_queue", b"retire_queue", "retry_after_duration", b"retry_after_duration", "revisit_time", b"revisit_time", "robots_body", b"robots_body", "robots_empty", b"robots_empty", "start_time", b"start_time", "toe_number", b"toe_number", "token", b"token", "truncation", b"truncation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
