@@ -91,7 +91,10 @@ class AsyncCrawlController:
         except IllegalState:
             if status.state != NASCENT:
                 raise
-            return await self.status()
+            now = await self.status()
+            if now.state == NASCENT:
+                raise
+            return now
 
     async def pause(self) -> CrawlStatus:
         """See CrawlController.pause."""

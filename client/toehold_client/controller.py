@@ -104,7 +104,7 @@ class CrawlController:
         With the name of a checkpoint it goes on from there instead, as the crawl of the same name was then,
         or as `checkpoint_crawl` was: see LaunchCrawl in the contract. UnknownCheckpoint; UnknownCrawl if the
         checkpoint has no such crawl; InvalidSpec if the specs do not agree in what cannot be changed;
-        InvalidArgument if this crawl has taken in URIs.
+        IllegalState if this crawl has taken in URIs or had jobs, or if that one was only half there then.
 
         RUNNING follows, or PAUSED with the spec's `pause_at_start`. NoSeeds; DiskReserve; IllegalState from
         any other state. If an answer gets lost and the repeat is refused because the crawl has been launched,
@@ -116,7 +116,10 @@ class CrawlController:
         except IllegalState:
             if status.state != NASCENT:
                 raise
-            return self.status()
+            now = self.status()
+            if now.state == NASCENT:
+                raise
+            return now
 
     def pause(self) -> CrawlStatus:
         """From RUNNING or EMPTY: gives out no more URIs. Returns at once: PAUSING, or PAUSED when no lease is

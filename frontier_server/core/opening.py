@@ -12,7 +12,7 @@ from .dispatch import note_out
 from .errors import StoreCorrupt
 from .host import Hosts, rest_until
 from .jobs import job
-from .jobs.job import ENDED, Kind
+from .jobs.job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .queue import QueueState, WorkQueue
@@ -108,10 +108,10 @@ def open_crawl(
 ) -> Crawl:
     """A crawl as it was: overrides, active queues, leases, jobs."""
     crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
-    for number, asked in job.rows(store, crawl):
-        if asked.kind == Kind.RESTORE.value and asked.state not in ENDED:
-            crawl.jobs, crawl.restoring = [number], asked.parameters["checkpoint"]
-            return crawl  # the rest is not there yet
+    restore = job.restore_of(job.rows(store, crawl.number))
+    if restore is not None and restore[1].state not in ENDED:
+        crawl.jobs, crawl.restoring = [restore[0]], restore[1].parameters["checkpoint"]
+        return crawl  # the rest is not there yet
     tx = Transaction(store)
     prefix = keys.crawl_prefix(crawl.number)
     _read_active(tx, crawl)
@@ -149,7 +149,7 @@ def _line_up(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
     """Give active queues the states that follow, and the crawl its jobs."""
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
-    for number, row in job.rows(tx, crawl):
+    for number, row in job.rows(tx, crawl.number):
         if row.state not in ENDED and number not in crawl.jobs:
             crawl.jobs.append(number)
 

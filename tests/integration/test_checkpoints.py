@@ -9,7 +9,7 @@ from frontier_harness.process import ServerProcess
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
 from toehold.frontier.v1.frontier_pb2 import OUTCOME_FETCHED, Candidate, Report
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.errors import UnknownCheckpoint
+from toehold_client.errors import IllegalState, UnknownCheckpoint
 
 HOSTS = 5
 S = CrawlState
@@ -98,4 +98,18 @@ def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tm
         for name in ("cp00001-20260101000000", "../store"):
             with pytest.raises(UnknownCheckpoint):
                 crawl.launch(name, "crawl")
+        assert crawl.status().state == S.CRAWL_STATE_NASCENT
+
+
+def test_a_crawl_that_has_taken_something_in_is_told_that_its_state_is_wrong(tmp_path: Path) -> None:
+    """LaunchCrawl: ILLEGAL_STATE, also by a controller, which takes it for no lost answer."""
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        CrawlController(client, "first").create(spec(), ["http://host.example/"])
+        kept = client.create_checkpoint()
+        crawl = CrawlController(client, "second")
+        crawl.create(spec())
+        client.note_uris("second", ["http://host.example/seen"])
+        with pytest.raises(IllegalState, match="has taken in URIs") as refused:
+            crawl.launch(kept.checkpoint, "first")
+        assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
         assert crawl.status().state == S.CRAWL_STATE_NASCENT

@@ -11,9 +11,12 @@ from core_doubles.shell import VERSION, Shell
 
 from frontier_server.core import errors
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.jobs import restoring, seeding
+from frontier_server.core.jobs import job, restoring, seeding
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import Report, Verdict
+from frontier_server.core.records import JobRow, encode
 from frontier_server.core.spec.settings import (
     CrawlSettings,
     IdentitySettings,
@@ -249,8 +252,85 @@ def test_a_crawl_that_has_taken_something_in_begins_anew_only() -> None:
     shell = half_done()
     shell.create("second", PLAIN)
     shell.do(lambda frontier, now: frontier.administration.note_seen("second", SEEDS, now))
-    with pytest.raises(errors.InvalidRequest, match="has taken in"):
+    with pytest.raises(errors.IllegalState, match="has taken in") as refused:
         shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+    assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
+
+
+@pytest.mark.parametrize("slices", [0, 1, 8])
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_crawl_that_was_itself_being_launched_from_one_is_none_to_go_on_from(
+    slices: int, stopped: bool
+) -> None:
+    """It was half there: what is copied of it would be overwritten by what it had yet to copy."""
+    shell = half_done()
+    shell.relaunch("second", "first")
+    for _ in range(slices):
+        shell.do(lambda frontier, now: frontier.work(now))
+    if stopped:
+        shell.request("second", Input.STOP)
+        shell.work()
+    shell.keep("half")
+    shell.create("third", PLAIN)
+    before = shell.frontier.crawl("third")
+    with pytest.raises(errors.IllegalState, match=r"'second' of checkpoint half .* checkpoint cp") as refused:
+        shell.do(lambda frontier, now: frontier.control.launch("third", now, "", "half", "second"))
+    assert refused.value.metadata == {"crawl": "third", "state": "NASCENT"}
+    assert shell.frontier.crawl("third") == before == shell.build().crawl("third")
+
+
+def test_a_crawl_that_was_launched_from_one_can_be_gone_on_from_once_it_is_all_there() -> None:
+    shell = half_done()
+    shell.relaunch("second", "first")
+    shell.work()
+    shell.keep("whole")
+    shell.relaunch("third", "second", "whole")
+    shell.work()
+    shell.restart()
+    Recount(shell, shell.frontier.registry.named("third")).run()
+    assert len(pages(shell, "third")) == 3
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_of_restoring_that_came_with_the_rows_of_another_crawl_copies_nothing(restarted: bool) -> None:
+    """Older servers copied it from a crawl that was half there; it would overwrite what is fetched by now."""
+    shell = half_done()
+    shell.relaunch("second", "first")
+    live = shell.frontier.registry.named("second")
+    foreign = JobRow(Kind.RESTORE.value, shell.now_ms, {"checkpoint": "cp", "crawl": "1"})
+    key = Family.JOBS, serial_key(live.number, 1)
+    for _ in range(100):
+        if live.restoring:
+            shell.store.write({key: encode(foreign)})
+        shell.do(lambda frontier, now: frontier.work(now))
+        if restarted:
+            shell.restart()
+            live = shell.frontier.registry.named("second")
+    assert not shell.frontier.has_work
+    assert job.get(shell.store, live, 1).state == "CANCELLED"
+    assert shell.state("second") is CrawlState.RUNNING
+    assert len(pages(shell, "second")) == 3
+    Recount(shell, shell.frontier.registry.named("second")).run()
+
+
+OWN_SEEDS = [f"http://own{number}.example/" for number in range(7)]
+
+
+@pytest.mark.parametrize("own", [2, 3, 7])
+def test_seeds_that_it_had_give_way_and_those_that_it_gets_then_are_announced(own: int) -> None:
+    shell = half_done()
+    shell.create("second", PLAIN)
+    shell.do(lambda frontier, now: frontier.control.add_seeds("second", OWN_SEEDS[:own], now))
+    shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+    shell.work()
+    new = ["http://new.example/", "http://newer.example/"]
+    shell.do(lambda frontier, now: frontier.control.add_seeds("second", new, now))
+    shell.work()
+    page, _ = shell.frontier.administration.seeds("second", 100, 0, shell.now_ms)
+    assert [seed.uri for seed in page] == [*SEEDS, *new]
+    view = shell.frontier.crawl("second")
+    assert (view.seeds, view.announced_seeds) == (5, 5)
+    assert set(new) < set(pages(shell, "second"))
 
 
 def test_a_checkpoint_in_use_is_told() -> None:

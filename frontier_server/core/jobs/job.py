@@ -101,12 +101,20 @@ def put(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
     op.tx.put(Family.JOBS, keys.serial_key(crawl.number, number), encode(row))
 
 
-def rows(store: Store | Transaction, crawl: Crawl) -> list[tuple[int, JobRow]]:
-    """The jobs that run and the last ones that have ended, by number."""
-    prefix = keys.crawl_prefix(crawl.number)
+def rows(store: Store | Transaction, crawl: int) -> list[tuple[int, JobRow]]:
+    """The jobs of a crawl that run and the last ones that have ended, by number."""
+    prefix = keys.crawl_prefix(crawl)
     return [
         (keys.serial_of(key), decode(JobRow, value)) for key, value in store.scan(Family.JOBS, prefix, prefix)
     ]
+
+
+def restore_of(found: list[tuple[int, JobRow]]) -> tuple[int, JobRow] | None:
+    """The job that launched a crawl from a checkpoint, if one did.
+
+    It is the last of its kind, as a crawl is launched once: others came with the rows that it copied.
+    """
+    return next((each for each in reversed(found) if each[1].kind == Kind.RESTORE.value), None)
 
 
 def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:

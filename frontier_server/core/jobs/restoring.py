@@ -2,7 +2,7 @@
 
 Memory has nothing of the crawl until the last row is copied. What was out at nodes then is
 not: it waits in its queue, as after a lease that was released. Outcomes and events stay
-behind; the crawl's own begin anew.
+behind; the crawl's own begin anew. Its own seeds give way.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from itertools import islice
 
 from .. import opening
 from ..crawl import Crawl
-from ..errors import InvalidRequest, UnknownCheckpoint, UnknownCrawl, invalid_spec
+from ..errors import IllegalState, UnknownCheckpoint, UnknownCrawl, invalid_spec
 from ..host import Hosts
-from ..keys import crawl_prefix
+from ..keys import crawl_prefix, serial_key
 from ..machines import life
 from ..machines.lifecycle import CrawlState, Input
 from ..operation import Operation
@@ -21,7 +21,7 @@ from ..spec.settings import CrawlSettings
 from ..spec.spec_problems import fixed_problems
 from ..store import Family, Store
 from . import job
-from .job import Kind
+from .job import JobState, Kind
 
 ROWS_PER_SLICE = 500
 _COPIED = (
@@ -49,15 +49,26 @@ def begin(
     source: str,
     settings_of: Callable[[bytes], CrawlSettings],
 ) -> None:
-    """Start the job. Raises UnknownCrawl, InvalidSpec or InvalidRequest, and then nothing has changed."""
+    """Start the job. Raises UnknownCrawl, InvalidSpec or IllegalState, and then nothing has changed."""
     rows = crawl_in(checkpoint, source)
     if rows is None:
         raise UnknownCrawl(f"checkpoint {name} has no crawl {source[:80]!r}", crawl=source[:80])
+    copied = job.restore_of(job.rows(checkpoint, rows.number))
+    if copied is not None and copied[1].state != JobState.DONE.value:
+        raise IllegalState(
+            f"crawl {source!r} of checkpoint {name} was only half there, being launched from checkpoint "
+            f"{copied[1].parameters['checkpoint']} itself; go on from that one, or from one made later",
+            crawl=crawl.name,
+            state=crawl.state.value,
+        )
     if found := fixed_problems(settings_of(rows.spec.spec), crawl.settings):
         raise invalid_spec(found)
     if crawl.counters.discovered or crawl.jobs or crawl.receiving or crawl.counters.next_job > 1:
-        raise InvalidRequest(
-            f"crawl {crawl.name!r} has taken in URIs; create another one to go on from a checkpoint"
+        raise IllegalState(
+            f"crawl {crawl.name!r} has taken in URIs, or has had jobs; create another one to go on from a "
+            "checkpoint",
+            crawl=crawl.name,
+            state=crawl.state.value,
         )
     # Numbers that no job of the checkpoint has, so that those can keep theirs.
     op.counters(crawl).next_job = rows.counters.next_job
@@ -86,7 +97,16 @@ def restore_slice(
     theirs, ours = crawl_prefix(source), crawl_prefix(crawl.number)
     place, after = (row.cursor[0], row.cursor[1:]) if row.cursor else (0, b"")
     if place == len(_COPIED):
-        _take_over(op, crawl, number, row, checkpoint, source, hosts)
+        rows = opening.rows_of(checkpoint, source)
+        behind = max(ours + after, serial_key(crawl.number, rows.counters.next_seed))
+        own = [key for key, _ in islice(op.tx.scan(Family.SEEDS, behind, ours), ROWS_PER_SLICE)]
+        for key in own:
+            op.tx.delete(Family.SEEDS, key)
+        if len(own) < ROWS_PER_SLICE:
+            _take_over(op, crawl, number, row, checkpoint, rows, hosts)
+        else:
+            row.cursor = bytes((place,)) + own[-1][len(ours) :]
+            job.put(op, crawl, number, row)
         return
     read = list(islice(checkpoint.scan(_COPIED[place], theirs + after, theirs), ROWS_PER_SLICE))
     for key, value in read:
@@ -101,10 +121,15 @@ def restore_slice(
 
 
 def _take_over(
-    op: Operation, crawl: Crawl, number: int, row: JobRow, checkpoint: Store, source: int, hosts: Hosts
+    op: Operation,
+    crawl: Crawl,
+    number: int,
+    row: JobRow,
+    checkpoint: Store,
+    rows: opening.CrawlRows,
+    hosts: Hosts,
 ) -> None:
-    rows, own = opening.rows_of(checkpoint, source), crawl.counters
-    counters = rows.counters
+    own, counters = crawl.counters, rows.counters
     counters.next_event, counters.next_job = own.next_event, own.next_job
     counters.oldest_outcome, counters.logged_outcome = counters.next_outcome, counters.next_outcome - 1
     counters.log_bytes, counters.told, counters.told_ms = 0, {}, 0

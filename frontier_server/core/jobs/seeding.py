@@ -1,5 +1,7 @@
 """Jobs that announce a crawl's seeds: at its launch, when some are added, and anew in each round."""
 
+from itertools import islice
+
 from .. import keys
 from ..crawl import Crawl
 from ..intake import schedule
@@ -47,13 +49,10 @@ def reseed_slice(
 
 def _seeds(op: Operation, crawl: Crawl, after: int) -> list[str]:
     """The next seeds behind the first so many."""
-    found: list[str] = []
     prefix = keys.crawl_prefix(crawl.number)
-    for _, seed in op.tx.scan(Family.SEEDS, keys.serial_key(crawl.number, after + 1), prefix):
-        found.append(seed.decode())
-        if len(found) == SEEDS_PER_SLICE:
-            break
-    return found
+    rows = op.tx.scan(Family.SEEDS, keys.serial_key(crawl.number, after + 1), prefix)
+    most = min(SEEDS_PER_SLICE, crawl.counters.next_seed - 1 - after)
+    return [seed.decode() for _, seed in islice(rows, max(most, 0))]
 
 
 def _count(row: JobRow, verdicts: list[Verdict]) -> None:

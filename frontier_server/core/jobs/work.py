@@ -25,7 +25,8 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_o
     kind = Kind(row.kind)
     abandoned = row.state == JobState.RECEIVING.value  # in line all the same: nobody brings the rest
     ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
-    if abandoned or ends:
+    foreign = kind is Kind.RESTORE and not crawl.restoring  # it came with another crawl's rows
+    if abandoned or ends or foreign:
         row.state = JobState.CANCELLING.value
     if row.state == JobState.CANCELLING.value and kind is not Kind.IMPORT:
         if kind is Kind.RESTORE:

@@ -148,7 +148,7 @@ class Administration:
     def jobs(self, name: str) -> list[JobView]:
         """The jobs that run, and the last ones that have ended."""
         crawl = self._frontier.registry.named(name)
-        return [_job_view(number, row) for number, row in job.rows(self._frontier.store, crawl)]
+        return [_job_view(number, row) for number, row in job.rows(self._frontier.store, crawl.number)]
 
     def job(self, name: str, number: int) -> JobView:
         """A job. Raises UnknownJob."""

@@ -82,6 +82,8 @@ class Control:
         op = self._frontier.begin(now_ms)
         op.acted(crawl, by, "add-seeds")
         counters = op.counters(crawl)
+        # Servers before this one let announcements run ahead of the numbers of a crawl from a checkpoint.
+        counters.next_seed = max(counters.next_seed, counters.announced_seeds + 1)
         for uri in uris:
             op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
             counters.next_seed += 1

@@ -129,6 +129,16 @@ def test_launching_what_has_been_launched_is_refused(
     assert caught.value.state == RUNNING
 
 
+def test_a_launch_that_is_refused_and_left_the_crawl_as_it_was_is_no_lost_answer(
+    frontier: FakeFrontier, controller: CrawlController
+) -> None:
+    """From a checkpoint: a crawl that has taken in URIs is NASCENT before and after."""
+    frontier.will("GetCrawl", found(NASCENT), found(NASCENT))
+    frontier.will("LaunchCrawl", ILLEGAL)
+    with pytest.raises(IllegalState):
+        controller.launch("cp00001-20260101000000")
+
+
 @pytest.mark.parametrize(
     ("method", "target", "state"),
     [

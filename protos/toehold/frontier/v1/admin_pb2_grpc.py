@@ -269,7 +269,8 @@ class FrontierAdminServiceServicer:
         CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
         events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
         the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
-        already.
+        or had jobs already, or if that one was only half there then: being launched
+        from a checkpoint itself, or stopped before all was copied.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -82,7 +82,8 @@ class FrontierAdminServiceStub:
     CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
     events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
     the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
-    already.
+    or had jobs already, or if that one was only half there then: being launched
+    from a checkpoint itself, or stopped before all was copied.
     """
     GetCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
@@ -272,7 +273,8 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
     events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
     the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
-    already.
+    or had jobs already, or if that one was only half there then: being launched
+    from a checkpoint itself, or stopped before all was copied.
     """
     GetCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetCrawlRequest, _admin_pb2.GetCrawlResponse]  # type: ignore[assignment]
     """Describes a crawl: its spec with defaults, its state, its seeds' number."""
@@ -477,7 +479,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
         events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
         the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
-        already.
+        or had jobs already, or if that one was only half there then: being launched
+        from a checkpoint itself, or stopped before all was copied.
         """
 
     @_abc_1.abstractmethod
