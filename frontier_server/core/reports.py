@@ -8,9 +8,10 @@ from copy import copy
 from enum import Enum
 from typing import NamedTuple
 
-from . import keys
+from . import future, keys
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
+from .enqueue import take_out
 from .errors import StoreCorrupt
 from .figures import Happened, note
 from .host import Group, Host, Hosts, rest_until
@@ -148,8 +149,11 @@ class Reports:
             if status > 0:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
-            self._keep(op, crawl, lease, pending, lease.serial)
-            if decision.rest_ms:
+            if decision.steps_aside:
+                self._put_aside(op, crawl, lease, pending, op.now_ms + decision.rest_ms)
+            else:
+                self._keep(op, crawl, lease, pending, lease.serial)
+            if decision.rest_ms and not decision.steps_aside:
                 self._rest_queue(
                     op, queue, op.now_ms + decision.rest_ms, f"retry after fetch status {status}"
                 )
@@ -301,12 +305,18 @@ class Reports:
             Family.PENDING, keys.pending_key(crawl.number, row.queue, row.suffix), encode_pending(pending)
         )
         if token_serial:
-            key = keys.seen_key(crawl.number, row.queue[:8], row.subject)
-            value = op.tx.get(Family.SEEN, key) if pending.visited else None
-            seen = SeenRow(b"") if value is None else decode(SeenRow, value)
+            key, seen = _deferred(op, lease, pending)
             seen.suffix, seen.queue = row.suffix, row.queue[8:]
-            seen.disposition, seen.token_serial = Disposition.DEFERRED.value, token_serial
             op.tx.put(Family.SEEN, key, encode(seen))
+
+    def _put_aside(self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, due_ms: int) -> None:
+        """Let a URI rest by itself, as a future one, while its queue goes on; note the report."""
+        queue = crawl.queues[lease.row.queue]
+        take_out(op, crawl, queue, lease.row.suffix, pending)
+        key, seen = _deferred(op, lease, pending)
+        seen.suffix, seen.queue, seen.future_ms = b"", b"", due_ms
+        op.tx.put(Family.SEEN, key, encode(seen))
+        future.keep(op, crawl, due_ms, queue.partition, pending)
 
     def _crawl_delay_ms(self, op: Operation, uri: CanonicalUri, settings: CrawlSettings) -> int:
         key = key_of(uri.scheme, uri.host, uri.authority, settings)
@@ -391,6 +401,15 @@ class _Ended(NamedTuple):
     queue: WorkQueue
     host: Host
     shared: list[Host]  # groups of hosts
+
+
+def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:
+    """The seen-set's row of a URI that a report has deferred, and its key."""
+    key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.subject)
+    value = op.tx.get(Family.SEEN, key) if pending.visited else None
+    seen = SeenRow(b"") if value is None else decode(SeenRow, value)
+    seen.disposition, seen.token_serial = Disposition.DEFERRED.value, lease.serial
+    return key, seen
 
 
 def _pause_after(op: Operation, crawl: Crawl, status: int, node: str, uri: str) -> None:

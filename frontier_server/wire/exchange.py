@@ -28,6 +28,7 @@ _TRUNCATIONS = {
     frontier_pb2.TRUNCATION_LENGTH: "lenTrunc",
     frontier_pb2.TRUNCATION_TIME: "timeTrunc",
     frontier_pb2.TRUNCATION_FILTER: "midFetchAbort",
+    frontier_pb2.TRUNCATION_DISCONNECT: "disconnectTrunc",
 }
 
 

@@ -21,7 +21,8 @@ SUCCESSES = (100, 200, 204, 301, 304, 307, 401, 403, 404, 410, 500, 502, 504, 59
 FAILURES = (-4, -5, -6, -7, -8, -60, -61, -62, -63, -404, -3000, -4000, -5003, -5004, -7000)
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
 RETRIED_AFTER_A_REST = (-1, -2, -3)
-ALL_KNOWN = (*SUCCESSES, *FAILURES, *DISREGARDED, *RETRIED_AFTER_A_REST, -50, 429, 503)
+OURS = -10  # the one status below zero that Heritrix lacks
+ALL_KNOWN = (*SUCCESSES, *FAILURES, *DISREGARDED, *RETRIED_AFTER_A_REST, OURS, -50, 429, 503)
 
 
 @pytest.mark.parametrize("status", SUCCESSES)
@@ -60,6 +61,16 @@ def test_the_last_attempt_is_final(status: int) -> None:
     assert decide(status, 29, RETRY).disposition is D.DEFERRED
     assert decide(status, 30, RETRY) == Decision(D.FAILED)
     assert decide(status, 1, RetrySettings(max_attempts=1)) == Decision(D.FAILED)
+
+
+def test_an_answer_that_is_no_http_is_asked_for_once_more_while_its_queue_goes_on() -> None:
+    """S1.18: Heritrix takes it for a lost connection, and tries it 30 times while its queue rests."""
+    assert decide(-10, 1, RETRY) == Decision(D.DEFERRED, rest_ms=900_000, steps_aside=True)
+    assert decide(-10, 2, RETRY) == Decision(D.FAILED)
+    assert decide(-10, 1, RetrySettings(max_attempts=1)) == Decision(D.FAILED)
+    own = RetrySettings(statuses=(RetryRule(-10, max_attempts=5, delay_ms=1_000),))
+    assert decide(-10, 4, own) == Decision(D.DEFERRED, rest_ms=1_000, steps_aside=True)
+    assert decide(-10, 5, own) == Decision(D.FAILED)
 
 
 @pytest.mark.parametrize("attempt", [1, 30, 1_000])
@@ -117,7 +128,8 @@ def test_no_rest_is_longer_than_the_longest_or_shorter_than_the_one_before(
 
 def test_the_table_has_every_status_of_heritrix_below_zero() -> None:
     """Heritrix 2.10."""
-    assert {status for status in MEANINGS if status < 0} == {status for status in ALL_KNOWN if status < 0}
+    known = {status for status in ALL_KNOWN if status < 0}
+    assert {status for status in MEANINGS if status < 0} == known
 
 
 @pytest.mark.parametrize(

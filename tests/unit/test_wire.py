@@ -81,7 +81,7 @@ def test_every_truncation_of_the_contract_has_its_word_in_the_log() -> None:
         wire.report(frontier_pb2.Report(outcome=frontier_pb2.OUTCOME_FETCHED, truncation=number)).truncated
         for number in frontier_pb2.Truncation.values()
     ]
-    assert words == ["", "lenTrunc", "timeTrunc", "midFetchAbort"]
+    assert words == ["", "lenTrunc", "timeTrunc", "midFetchAbort", "disconnectTrunc"]
 
 
 EVENTS = [

@@ -25,6 +25,7 @@ class Disposition(Enum):
 
 
 UNFETCHABLE_URI = -7
+PROTOCOL_ERROR = -10
 DEFERRED = -50
 ROBOTS_PREREQUISITE_FAILURE = -61
 DEEMED_NOT_FOUND = -404
@@ -41,6 +42,7 @@ class Meaning(Enum):
     FAILURE = "final: it was not fetched"
     DISREGARDED = "final: it should not be fetched"
     RETRIED = "its queue rests, and it is tried again"
+    MALFORMED = "it rests by itself while its queue goes on, and is tried once more"
     OVERLOADED = "its host rests, and it is tried again"
     DEFERRED = "put off: tried again at once, free"
     SUCCESS = "final: any other HTTP status"
@@ -56,6 +58,7 @@ MEANINGS: dict[int, tuple[str, Meaning]] = {
     -6: ("DOMAIN_PREREQUISITE_FAILURE", _M.FAILURE),
     UNFETCHABLE_URI: ("UNFETCHABLE_URI", _M.FAILURE),
     -8: ("TOO_MANY_RETRIES", _M.FAILURE),
+    PROTOCOL_ERROR: ("PROTOCOL_ERROR", _M.MALFORMED),
     DEFERRED: ("DEFERRED", _M.DEFERRED),
     -60: ("UNQUEUEABLE", _M.FAILURE),
     ROBOTS_PREREQUISITE_FAILURE: ("ROBOTS_PREREQUISITE_FAILURE", _M.FAILURE),
@@ -79,7 +82,9 @@ MEANINGS: dict[int, tuple[str, Meaning]] = {
 }
 OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if meaning is _M.OVERLOADED)
 # Statuses that a crawl may have a rule of its own for: those of fetches that may go better next time.
-RULED = frozenset((-1, -2, -3, -4, -5, *range(400, 600)))
+RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 600)))
+# A server that answers one URI so will most likely do so again, and its other pages may be well.
+MALFORMED_ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Decision:
     disposition: Disposition
     rest_ms: int = 0  # of the queue, before the URI is tried again
     counts: bool = True  # as an attempt
+    steps_aside: bool = False  # the URI rests alone, outside its queue, which goes on
 
 
 def known_status(status: int) -> bool:
@@ -100,13 +106,17 @@ def decide(status: int, attempt: int, retry: RetrySettings) -> Decision:
     """What the fetch status of a URI's `attempt`-th try means."""
     meaning = MEANINGS[status][1] if status in MEANINGS else Meaning.SUCCESS
     rule = rule_for(status, retry)
-    if rule is not None or meaning in (Meaning.RETRIED, Meaning.OVERLOADED):
-        if attempt >= (retry.max_attempts if rule is None else rule.max_attempts):
+    if rule is not None or meaning in (Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED):
+        most = retry.max_attempts if rule is None else rule.max_attempts
+        if rule is None and meaning is Meaning.MALFORMED:
+            most = min(most, MALFORMED_ATTEMPTS)
+        if attempt >= most:
             # A status that would be final anyway is what it is, once its own tries are used up.
             final = Disposition.SUCCEEDED if meaning is Meaning.SUCCESS else Disposition.FAILED
             return Decision(final)
         rests = meaning is not Meaning.OVERLOADED or rule is not None
-        return Decision(Disposition.DEFERRED, retry_rest_ms(attempt, rule or retry) if rests else 0)
+        rest_ms = retry_rest_ms(attempt, rule or retry) if rests else 0
+        return Decision(Disposition.DEFERRED, rest_ms, steps_aside=meaning is Meaning.MALFORMED)
     match meaning:
         case Meaning.DEFERRED:
             return Decision(Disposition.DEFERRED, counts=False)
@@ -124,7 +134,7 @@ def rule_for(status: int, retry: RetrySettings) -> RetryRule | None:
 
 
 def retry_rest_ms(attempt: int, retry: RetrySettings | RetryRule) -> int:
-    """How long a queue rests after the `attempt`-th try of its head failed."""
+    """How long a queue, or a URI that steps aside, rests after the `attempt`-th try failed."""
     return int(grown(retry.delay_ms, retry.growth, attempt - 1, retry.max_delay_ms))
 
 

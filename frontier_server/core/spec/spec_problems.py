@@ -251,7 +251,7 @@ def _retry(found: _Problems, retry: RetrySettings) -> None:
         path = f"retry.statuses[{place}]"
         if rule.fetch_status not in RULED:
             found[f"{path}.fetch_status"] = (
-                f"{rule.fetch_status} is not -5 to -1 or 400 to 599; other statuses are never tried again"
+                f"{rule.fetch_status} is not -10, -5 to -1 or 400 to 599; others are never tried again"
             )
         elif rule.fetch_status in known:
             found[f"{path}.fetch_status"] = f"{rule.fetch_status} has a rule already"

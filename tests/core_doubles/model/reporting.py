@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from core_doubles.model import attendance, hosts, life, outcomes, places, prices
 from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
-from core_doubles.model.things import Crawl, Host, Lease, Model, Queue
+from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, Stand
 from core_doubles.web import OPEN, RobotsFile
 
 from frontier_server.core.machines.lifecycle import CrawlState
@@ -15,6 +15,7 @@ from frontier_server.core.rules.disposition import Disposition
 
 MOST_LAPSES = 3
 RETRIED_AFTER_REST = (-1, -2, -3)
+MALFORMED, MALFORMED_TRIES = -10, 2
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
 LAPSED = -7000
 SERIOUS_ERROR = -3000
@@ -75,13 +76,18 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
     own = next((rule for rule in retry.statuses if rule.fetch_status == status), None)
     _rest(model, crawl, lease, report)
     again = status == DEFERRED
-    if own is not None or status in (*RETRIED_AFTER_REST, *OVERLOADED):
+    if own is not None or status in (*RETRIED_AFTER_REST, MALFORMED, *OVERLOADED):
         rule = own or retry
-        again = lease.attempt < rule.max_attempts
+        most = rule.max_attempts
+        if own is None and status == MALFORMED:
+            most = min(most, MALFORMED_TRIES)
+        again = lease.attempt < most
         uri.attempts += again
         queue.expenditure += uri.cost if again else 0  # S1.6
         rest_ms = int(min(rule.delay_ms * rule.growth ** (lease.attempt - 1), rule.max_delay_ms))
-        if again and rest_ms and (own is not None or status in RETRIED_AFTER_REST):
+        if again and status == MALFORMED:  # its queue goes on without it
+            uri.stand, uri.due_ms = Stand.FUTURE, model.now_ms + rest_ms
+        elif again and rest_ms and (own is not None or status in RETRIED_AFTER_REST):
             queue.rest_ms = model.now_ms + rest_ms
     if again:
         crawl.figures["deferred"] += 1

@@ -224,7 +224,9 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     FETCH_STATUS_CONNECT_FAILED: _FetchStatus.ValueType  # -2
     """No connection, or no TLS over it."""
     FETCH_STATUS_CONNECT_LOST: _FetchStatus.ValueType  # -3
-    """The connection ended before the answer did."""
+    """The connection ended before the head of an answer had come. An answer whose
+    head came keeps its own status, with TRUNCATION_DISCONNECT.
+    """
     FETCH_STATUS_TIMEOUT: _FetchStatus.ValueType  # -4
     """The deadline passed before the answer began, or the server fell silent."""
     FETCH_STATUS_RUNTIME_EXCEPTION: _FetchStatus.ValueType  # -5
@@ -232,6 +234,14 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     FETCH_STATUS_UNFETCHABLE_URI: _FetchStatus.ValueType  # -7
     """Not fetchable: an address outside the allowed ones, or a URI that HTTP
     cannot carry.
+    """
+    FETCH_STATUS_PROTOCOL_ERROR: _FetchStatus.ValueType  # -10
+    """The server answered, but not in HTTP: no status line, NUL bytes or no end in
+    the head, a length that is no number, a transfer coding nobody asked for, or
+    chunks that are none from the first. Of a robots.txt also: it is neither text
+    nor in a coding that can be undone. The URI is tried once more, after
+    RetrySpec.delay; its queue and its host go on meanwhile. None of Heritrix's
+    codes, where it counts as -3.
     """
     FETCH_STATUS_DEFERRED: _FetchStatus.ValueType  # -50
     """Put off: tried again as soon as the host has rested, not counted as an
@@ -262,7 +272,9 @@ FETCH_STATUS_DOMAIN_UNRESOLVABLE: FetchStatus.ValueType  # -1
 FETCH_STATUS_CONNECT_FAILED: FetchStatus.ValueType  # -2
 """No connection, or no TLS over it."""
 FETCH_STATUS_CONNECT_LOST: FetchStatus.ValueType  # -3
-"""The connection ended before the answer did."""
+"""The connection ended before the head of an answer had come. An answer whose
+head came keeps its own status, with TRUNCATION_DISCONNECT.
+"""
 FETCH_STATUS_TIMEOUT: FetchStatus.ValueType  # -4
 """The deadline passed before the answer began, or the server fell silent."""
 FETCH_STATUS_RUNTIME_EXCEPTION: FetchStatus.ValueType  # -5
@@ -270,6 +282,14 @@ FETCH_STATUS_RUNTIME_EXCEPTION: FetchStatus.ValueType  # -5
 FETCH_STATUS_UNFETCHABLE_URI: FetchStatus.ValueType  # -7
 """Not fetchable: an address outside the allowed ones, or a URI that HTTP
 cannot carry.
+"""
+FETCH_STATUS_PROTOCOL_ERROR: FetchStatus.ValueType  # -10
+"""The server answered, but not in HTTP: no status line, NUL bytes or no end in
+the head, a length that is no number, a transfer coding nobody asked for, or
+chunks that are none from the first. Of a robots.txt also: it is neither text
+nor in a coding that can be undone. The URI is tried once more, after
+RetrySpec.delay; its queue and its host go on meanwhile. None of Heritrix's
+codes, where it counts as -3.
 """
 FETCH_STATUS_DEFERRED: FetchStatus.ValueType  # -50
 """Put off: tried again as soon as the host has rested, not counted as an
@@ -1186,7 +1206,9 @@ class RetrySpec(_message.Message):
     """What is tried again: fetch status -1, -2 and -3 (no address, no connection,
     connection lost) after `delay`; 429 and 503 after the host's rest; -50 at
     once and without counting. Everything else is final. A URI keeps its place
-    in its queue, and its queue rests.
+    in its queue, and its queue rests. After -10 (an answer that is no HTTP) the
+    URI alone rests for `delay`, outside its queue, which goes on; it is fetched
+    twice at most, unless `statuses` has a rule for -10.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1204,7 +1226,7 @@ class RetrySpec(_message.Message):
     """
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Rest of the queue before the second try. Default 900 s."""
+        """Rest before the second try. Default 900 s."""
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
@@ -1255,14 +1277,16 @@ class RetryRule(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     MAX_DELAY_FIELD_NUMBER: _builtins.int
     fetch_status: _builtins.int
-    """The fetch status: -5 to -1, or 400 to 599."""
+    """The fetch status: -10, -5 to -1, or 400 to 599."""
     max_attempts: _builtins.int
     """Most times a URI is fetched that ends with it. Default 30."""
     growth: _builtins.float
     """Each further rest is this many times the one before. Default 1."""
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Rest of the queue before the second try. Default 900 s."""
+        """Rest of the queue (after -10, of the URI alone) before the second try.
+        Default 900 s.
+        """
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:

@@ -192,6 +192,10 @@ class _TruncationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Truncation
     leaves alone (FetchSpec.accept_media_types, reject_media_types,
     max_content_length).
     """
+    TRUNCATION_DISCONNECT: _Truncation.ValueType  # 4
+    """The server hung up, or its chunks made no sense any more, before all that
+    was announced had come.
+    """
 
 class Truncation(_Truncation, metaclass=_TruncationEnumTypeWrapper):
     """Whether, and why, a body was cut."""
@@ -206,6 +210,10 @@ TRUNCATION_FILTER: Truncation.ValueType  # 3
 """The body was not read: its media type or its length is one that the crawl
 leaves alone (FetchSpec.accept_media_types, reject_media_types,
 max_content_length).
+"""
+TRUNCATION_DISCONNECT: Truncation.ValueType  # 4
+"""The server hung up, or its chunks made no sense any more, before all that
+was announced had come.
 """
 Global___Truncation: _TypeAlias = Truncation  # noqa: Y015
 
