@@ -70,6 +70,25 @@ class AddressRule:
             return self._holds(address) and all(self._holds(inner) for inner in _embedded(address))
         return self._holds(address)
 
+    def allows_name(self, host: str) -> bool:
+        """Whether the addresses of a name may be allowed, as far as the name itself tells.
+
+        A name of this machine or of a private network (RFC 6761, 6762, 8375, and what has no dot) is allowed
+        only where the rule has addresses of that kind. Whoever sees the addresses judges by these.
+        """
+        labels = _key(host).split(".")
+        theirs = _LOCAL_NAMES.get(labels[-1]) or _LOCAL_NAMES.get(".".join(labels[-2:]))
+        if theirs is None:
+            if len(labels) > 1:
+                return True
+            theirs = _PRIVATE
+        if self.allowed is AddressSet.PUBLIC:
+            return False
+        ours = _LOOPBACK if isinstance(self.allowed, AddressSet) else self.allowed
+        return any(
+            each.version == other.version and each.overlaps(other) for each in ours for other in theirs
+        )
+
     def _holds(self, address: Address) -> bool:
         if self.allowed is AddressSet.LOOPBACK:
             return address.is_loopback
@@ -102,15 +121,16 @@ def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
 class Resolver:
     """Host names to addresses: a fixed table first, then a cache, then the system's resolver.
 
-    Answers are not vetted here. `lookup` asks the system and may take as long as it likes: it runs in one
-    of a few threads of the resolver's own, one flight per host, so that nobody waits longer than he chose
-    to. System resolvers tell no lifetimes, so an answer is kept for `ttl_s`; failures are not kept.
-    Thread-safe.
+    Answers are not vetted here. `lookup` asks the system and may take as long as it likes: it runs in a
+    thread of the resolver's own, one flight per host, so that nobody waits longer than he chose to, and a
+    slow name holds up no other one. System resolvers tell no lifetimes, so an answer is kept for `ttl_s`, and
+    a failure for `failed_ttl_s` (as RFC 9520 asks for). Thread-safe.
     """
 
     MAX_CACHED = 10_000
-    MAX_THREADS = 32
+    MAX_THREADS = 256  # more than toe threads as a rule, so that a name waits only if hundreds of others hang
     MAX_WAITING = 1000
+    PREFERRED_TTL_S = 600.0
 
     def __init__(
         self,
@@ -118,12 +138,15 @@ class Resolver:
         *,
         lookup: Callable[[str], Sequence[Address]] | None = None,
         ttl_s: float = 300.0,
+        failed_ttl_s: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._table = {(_key(host), port): tuple(found) for (host, port), found in (table or {}).items()}
         self._lookup = lookup or system_lookup
         self._lock = threading.Lock()
         self._cache: TTLCache[str, tuple[Address, ...]] = TTLCache(self.MAX_CACHED, ttl_s, timer=clock)
+        self._failures: TTLCache[str, str] = TTLCache(self.MAX_CACHED, failed_ttl_s, timer=clock)
+        self._preferred: TTLCache[str, Address] = TTLCache(self.MAX_CACHED, self.PREFERRED_TTL_S, timer=clock)
         self._flights: dict[str, Future[tuple[Address, ...]]] = {}
         self._waiting: deque[str] = deque()
         self._threads = 0
@@ -139,9 +162,13 @@ class Resolver:
             known = (address,)
         with self._lock:
             known = known or self._cache.get(host)
-            if known is not None:
+            failure = None if known else self._failures.get(host)
+            if known or failure:
                 done: Future[tuple[Address, ...]] = Future()
-                done.set_result(known)
+                if known:
+                    done.set_result(known)
+                else:
+                    done.set_exception(Unresolvable(failure))
                 return done
             flight = self._flights.get(host)
             if flight is not None:
@@ -155,8 +182,23 @@ class Resolver:
             if self._threads < self.MAX_THREADS:
                 self._threads += 1
                 # A daemon: the system's resolver cannot be interrupted, and must not hold up an exit.
-                threading.Thread(target=self._work, name="resolver", daemon=True).start()
+                thread = threading.Thread(target=self._work, name="resolver", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system has no more of them; another one comes to it
+                    self._threads -= 1
         return flight
+
+    def prefer(self, host: str, address: Address) -> None:
+        """Notes which address of a host answered where an earlier one did not; forgotten after a while, as
+        that one may have come back."""
+        with self._lock:
+            self._preferred[_key(host)] = address
+
+    def preferred(self, host: str) -> Address | None:
+        """The address that was noted last for a host; it need not be one of the host's any more."""
+        with self._lock:
+            return self._preferred.get(_key(host))
 
     def _work(self) -> None:
         while True:
@@ -166,21 +208,21 @@ class Resolver:
                     return
                 host = self._waiting.popleft()
             found: tuple[Address, ...] = ()
-            problem: Exception | None = None
+            failure = f"{host}: no address"
             try:
                 found = tuple(self._lookup(host))
-            except Exception as error:  # whatever it is, those who wait must hear of it
-                problem = error
+            except Exception as problem:  # whatever it is, those who wait must hear of it
+                failure = str(problem) if isinstance(problem, Unresolvable) else f"{host}: {problem}"
             with self._lock:
                 flight = self._flights.pop(host)
                 if found:
                     self._cache[host] = found
+                else:
+                    self._failures[host] = failure
             if found:
                 flight.set_result(found)
-            elif isinstance(problem, Unresolvable):
-                flight.set_exception(problem)
             else:
-                flight.set_exception(Unresolvable(f"{host}: {problem or 'no address'}"))
+                flight.set_exception(Unresolvable(failure))
 
 
 def system_lookup(host: str) -> Sequence[Address]:
@@ -192,6 +234,20 @@ def system_lookup(host: str) -> Sequence[Address]:
         raise Unresolvable(f"{host}: {problem}") from problem
     return list(dict.fromkeys(ip_address(row[4][0]) for row in rows))
 
+
+_LOOPBACK: tuple[Network, ...] = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+_PRIVATE: tuple[Network, ...] = tuple(
+    ip_network(network)
+    for network in (
+        *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16"),
+        *("fc00::/7", "fe80::/10"),
+    )
+)
+_LOCAL_NAMES = {
+    **dict.fromkeys(("localhost", "localdomain"), _LOOPBACK),
+    **dict.fromkeys(("local", "internal", "home.arpa"), _PRIVATE),
+}
+"""What names lead to that nobody may register, by their last labels."""
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")

@@ -2,19 +2,16 @@
 can be cut from another thread. Knows nothing of HTTP.
 """
 
-import errno
-import os
-import select
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain, zip_longest
 
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
+from .race import first_to_answer, shut
 from .throttle import MAX_PIECE_BYTES, Throttle
 
 RESOLVE_S = 30.0
@@ -129,32 +126,40 @@ class Link:
         self.received = 0
         self.peer: str | None = None
 
-    def connect(self, host: str, port: int) -> "Stream":
-        """Connects to an allowed address of the host."""
-        problem: Exception | None = None
-        for address in self._vetted(host, port):
-            self.cancellation.check()
-            family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                self._connect(sock, (str(address), port))
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            except (OSError, DeadlinePassed) as error:
-                self._drop(sock)
-                problem = error
-            except BaseException:
-                self._drop(sock)
-                raise
-            else:
-                self.peer = str(address)
-                return Stream(sock, self)
-        raise ConnectFailed(f"{host}:{port}: {problem}") from problem
+    def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Stream":
+        """Connects to an allowed address of the host: the first one that answers, and next time that one
+        first. `as_configured`: an operator named the host, and all of its addresses are allowed."""
+        addresses = self._ordered(host, self._resolved(host, port), as_configured)
+        try:
+            sock, address = first_to_answer(
+                addresses,
+                port,
+                attempt_s=self.connect_s,
+                patience_s=self.patience_s,
+                cancellation=self.cancellation,
+                prepare=self._prepare,
+            )
+        except (OSError, DeadlinePassed) as problem:
+            raise ConnectFailed(f"{host}:{port}: {problem}") from problem
+        stream = Stream(sock, self)
+        try:
+            self.watch(sock)
+        except Cancelled:
+            stream.close()
+            raise
+        if address != addresses[0]:
+            self._resolver.prefer(host, address)
+        self.peer = str(address)
+        return stream
 
     def vet(self, host: str) -> None:
-        """Raises AddressRefused for a host that is an address which is not allowed. Names pass."""
+        """Raises AddressRefused for a host that is not to be asked for through somebody else, who looks up
+        its name: an address that is not allowed, or a name of addresses that are not."""
         address = literal(host)
         if address is not None:
             self._allowed(host, (address,))
+        elif not self._rule.allows_name(host):
+            raise AddressRefused(f"{host}: a name of addresses that are not among the allowed ones")
 
     def pay(self, byte_count: int) -> None:
         """Waits as long as the throttles want for bytes that were read, or until the deadline."""
@@ -187,30 +192,21 @@ class Link:
             return DeadlinePassed("deadline passed")
         return Stalled(f"nothing received for {self.read_s:g} s")
 
-    def _connect(self, sock: socket.socket, peer: tuple[str, int]) -> None:
-        sock.setblocking(False)
+    def _prepare(self, sock: socket.socket) -> None:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._throttles:
             # What we do not read must not pile up in the system, but hold back the server.
             size = max(MIN_RECEIVE_BUFFER_BYTES, 2 * self.piece_bytes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-        error = sock.connect_ex(peer)
-        # Only now: shutting a socket that has not begun to connect does nothing, and would be forgotten.
-        self.watch(sock)
-        if error == errno.EINPROGRESS:
-            waiting = select.poll()
-            waiting.register(sock, select.POLLOUT)
-            if not waiting.poll(self.patience_s(self.connect_s) * 1000):
-                error = errno.ETIMEDOUT
-            else:
-                error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, os.strerror(error))
 
-    def _vetted(self, host: str, port: int) -> list[Address]:
-        allowed = self._allowed(host, self._resolved(host, port))
+    def _ordered(self, host: str, found: Sequence[Address], as_configured: bool) -> list[Address]:
+        """The addresses to try: what worked last first, then both families in turn, in case one of them
+        leads nowhere (RFC 8305 section 4)."""
+        allowed = list(found) if as_configured else self._allowed(host, found)
         if len(allowed) == 1:
             return allowed
-        # Both families among the few that are tried, in case one of them leads nowhere.
+        preferred = self._resolver.preferred(host)
+        allowed.sort(key=lambda address: address != preferred)
         first = [address for address in allowed if address.version == allowed[0].version]
         other = [address for address in allowed if address.version != allowed[0].version]
         mixed = chain.from_iterable(zip_longest(first, other))
@@ -235,10 +231,6 @@ class Link:
             if not answer.done():
                 raise Unresolvable(f"{host}: no answer in time")
         return answer.result()
-
-    def _drop(self, sock: socket.socket) -> None:
-        self.watch(None)
-        sock.close()
 
 
 class Stream:
@@ -296,10 +288,3 @@ class Stream:
     def close(self) -> None:
         self._link.watch(None)
         self._sock.close()
-
-
-def shut(sock: socket.socket) -> None:
-    """Wakes whoever waits at a socket, from another thread. Harmless on a socket that is gone."""
-    with suppress(OSError):
-        # The plain socket's method: the TLS one's would tear the session from under the reader.
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import h11
 
-from .addresses import AddressRefused, Unresolvable
+from .addresses import Unresolvable
 from .connection import (
     ConnectFailed,
     ConnectionLost,
@@ -54,13 +54,13 @@ class Proxy:
     def connect(self, link: Link, host: str) -> Stream:
         """Connects to the proxy on behalf of a host.
 
-        The proxy's address must be allowed, and the host if it is an address; a name is looked up by the
-        proxy. Raises ConnectFailed.
+        The proxy is an operator's choice, and may have any address. The host must be allowed as far as its
+        URI tells (see Link.vet): its name is looked up by the proxy. Raises AddressRefused, ConnectFailed.
         """
         link.vet(host)
         try:
-            stream = link.connect(self.host, self.port)
-        except (AddressRefused, Unresolvable, ConnectFailed) as problem:
+            stream = link.connect(self.host, self.port, as_configured=True)
+        except (Unresolvable, ConnectFailed) as problem:
             raise ConnectFailed(f"proxy {problem}") from problem
         link.peer = None  # it is not the host's
         return stream

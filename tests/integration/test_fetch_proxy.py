@@ -168,11 +168,12 @@ def test_a_proxy_that_is_not_there_is_a_failed_connection(fetcher: Fetching) -> 
             assert "proxy" in fetch.annotations[0]
 
 
-def test_the_address_of_the_proxy_must_be_allowed(proxy: Site, fetcher: Fetching) -> None:
+def test_the_proxy_itself_may_have_any_address(proxy: Site, fetcher: Fetching) -> None:
+    proxy.answers["http://www.alpha.example/"] = ok(b"hello")
     public = through(proxy, addresses=AddressRule.parse(["public"]))
-    fetch = fetcher.fetch("http://www.alpha.example/", public)
-    assert (fetch.status, proxy.connections) == (Status.CONNECT_FAILED, 0)
-    assert "not_among_the_allowed_addresses" in fetch.annotations[0]
+    assert fetcher.fetch("http://www.alpha.example/", public).status == 200
+    fetch = fetcher.fetch(f"http://127.0.0.1:{proxy.port}/", public)
+    assert (fetch.status, proxy.connections) == (Status.UNFETCHABLE_URI, 1), "as a host it is like any other"
 
 
 @pytest.mark.parametrize(
@@ -184,6 +185,30 @@ def test_a_host_that_is_an_address_must_be_allowed(
 ) -> None:
     fetch = fetcher.fetch(f"{scheme}://{host}/", through(proxy))
     assert (fetch.status, proxy.connections) == (Status.UNFETCHABLE_URI, 0), "no connection was attempted"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("localhost", "LocalHost.", "www.localhost", "localhost.localdomain", "metadata.google.internal"),
+        *("internal", "printer.local", "router.home.arpa", "metadata", "www.alpha.example@localhost"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_name_that_nobody_can_have_on_the_public_network_is_not_shown_to_the_proxy(
+    proxy: Site, fetcher: Fetching, scheme: str, host: str
+) -> None:
+    public = through(proxy, addresses=AddressRule.parse(["public"]))
+    fetch = fetcher.fetch(f"{scheme}://{host}/", public)
+    assert (fetch.status, proxy.connections) == (Status.UNFETCHABLE_URI, 0)
+    assert "not_among_the_allowed" in fetch.annotations[0]
+
+
+def test_robots_txt_does_not_lead_to_such_a_name_either(proxy: Site, fetcher: Fetching) -> None:
+    proxy.answers["http://a.example/robots.txt"] = redirect("http://localhost/robots.txt")
+    public = through(proxy, addresses=AddressRule.parse(["public"]))
+    fetch = fetcher.fetch_robots("http://a.example/robots.txt", public)
+    assert (fetch.status, len(proxy.requests)) == (Status.UNFETCHABLE_URI, 1)
 
 
 def test_a_host_that_is_an_allowed_address_is_fetched(proxy: Site, fetcher: Fetching) -> None:

@@ -30,6 +30,10 @@ class Lookup:
         return answer
 
 
+class Small(Resolver):
+    MAX_CACHED = 10
+
+
 def answer(future: Future[tuple[Address, ...]]) -> tuple[Address, ...]:
     return future.result(timeout=5)
 
@@ -65,11 +69,54 @@ def test_an_answer_is_kept_until_it_is_old() -> None:
 @pytest.mark.parametrize(
     "failure", [Unresolvable("a.example: gone"), OSError("broken"), RuntimeError("odd"), []]
 )
-def test_a_failure_is_told_and_not_kept(failure: Exception | list[Address]) -> None:
-    resolver = Resolver(lookup=Lookup(failure, [ONE]))
-    with pytest.raises(Unresolvable, match=r"a\.example"):
-        answer(resolver.resolve("a.example", 80))
+def test_a_failure_is_kept_too_but_not_for_long(failure: Exception | list[Address]) -> None:
+    now_s = [0.0]
+    lookup = Lookup(failure, [ONE])
+    resolver = Resolver(lookup=lookup, failed_ttl_s=30, clock=lambda: now_s[0])
+    for now_s[0] in (0, 29):
+        with pytest.raises(Unresolvable, match=r"^a\.example: "):
+            answer(resolver.resolve("a.example", 80))
+    assert lookup.asked == ["a.example"]
+    now_s[0] = 31
     assert answer(resolver.resolve("a.example", 80)) == (ONE,)
+
+
+def test_failures_that_are_kept_are_bounded() -> None:
+    lookup = Lookup(*([] for _ in range(30)))
+    resolver = Small(lookup=lookup)
+    for n in range(20):
+        with pytest.raises(Unresolvable):
+            answer(resolver.resolve(f"{n}.example", 80))
+    for n, is_kept in ((19, True), (0, False)):
+        with pytest.raises(Unresolvable):
+            answer(resolver.resolve(f"{n}.example", 80))
+        assert (len(lookup.asked) == 20) is is_kept
+
+
+def test_the_address_that_worked_is_noted_for_a_while() -> None:
+    now_s = [0.0]
+    resolver = Resolver(clock=lambda: now_s[0])
+    assert resolver.preferred("a.example") is None
+    resolver.prefer("A.example.", ONE)
+    assert (resolver.preferred("a.example"), resolver.preferred("b.example")) == (ONE, None)
+    now_s[0] = Resolver.PREFERRED_TTL_S + 1
+    assert resolver.preferred("a.example") is None
+
+
+def test_slow_names_hold_up_no_others() -> None:
+    over = threading.Event()
+
+    def lookup(host: str) -> Sequence[Address]:
+        if host.startswith("slow"):
+            over.wait(60)
+        return [ONE]
+
+    resolver = Resolver(lookup=lookup)
+    slow = [resolver.resolve(f"slow{n}.example", 80) for n in range(200)]
+    assert answer(resolver.resolve("quick.example", 80)) == (ONE,)
+    assert not any(each.done() for each in slow)
+    over.set()
+    assert {answer(each) for each in slow} == {(ONE,)}
 
 
 def test_a_host_is_looked_up_once_for_all_who_wait() -> None:

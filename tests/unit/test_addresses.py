@@ -211,3 +211,22 @@ def test_resolve_options_that_make_no_sense_are_refused_by_name(option: str, nam
     with pytest.raises(ValueError, match=named) as refusal:
         parse_resolve(option)
     assert "--resolve" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed", "refused"),
+    [
+        (["public"], "www.a.example localhost.a.example internal.a.example", "localhost a.localhost a.local"),
+        (["public"], "home.arpa.example", "metadata.google.internal Router.Home.Arpa. intranet localdomain"),
+        (["loopback"], "localhost a.localhost www.a.example", "a.internal a.local intranet"),
+        (["10.1.0.0/16"], "a.internal a.local intranet www.a.example", "localhost"),
+        (["127.0.0.0/8", "fd00::/8"], "localhost a.internal", ""),
+        (["192.0.2.0/24"], "www.a.example", "localhost a.internal intranet"),
+    ],
+)
+def test_a_local_name_is_allowed_where_addresses_of_its_kind_are(
+    rule: list[str], allowed: str, refused: str
+) -> None:
+    judged = AddressRule.parse(rule)
+    assert all(judged.allows_name(name) for name in allowed.split())
+    assert not any(judged.allows_name(name) for name in refused.split())

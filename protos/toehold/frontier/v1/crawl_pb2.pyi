@@ -1352,9 +1352,13 @@ class FetchSpec(_message.Message):
     """
     proxy: _builtins.str
     """A proxy that everything is fetched through: `http://192.0.2.7:3128`, with
-    `user:password@` if it asks for them. It sees the names of hosts and looks
-    them up itself, so that `allowed_addresses` holds for the proxy's address
-    and for hosts that are written as addresses only. Default: none.
+    `user:password@` if it asks for them. It may have any address. It sees the
+    names of hosts and looks them up itself, so that `allowed_addresses` holds
+    for what a URI tells: hosts that are written as addresses, and names of the
+    machine itself or of a private network (`localhost`, `*.localhost`,
+    `*.internal`, `*.local`, `*.home.arpa`, names without a dot), which are
+    refused before the proxy sees them unless such addresses are allowed.
+    Default: none.
     """
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:

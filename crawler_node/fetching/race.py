@@ -1,0 +1,160 @@
+"""Race: connects to whichever of a host's addresses answers first (Happy Eyeballs, RFC 8305 section 5).
+
+An address that leads nowhere costs a quarter of a second, and not the whole patience for a connection. One
+thread waits for all attempts: the libraries that race do so on an event loop, and a fetch is a thread.
+"""
+
+import errno
+import os
+import select
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .addresses import Address
+
+if TYPE_CHECKING:
+    from .connection import Cancellation
+
+ATTEMPT_DELAY_S = 0.25
+"""How long an attempt is alone before the next one joins it (RFC 8305: Connection Attempt Delay)."""
+
+
+def first_to_answer(
+    addresses: Sequence[Address],
+    port: int,
+    *,
+    attempt_s: float,
+    patience_s: Callable[[float], float],
+    cancellation: "Cancellation",
+    prepare: Callable[[socket.socket], None],
+) -> tuple[socket.socket, Address]:
+    """A connection to the first address that answers, and that address; the other attempts are ended.
+
+    Attempts begin in the order of `addresses`, ATTEMPT_DELAY_S apart, and at once where none is under way or
+    one has failed. Each has `attempt_s`. `patience_s` says how much of a wait is left, or raises. `prepare`
+    gets each socket before it connects. Raises the OSError of the last attempt when all of them have failed,
+    and Cancelled.
+    """
+    ahead = deque(addresses)
+    race = _Race(port, attempt_s, prepare)
+    next_s = 0.0  # when the next attempt may begin, on the monotonic clock
+    try:
+        while ahead or race.running:
+            cancellation.check()
+            failures = race.failures
+            if ahead and (not race.running or time.monotonic() >= next_s):
+                winner = race.begin(ahead.popleft())
+                next_s = time.monotonic() + ATTEMPT_DELAY_S
+            else:
+                cancellation.watch(partial(_shut_all, [each.sock for each in race.running.values()]))
+                wait_s = race.soonest_end_s(next_s if ahead else None) - time.monotonic()
+                winner = race.wait(patience_s(max(0.0, wait_s)))
+            if winner is not None:
+                return winner.sock, winner.address
+            if race.failures > failures:
+                next_s = 0.0
+        raise race.problem
+    finally:
+        cancellation.watch(None)
+        race.close()
+
+
+def shut(sock: socket.socket) -> None:
+    """Wakes whoever waits at a socket, from another thread. Harmless on a socket that is gone."""
+    with suppress(OSError):
+        # The plain socket's method: the TLS one's would tear the session from under the reader.
+        socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    address: Address
+    sock: socket.socket
+    end_s: float  # when it has taken too long, on the monotonic clock
+
+
+class _Race:
+    """The attempts that are under way. Sockets are in it only once they have begun to connect: shutting
+    another one does nothing, and a cancellation would be forgotten."""
+
+    def __init__(self, port: int, attempt_s: float, prepare: Callable[[socket.socket], None]) -> None:
+        self._port = port
+        self._attempt_s = attempt_s
+        self._prepare = prepare
+        self._answers = select.poll()
+        self.running: dict[int, _Attempt] = {}  # by file descriptor
+        self.failures = 0
+        self.problem = OSError("no address")
+        """Why the last attempt that failed did so."""
+
+    def begin(self, address: Address) -> _Attempt | None:
+        """Begins an attempt; returns it if it is connected at once."""
+        sock = None
+        try:
+            family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            sock.setblocking(False)
+            self._prepare(sock)
+            error = sock.connect_ex((str(address), self._port))
+            if error not in (0, errno.EINPROGRESS):
+                raise _described(error)
+        except OSError as problem:  # such as a system without IPv6
+            if sock is not None:
+                sock.close()
+            self._failed(problem)
+            return None
+        attempt = _Attempt(address, sock, time.monotonic() + self._attempt_s)
+        if not error:
+            return attempt
+        self.running[sock.fileno()] = attempt
+        self._answers.register(sock, select.POLLOUT)
+        return None
+
+    def soonest_end_s(self, other_s: float | None) -> float:
+        """When the first of the attempts has taken too long, or `other_s` if that is sooner."""
+        ends_s = [each.end_s for each in self.running.values()]
+        return min(ends_s if other_s is None else [*ends_s, other_s])
+
+    def wait(self, most_s: float) -> _Attempt | None:
+        """Waits for an attempt to be answered; returns one that is connected."""
+        for descriptor, _ in self._answers.poll(most_s * 1000):
+            attempt = self._take(descriptor)
+            error = attempt.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if not error:
+                return attempt
+            attempt.sock.close()
+            self._failed(_described(error))
+        now_s = time.monotonic()
+        for descriptor in [each for each, attempt in self.running.items() if attempt.end_s <= now_s]:
+            self._take(descriptor).sock.close()
+            self._failed(_described(errno.ETIMEDOUT))
+        return None
+
+    def close(self) -> None:
+        """Ends what is under way."""
+        for attempt in self.running.values():
+            attempt.sock.close()
+        self.running.clear()
+
+    def _take(self, descriptor: int) -> _Attempt:
+        self._answers.unregister(descriptor)
+        return self.running.pop(descriptor)
+
+    def _failed(self, problem: OSError) -> None:
+        self.failures += 1
+        self.problem = problem
+
+
+def _described(error: int) -> OSError:
+    return OSError(error, os.strerror(error))
+
+
+def _shut_all(socks: Sequence[socket.socket]) -> None:
+    for sock in socks:
+        shut(sock)
