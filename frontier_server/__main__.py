@@ -1,8 +1,8 @@
 """`toehold-frontier`: flags, wiring, and serving until told to stop.
 
 Exit codes: 0 stopped as asked; 2 bad arguments; 3 cannot listen; 4 the data directory
-cannot be used; 5 the store failed while serving (start again: nothing acknowledged
-is lost).
+cannot be used; 5 the store, or a part of the server, failed while serving (start again:
+nothing acknowledged is lost).
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,7 +34,7 @@ from .crawl_log import CrawlLogs
 from .exchange import Exchange
 from .job_feed import JobFeed
 from .job_log import JobLogs
-from .runner import Runner
+from .runner import CLOSE_S, Runner
 from .service import MAX_MESSAGE_BYTES, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
 
@@ -82,7 +83,7 @@ def main(
 
     Prints one line when it serves. Logs JSON lines on standard error. Exit codes: 0
     stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
-    used, 5 the store failed while serving.
+    used, 5 the store, or a part of the server, failed while serving.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     structlog.configure(
@@ -117,7 +118,7 @@ def main(
     except StoreCorrupt as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
     if failure:
-        _exit(EXIT_STORE, f"the store failed ({failure}); stopped, so that nothing false is acknowledged")
+        _exit(EXIT_STORE, f"{failure}; stopped, so that nothing false is acknowledged")
     store.close()
 
 
@@ -139,7 +140,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
 
 
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
-    """Serve until told to stop; the reason if the store failed, else empty."""
+    """Serve until told to stop; why it could not go on, or empty."""
     codec = wire.ContractCodec()
     checkpoints = Checkpoints(config.data, store)
     frontier = Frontier(
@@ -171,21 +172,21 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         ) from problem
     stop = _stop_events(config)
     await server.start()
-    logging_task = asyncio.create_task(logs.run())
-    clock_task = asyncio.create_task(_watch_clock(clock))
+    logging_task = runner.tasks.keep("crawl log", logs.run())
+    runner.tasks.keep("watch of the clock", _watch_clock(clock))
     print(f"toehold-frontier serving on {host}:{port}", flush=True)
     _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    clock_task.cancel()
     await health_service.enter_graceful_shutdown()
     if not runner.failed.done() and stop.orphaned:
         await _drained(runner)
-    logging_task.cancel()
-    await asyncio.gather(logging_task, clock_task, stopping, return_exceptions=True)
+    await runner.tasks.end(logging_task)
     if not runner.failed.done():
-        await logs.drain()
+        with suppress(TimeoutError):  # then the last write hangs, too, and tells
+            async with asyncio.timeout(CLOSE_S):
+                await logs.drain()
     runner.begin_close()
     await server.stop(GRACE_S)
     await runner.close()
@@ -252,8 +253,9 @@ def _stop_events(config: Config) -> _Stop:
     if config.until_stdin_ends:
 
         def watch() -> None:
-            while os.read(0, 65536):
-                continue
+            with suppress(OSError):  # a standard input that cannot be read has ended
+                while os.read(0, 65536):
+                    continue
             loop.call_soon_threadsafe(stop.orphan)
 
         threading.Thread(target=watch, name="stdin", daemon=True).start()

@@ -79,19 +79,16 @@ class CrawlLogs:
         return self._data / "crawls" / crawl / "crawl.log"
 
     async def run(self) -> None:
-        """Write until cancelled or the server closes."""
+        """Write until cancelled. Raises Closing when the server closes."""
         loop = asyncio.get_running_loop()
         sync_at = loop.time() + SYNC_EVERY_S
         while True:
-            try:
-                await self._runner.until_log_wanted(SYNC_EVERY_S)
-                await asyncio.sleep(GATHER_S)
-                lines = await self._append()
-                if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.frontier.awaits_log:
-                    await self._sync()
-                    sync_at = loop.time() + SYNC_EVERY_S
-            except Closing:
-                return
+            await self._runner.until_log_wanted(SYNC_EVERY_S)
+            await asyncio.sleep(GATHER_S)
+            lines = await self._append()
+            if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.frontier.awaits_log:
+                await self._sync()
+                sync_at = loop.time() + SYNC_EVERY_S
 
     async def drain(self) -> None:
         """Write and sync what is there; before the runner closes."""

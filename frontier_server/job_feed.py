@@ -23,7 +23,11 @@ class News(NamedTuple):
 
 
 class JobFeed:
-    """Feeds the job logs of a frontier's crawls. `collect` on the loop, `write` in any thread."""
+    """Feeds the job logs of a frontier's crawls. `write` in any thread, the others on the loop.
+
+    `note` is called when the changes of an operation are in the store, and `collect` takes only what was
+    noted: while a write is under way memory has events that the store does not show yet.
+    """
 
     def __init__(
         self, logs: JobLogs, frontier: Frontier, clock_s: Callable[[], float] = time.monotonic
@@ -32,34 +36,49 @@ class JobFeed:
         self._frontier = frontier
         self._clock_s = clock_s
         self._retry_s = 0.0
+        self._noted: dict[
+            str, tuple[Crawl, int]
+        ] = {}  # by name, the number of the last event that is written
 
     def catch_up(self) -> None:
         """Write what a crash has kept from the logs; before anybody is served."""
         registry = self._frontier.registry
         for name in registry.names_after("", len(registry)):
-            self.write(self._news_of(registry.named(name)))
+            crawl = registry.named(name)
+            self.write(self._news_of(crawl, crawl.counters.next_event - 1))
 
     @property
     def overdue(self) -> bool:
         """Whether it is time to try again what could not be written."""
         return bool(self.logs.behind()) and self._clock_s() >= self._retry_s
 
+    def note(self) -> None:
+        """What has happened until now is in the store."""
+        for crawl in self._frontier.take_news():
+            self._noted[crawl.name] = crawl, crawl.counters.next_event - 1
+
     def collect(self) -> list[News]:
-        """What has happened since the last call, and what could not be written a while ago."""
-        crawls = {crawl.name: crawl for crawl in self._frontier.take_news() if not crawl.state_row.deleted}
+        """What was noted since the last call, and what could not be written a while ago."""
+        noted, self._noted = self._noted, {}
         if self.overdue:
             self._retry_s = self._clock_s() + RETRY_S
             registry = self._frontier.registry
-            crawls |= {name: registry.named(name) for name in self.logs.behind() if name in registry}
-        return [news for crawl in crawls.values() for news in self._news_of(crawl)]
+            for name, last in self.logs.behind().items():
+                if name in registry:
+                    noted.setdefault(name, (registry.named(name), last))
+        return [
+            news
+            for crawl, last in noted.values()
+            if not crawl.state_row.deleted
+            for news in self._news_of(crawl, last)
+        ]
 
     def write(self, found: list[News]) -> None:
         """Write it. Whatever the disk does, this returns."""
         for news in found:
             self.logs.append(news.crawl, news.launch_id, news.rows)
 
-    def _news_of(self, crawl: Crawl) -> list[News]:
-        last = crawl.counters.next_event - 1
+    def _news_of(self, crawl: Crawl, last: int) -> list[News]:
         position = self.logs.position(crawl.name, last)
         launch_id = launch_id_of(crawl.state_row.launch_ms)
         found = []

@@ -116,10 +116,10 @@ class JobLogs:
                 return 0
             return place.position
 
-    def behind(self) -> tuple[str, ...]:
-        """The crawls of which events are not written yet, since their files could not be."""
+    def behind(self) -> dict[str, int]:
+        """The crawls whose files could not be written, and of each the last event that was fed."""
         with self._lock:
-            return tuple(self._behind)
+            return dict(self._behind)
 
     def close(self, crawl: str) -> None:
         """Let go of what memory has of a crawl's log; the file stays. TornDown does so by itself."""

@@ -3,13 +3,13 @@
 One operation at a time runs on the event loop; its changes are written at once and
 shown, one flush in a thread makes them durable for everybody who is waiting, and
 only then do answers and events leave. One timer, one worker for jobs, one watcher of
-the disk. What takes more than one operation is in `exchange`.
+the disk: `tasks` sees to it that none of them ends unseen. What takes more than one
+operation is in `exchange`.
 """
 
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,15 +18,19 @@ import structlog
 from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import DISK_RESERVE, Frontier
-from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
+from .core.store import Changes, WritableStore, WriteStalled
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
+from .tasks import Closing, Tasks, words_of
+
+__all__ = ["Closing", "Refused", "Runner"]
 
 A = TypeVar("A")
 
 STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
 MAX_TIMER_S = 60.0
+CLOSE_S = 10.0  # for the last write and the last flush
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
 
 _log = structlog.get_logger()
@@ -39,15 +43,6 @@ class Refused(Exception):
         super().__init__(message)
         self.reason = reason
         self.retry_ms = retry_ms
-
-
-class Closing(Exception):
-    """The server shuts down, or its store has failed."""
-
-    def __init__(self, reason: str = "SHUTTING_DOWN") -> None:
-        failed = reason == "STORE_FAILED"
-        super().__init__("the server's store has failed" if failed else "the server shuts down")
-        self.reason = reason
 
 
 class Runner:
@@ -89,11 +84,10 @@ class Runner:
         self._events_seen = 0
         self._disk_low = self._pressed = False
         self._closing = False
-        self._tasks = [
-            asyncio.create_task(self._flusher()),
-            asyncio.create_task(self._worker()),
-            asyncio.create_task(self._watcher()),
-        ]
+        self.tasks = Tasks(self._fail)
+        self.tasks.keep("flusher", self._flusher())
+        self.tasks.keep("worker", self._worker())
+        self.tasks.keep("watcher", self._watcher())
         self._after_operation(True)
 
     def now_ms(self) -> int:
@@ -132,14 +126,14 @@ class Runner:
                 answer, changes = operation(self.frontier, self._clock.now_ms())
                 if changes:
                     await self._write(changes)
-            except FrontierError:
+                self._after_operation(bool(changes))
+            except (FrontierError, Closing):
                 raise
             except Exception as problem:
                 # Memory and store may disagree now: a restart rebuilds memory.
-                self._fail(f"{type(problem).__name__}: {problem}")
+                self._fail(words_of(problem, "an operation failed"))
                 _log.exception("fatal")
                 raise self._closed() from problem
-            self._after_operation(bool(changes))
             return answer, self._written
 
     async def read(self, question: Callable[[Frontier, int], A]) -> A:
@@ -171,6 +165,8 @@ class Runner:
                 _log.warning("write_stalled", problem=str(stall))
             else:
                 break
+            if self.failed.done():
+                raise self._closed()
             try:
                 await asyncio.sleep(STALL_RETRY_S)  # the gate is held: nothing else runs
             except asyncio.CancelledError:
@@ -187,11 +183,7 @@ class Runner:
             mark = self._written  # a flush covers what was written before it began
             news = self._feed.collect()
             if self._sync or news:
-                try:
-                    await asyncio.to_thread(self._make_durable, news)
-                except Exception as problem:  # whatever it is: nothing is known to be durable
-                    self._fail(str(problem) if isinstance(problem, StoreFailed) else repr(problem))
-                    return
+                await asyncio.to_thread(self._make_durable, news)
             self._durable = mark
             waiting = []
             for wanted, waiter in self._durable_waiters:
@@ -212,6 +204,7 @@ class Runner:
     def _after_operation(self, changed: bool) -> None:
         frontier = self.frontier
         if changed:
+            self._feed.note()
             self._log_wanted.set()
             _wake(self._change_waiters)
             if frontier.has_work:
@@ -237,33 +230,24 @@ class Runner:
 
     def _fell_due(self) -> None:
         self._timer = None
-        self._tasks.append(asyncio.create_task(self._tick()))
+        self.tasks.once("timer", self._tick())
 
     async def _tick(self) -> None:
-        try:
-            await self.apply(lambda frontier, now_ms: frontier.tick(now_ms))
-            if self._next_waiters and self.frontier.leasable():
-                _wake(self._next_waiters)
-        except Closing:
-            return
-        finally:
-            current = asyncio.current_task()
-            self._tasks = [task for task in self._tasks if task is not current]
+        await self.apply(lambda frontier, now_ms: frontier.tick(now_ms))
+        if self._next_waiters and self.frontier.leasable():
+            _wake(self._next_waiters)
 
     async def _worker(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._work_wanted.wait()
             self._work_wanted.clear()
-            try:
-                while self.frontier.has_work:
-                    start_s = loop.time()
-                    await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
-                    # Others go in between; threads that flush and serve gRPC need the loop to stand still.
-                    await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
-                self._when_idle()
-            except Closing:
-                return
+            while self.frontier.has_work:
+                start_s = loop.time()
+                await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
+                # Others go in between; threads that flush and serve gRPC need the loop to stand still.
+                await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
+            self._when_idle()
 
     async def _watcher(self) -> None:
         """Watch the disk, the pressure on the store, and job logs that could not be written."""
@@ -279,22 +263,17 @@ class Runner:
                     _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
                 if low != self._disk_low or not looked:  # crawls may wait for room since before this start
                     self._disk_low, looked = low, True
-                    if not await self._note_disk(low):
-                        return
+                    await self._note_disk(low)
             self._pressed = self._store.pressed()
             if self._feed.overdue:
                 self._flush_wanted.set()  # with which job logs are written
             await asyncio.sleep(WATCH_EVERY_S)
 
-    async def _note_disk(self, low: bool) -> bool:
-        """Let crawls pause while the disk is nearly full; whether there is a frontier to tell."""
+    async def _note_disk(self, low: bool) -> None:
+        """Let crawls pause while the disk is nearly full."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
-        try:
-            await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
-        except Closing:
-            return False
-        return True
+        await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
 
     def _fail(self, why: str) -> None:
         self._closing = True
@@ -329,15 +308,17 @@ class Runner:
     async def close(self) -> None:
         """Flush, and end all tasks. The store is the caller's to close."""
         self.begin_close()
-        if not self.failed.done():
-            with suppress(Closing):  # the last flush failed: `failed` tells
+        try:
+            async with asyncio.timeout(CLOSE_S):
                 async with self._gate:
                     await self.durable(self._written)
+        except Closing:
+            pass  # it has failed, now or before: `failed` tells
+        except TimeoutError:
+            self._fail(f"the last write did not reach the disk within {CLOSE_S:g} s")
         if self._timer is not None:
             self._timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.tasks.end()
         self._release_waiters()
 
     # What others ask, and wait for.

@@ -50,15 +50,14 @@ class Hosted:
         """Let crawl logs be written from now on."""
 
         async def begin() -> None:
-            self._logging = asyncio.create_task(self.served.logs.run())
+            self._logging = self.served.runner.tasks.keep("crawl log", self.served.logs.run())
 
         self.wait(begin())
 
     async def end_logs(self) -> None:
         """Write what there is to write, if logs are written at all, and no more."""
         if self._logging is not None:
-            self._logging.cancel()
-            await asyncio.gather(self._logging, return_exceptions=True)
+            await self.served.runner.tasks.end(self._logging)
             await self.served.logs.drain()
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,20 +29,25 @@ class ServerProcess:
     """A frontier server within a `with` block, on a free port of loopback unless told otherwise.
 
     `data` is its directory; what it logs is in `errors`. Kills it at the end unless it has ended.
+    `program` is how Python is told what to run.
     """
 
     stubs: Stubs
     address: str
 
     def __init__(
-        self, data: Path, *flags: str, listen: str = "127.0.0.1:0", stdin_pipe: bool = False
+        self,
+        data: Path,
+        *flags: str,
+        listen: str = "127.0.0.1:0",
+        stdin_pipe: bool = False,
+        program: Sequence[str] = ("-m", "frontier_server"),
     ) -> None:
         self.data = data
         self.errors = data.with_name(f"{data.name}.stderr")
         self._command = [
             sys.executable,
-            "-m",
-            "frontier_server",
+            *program,
             "--data",
             str(data),
             "--listen",

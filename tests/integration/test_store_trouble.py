@@ -18,6 +18,7 @@ from frontier_harness.waiting import Callers, callers, soon, turns
 
 from frontier_server import wire
 from frontier_server.core.frontier import Frontier
+from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.exchange import MAX_SCHEDULES, Exchange
 from frontier_server.runner import Closing, Refused
@@ -310,6 +311,40 @@ async def test_a_write_that_stalls_while_the_store_fails_is_refused_and_not_kept
         at.store.stalled = False
         with pytest.raises(Closing):
             await asyncio.wait_for(second, ANSWER_S)
+
+
+async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_not(tmp_path: Path) -> None:
+    """A flush meanwhile tells job.log what is written, and nothing of what is in memory only."""
+    async with launched(tmp_path) as at:
+        at.store.hold()
+        first = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        await soon(lambda: at.store.flushing, "nobody asks for a flush")
+        second = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}2")]))
+        await soon(lambda: len(at.runner._durable_waiters) == 2, "the second is not written")
+        pause = await at.stalled(at.runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now)))
+        at.store.release()
+        answers = [await asyncio.wait_for(call, ANSWER_S) for call in (first, second)]
+        assert answers == [[Verdict.QUEUED]] * 2
+        log = tmp_path / "crawls" / "t" / "job.log"
+        assert "PAUSING" not in log.read_text()
+        at.store.stalled = False
+        await asyncio.wait_for(pause, ANSWER_S)
+        assert "PAUSING" in log.read_text()
+        assert at.runner.serving
+
+
+async def test_a_write_that_stalls_for_good_does_not_keep_the_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.runner.CLOSE_S", 0.2)
+    async with launched(tmp_path) as at:
+        write = await at.stalled(at.runner.schedule("t", [candidate(NEW)]))
+        waiting = at.calls.start(at.runner.read(lambda frontier, _: frontier.crawl("t")))
+        await turns()
+        await asyncio.wait_for(at.runner.close(), ANSWER_S)
+        assert "0.2 s" in at.runner.failed.result()
+        told = await asyncio.wait_for(asyncio.gather(write, waiting, return_exceptions=True), ANSWER_S)
+        assert all(isinstance(problem, Closing) for problem in told), told
 
 
 # Too much at once.

@@ -256,17 +256,17 @@ def test_a_log_that_cannot_be_written_is_told_of_once_and_catches_up(
     for row in rows[2:5]:
         logs.append("c", LAUNCH_ID, [row])
     logs.append("d", "", life(1))
-    assert logs.behind() == ("c",) and logs.position("d") == 1
+    assert logs.behind() == {"c": 5} and logs.position("d") == 1
     path.rmdir()
     aside.rename(path)
     logs.append("c", LAUNCH_ID, rows[5:6])
     assert path.read_bytes() == whole(rows[:2]), "what it lacks comes first"
-    assert logs.behind() == ("c",) and logs.position("c") == 2
+    assert logs.behind() == {"c": 6} and logs.position("c") == 2
     logs.append("c", LAUNCH_ID, rows[2:4])
-    assert logs.behind() == ("c",), "there is more"
+    assert logs.behind() == {"c": 6}, "there is more"
     feed(logs, rows)
     assert path.read_bytes() == whole(rows)
-    assert logs.behind() == ()
+    assert logs.behind() == {}
     told = capsys.readouterr().out
     assert told.count("events wait in the store") == 1 and told.count("caught_up_to") == 1
 
@@ -276,10 +276,10 @@ def test_a_log_that_cannot_be_read_is_fed_again(logs: JobLogs) -> None:
     path = logs.path("c")
     path.mkdir(parents=True)
     assert logs.position("c") == 0
-    assert logs.behind() == ("c",)
+    assert logs.behind() == {"c": 0}
     path.rmdir()
     feed(logs, rows)
-    assert logs.behind() == () and path.read_bytes() == whole(rows)
+    assert logs.behind() == {} and path.read_bytes() == whole(rows)
 
 
 def test_events_that_were_dropped_while_the_log_was_behind_are_missing(logs: JobLogs) -> None:
@@ -289,7 +289,7 @@ def test_events_that_were_dropped_while_the_log_was_behind_are_missing(logs: Job
     logs.path("c").rmdir()
     logs.append("c", LAUNCH_ID, rows[4:])
     assert numbers(logs) == [4, 5, 7, 8]
-    assert logs.behind() == ()
+    assert logs.behind() == {}
 
 
 @contextmanager
@@ -310,11 +310,11 @@ def test_a_line_of_which_only_a_part_could_be_written_is_written_again(
     size = len(whole(rows[:4])) + 5
     with no_file_longer_than(size):
         logs.append("c", LAUNCH_ID, rows[2:])
-    assert logs.behind() == ("c",)
+    assert logs.behind() == {"c": 8}
     assert logs.path("c").read_bytes() == whole(rows)[:size]
     assert logs.position("c") == 4
     feed(logs, rows)
-    assert logs.behind() == () and logs.path("c").read_bytes() == whole(rows)
+    assert logs.behind() == {} and logs.path("c").read_bytes() == whole(rows)
     assert f"of {len(whole(rows[2:]))} bytes written" in capsys.readouterr().out
 
 

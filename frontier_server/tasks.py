@@ -1,0 +1,78 @@
+"""The tasks that a server cannot do without: one that ends unasked ends the server.
+
+Without its flusher no answer would ever leave, without its timer no lease would lapse; and
+nobody would see why. So a task's end, for whatever reason, is told, as a failed store is.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from .core.store import StoreFailed
+
+_log = structlog.get_logger()
+
+
+class Closing(Exception):
+    """The server shuts down, or has failed. Raised in a task it is that task's proper end."""
+
+    def __init__(self, reason: str = "SHUTTING_DOWN") -> None:
+        failed = reason == "STORE_FAILED"
+        super().__init__("the server has failed" if failed else "the server shuts down")
+        self.reason = reason
+
+
+class Tasks:
+    """Tasks of an event loop. `fail` is told, in words, of each that ends unasked."""
+
+    def __init__(self, fail: Callable[[str], None]) -> None:
+        self._fail = fail
+        self._running: set[asyncio.Task[None]] = set()
+        self._asked: set[asyncio.Task[None]] = set()  # to end
+
+    def keep(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start what goes on until it is ended."""
+        task = self._started(name, work)
+        task.add_done_callback(lambda task: self._over(task, lasting=True))
+        return task
+
+    def once(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start what comes to an end by itself."""
+        self._started(name, work).add_done_callback(lambda task: self._over(task, lasting=False))
+
+    async def end(self, *tasks: asyncio.Task[None]) -> None:
+        """End these, or all; they have ended when this returns."""
+        ending = set(tasks) or set(self._running)
+        self._asked |= ending
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        self._asked -= ending
+
+    def _started(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._running.add(task)
+        return task
+
+    def _over(self, task: asyncio.Task[None], lasting: bool) -> None:
+        self._running.discard(task)
+        problem = None if task.cancelled() else task.exception()
+        if task in self._asked or isinstance(problem, Closing):
+            return
+        ended = f"the {task.get_name()} ended"
+        if problem is not None:
+            _log.error("fatal", task=task.get_name(), exc_info=problem)
+            self._fail(words_of(problem, ended))
+        elif task.cancelled():
+            self._fail(f"{ended}: it was cancelled")
+        elif lasting:
+            self._fail(f"{ended}: it returned")
+
+
+def words_of(problem: BaseException, what: str) -> str:
+    """Why the server cannot go on, for people: its store has failed, or else this has, for a defect."""
+    if isinstance(problem, StoreFailed):
+        return f"the store failed: {problem}"
+    return f"{what}: {type(problem).__name__}: {problem}"

@@ -1,0 +1,54 @@
+"""The program, with a part that breaks once a file is there: `broken_program.py PART FILE [flags …]`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from frontier_server import __main__ as program
+from frontier_server import runner
+from frontier_server.checkpoints import Checkpoints
+from frontier_server.core.errors import UnknownCrawl
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.store import WriteStalled
+from frontier_server.crawl_log import CrawlLogs
+from frontier_server.job_feed import JobFeed
+from frontier_server.stores.rocks import RocksStore
+
+# No task, but what each of them may come to wait for.
+STALL = "stalled write"
+PARTS: dict[str, tuple[Any, str, Exception]] = {
+    "flusher": (JobFeed, "collect", IndexError("a defect")),
+    "worker": (Checkpoints, "close_readers", RuntimeError("a defect")),
+    "watcher": (RocksStore, "pressed", RuntimeError("a defect")),
+    # A refusal is for those who ask; nobody asks for a tick.
+    "timer": (Frontier, "tick", UnknownCrawl("a defect", crawl="t")),
+    "crawl log": (CrawlLogs, "_append", RuntimeError("a defect")),
+    "watch of the clock": (program, "wall_ms", RuntimeError("a defect")),
+}
+"""Of each task of the server's: an object that it uses, of that a name, and what this raises then."""
+
+
+def breaking(whole: Callable[..., Any], problem: Exception, trigger: Path) -> Callable[..., Any]:
+    """A function that raises as soon as there is a file."""
+
+    @functools.wraps(whole)
+    def part(*arguments: Any, **named: Any) -> Any:
+        if trigger.exists():
+            raise problem
+        return whole(*arguments, **named)
+
+    return part
+
+
+if __name__ == "__main__":
+    part, trigger, *flags = sys.argv[1:]
+    stall = (RocksStore, "write", WriteStalled("Result incomplete: Write stall"))
+    owner, name, problem = (PARTS | {STALL: stall})[part]
+    setattr(owner, name, breaking(getattr(owner, name), problem, Path(trigger)))
+    vars(program)["CLOCK_CHECK_S"] = 0.05
+    vars(program)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
+    program.main(flags)

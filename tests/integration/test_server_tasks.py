@@ -1,0 +1,95 @@
+"""A server that has lost one of its tasks ends as if its store had failed: it never only seems to serve."""
+
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from frontier_harness import broken_program
+from frontier_harness.broken_program import PARTS, STALL
+from frontier_harness.calls import (
+    TIMEOUT_S,
+    Refusal,
+    Stubs,
+    next_request,
+    report,
+    schedule_request,
+    seconds,
+    seed_of,
+    spec,
+)
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
+STORE = 5
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_server_that_has_lost_a_task_says_so_to_everybody_and_ends_with_exit_code_5(
+    tmp_path: Path, part: str
+) -> None:
+    trigger = tmp_path / "break"
+    program = (broken_program.__file__, part, str(trigger))
+    with ServerProcess(tmp_path / "data", program=program) as server:
+        stubs = server.stubs
+        stubs.launch("t", seed_of("t"), of=spec(run_while_empty=True, figures_interval=seconds(1)))
+        (lease,) = stubs.pages("t")
+        assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
+        healths = health_pb2_grpc.HealthStub(stubs.channel).Watch(  # type: ignore[attr-defined]  # made at run time
+            health_pb2.HealthCheckRequest()
+        )
+        assert next(healths).status == health_pb2.HealthCheckResponse.SERVING
+        events = stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"), timeout=TIMEOUT_S)
+        next(events)
+        stubs.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="u", spec=spec()), timeout=TIMEOUT_S)
+        poll = stubs.frontier.Next.future(next_request("u", wait_s=60), timeout=TIMEOUT_S)
+        trigger.touch()
+        problem = until_refused(stubs)
+        assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_FAILED")
+        assert next(healths).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        with pytest.raises(grpc.RpcError) as ended:
+            list(events)
+        assert Refusal.of(ended.value).reason == "STORE_FAILED", ended.value
+        with pytest.raises(grpc.RpcError) as ended:
+            poll.result(TIMEOUT_S)
+        assert Refusal.of(ended.value).reason == "STORE_FAILED"
+        assert server.wait() == STORE
+        told = [
+            line for line in server.errors.read_text().splitlines() if line.startswith("toehold-frontier")
+        ]
+        assert len(told) == 1 and f"the {part} ended" in told[0] and "a defect" in told[0], told
+    with ServerProcess(tmp_path / "data") as server:  # and what was acknowledged is there
+        assert server.stubs.finish(report(lease)) == [("SUCCEEDED", True)]
+
+
+def test_a_server_whose_writes_stall_for_good_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    trigger = tmp_path / "break"
+    with ServerProcess(tmp_path / "data", program=(broken_program.__file__, STALL, str(trigger))) as server:
+        stubs = server.stubs
+        stubs.launch("t", seed_of("t"))
+        trigger.touch()
+        stalled = stubs.frontier.Schedule.future(
+            schedule_request("t", f"{seed_of('t')}new"), timeout=TIMEOUT_S
+        )
+        eventually(lambda: "write_stalled" in server.errors.read_text(), "the write does not stall")
+        assert server.stop()[0] == STORE
+        assert stalled.exception(TIMEOUT_S) is not None
+        told = [
+            line for line in server.errors.read_text().splitlines() if line.startswith("toehold-frontier")
+        ]
+        assert len(told) == 1 and "did not reach the disk" in told[0], told
+
+
+def until_refused(stubs: Stubs) -> Refusal:
+    """What a caller hears who goes on as if nothing had happened: seeds are announced by a job."""
+    end_s = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < end_s:
+        seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[seed_of("t")])
+        try:
+            stubs.admin.AddSeeds(iter((seeds,)), timeout=TIMEOUT_S)
+        except grpc.RpcError as problem:
+            return Refusal.of(problem)
+    raise AssertionError("the server goes on")
