@@ -1,5 +1,11 @@
-"""Undoes Content-Encoding within bounds of output and work. Charsets are extract's business."""
+"""Undoes Content-Encoding within bounds of output and work. Charsets are extract's business.
 
+Servers label what they did not code: by a storage that keeps the label of an upload (`aws-chunked`), by
+confusion with a charset (`UTF-8`), or by a cache that undid the coding and kept its name. So a body that is
+text as it is, is taken as it is, whatever coding it is said to have.
+"""
+
+import codecs
 import zlib
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -13,14 +19,17 @@ MAX_CODINGS = 2
 MAX_MEMBERS = 1024
 """Gzip members of one body that are read; some sites append a few, a hostile one millions of empty ones."""
 
+START_BYTES = 1445
+"""The part of a body by which it is judged whether that is text (as WHATWG MIME Sniffing, 5.2, does)."""
+
 _Stage = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
 def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
     """The first `limit` bytes of a body as its author wrote it.
 
-    Reads `body` from its start. A broken stream gives what comes before the break. None when the codings
-    cannot be undone (unknown, or more than MAX_CODINGS).
+    Reads `body` from its start. A broken stream gives what comes before the break. None when it is no text,
+    and its codings cannot be undone: one is unknown, or there are more than MAX_CODINGS.
     """
     pieces = decoding(body, content_encoding, limit)
     if pieces is None:
@@ -33,7 +42,7 @@ def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
 
 def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[bytes] | None:
     """As `decoded`, in pieces of at most PIECE_BYTES, made as they are asked for."""
-    stages = _stages(content_encoding)
+    stages = _stages_of(body, content_encoding)
     if stages is None:
         return None
     body.seek(0)
@@ -44,13 +53,94 @@ def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[byte
     return pieces if stages else _first(pieces, limit)
 
 
-def _stages(content_encoding: str) -> list[_Stage] | None:
-    """What undoes the codings, outermost (last named) first; None when something in there is unknown."""
+def coding_note(body: BinaryIO, content_encoding: str) -> str:
+    """A remark on the Content-Encoding of a body, for the crawl log; empty where it is in order.
+
+    `codingIgnored:br` says that the body is taken as it came, `unknownCoding:br` that it cannot be read.
+    """
+    stages = _stages_of(body, content_encoding)
+    if stages is None:
+        return f"unknownCoding:{content_encoding.strip()}"
+    if stages or not _codings(content_encoding) or not _start(body):
+        return ""
+    return f"codingIgnored:{content_encoding.strip()}"
+
+
+def is_text(start: bytes) -> bool:
+    """Whether a body that begins so is text, and neither compressed nor otherwise binary.
+
+    Text has no control characters that only binary data has, unless it is marked as UTF-16. In few bytes
+    chance may have put none either; then they have to be UTF-8, or mostly ASCII.
+    """
+    start = start[:START_BYTES]
+    if start.startswith(_MARKS):
+        return True
+    if start.translate(None, _BINARY) != start:
+        return False
+    if len(start) >= _TELLING_BYTES:
+        return True
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return sum(byte >= 0x80 for byte in start) <= _MOST_HIGH * len(start)
+    return True
+
+
+def is_text_body(body: BinaryIO) -> bool:
+    """Whether a body as it came is text."""
+    return is_text(_start(body))
+
+
+def holds_nothing(body: BinaryIO) -> bool:
+    """Whether a short body is empty, or a whole stream of a coding with nothing in it."""
+    body.seek(0)
+    data = body.read(START_BYTES)
+    return not data or any(map(_is_empty_stream, (data,) * len(_WINDOWS), _WINDOWS))
+
+
+def _stages_of(body: BinaryIO, content_encoding: str) -> list[_Stage] | None:
+    """What undoes the codings of a body, outermost (last named) first; None if it cannot be read."""
+    codings = _codings(content_encoding)
+    if not codings:
+        return []
+    start = _start(body)
+    if len(codings) > MAX_CODINGS or any(name not in _CODINGS for name in codings):
+        return [] if is_text(start) else None
+    if is_text(start) and not (_CODINGS[codings[0]] is _undeflate and _inflates(start)):
+        return []
+    if _CODINGS[codings[0]] is _gunzip and start[:2] != _GZIP_MAGIC:
+        return []  # some servers label what they did not compress, images too
+    return [_CODINGS[name] for name in codings]
+
+
+def _codings(content_encoding: str) -> list[str]:
+    """The names of the codings, outermost (last named) first."""
     names = [name.strip().lower() for name in content_encoding.split(",")]
     codings = [name for name in reversed(names) if name not in _NO_CODING]
-    if len(codings) > MAX_CODINGS or any(name not in _CODINGS for name in codings):
-        return None
-    return [_CODINGS[name] for name in codings]
+    return [name for name in codings if name != _OF_UPLOADS] or codings
+
+
+def _start(body: BinaryIO) -> bytes:
+    body.seek(0)
+    return body.read(START_BYTES)
+
+
+def _inflates(start: bytes) -> bool:
+    """Whether what looks like text is deflate all the same: it can be undone to something, to its end."""
+    stream = zlib.decompressobj(zlib.MAX_WBITS if _is_zlib(start) else -zlib.MAX_WBITS)
+    try:
+        data = stream.decompress(start, PIECE_BYTES)
+    except zlib.error:
+        return False
+    return bool(data) and not stream.unused_data
+
+
+def _is_empty_stream(data: bytes, window_bits: int) -> bool:
+    stream = zlib.decompressobj(window_bits)
+    try:
+        return not stream.decompress(data, 1) and stream.eof
+    except zlib.error:
+        return False
 
 
 def _first(pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
@@ -82,8 +172,12 @@ def _gunzip(source: Iterator[bytes]) -> Iterator[bytes]:
 def _undeflate(source: Iterator[bytes]) -> Iterator[bytes]:
     data = _two_bytes(b"", source)
     # "deflate" means zlib's format (RFC 9110 8.4.1.2), but raw deflate is what some servers send.
-    is_zlib = len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
-    yield from _inflate(zlib.decompressobj(zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS), data, source)
+    window_bits = zlib.MAX_WBITS if _is_zlib(data) else -zlib.MAX_WBITS
+    yield from _inflate(zlib.decompressobj(window_bits), data, source)
+
+
+def _is_zlib(data: bytes) -> bool:
+    return len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
 def _two_bytes(data: bytes, source: Iterator[bytes]) -> bytes:
@@ -110,6 +204,12 @@ def _inflate(stream: "zlib._Decompress", data: bytes, source: Iterator[bytes]) -
 
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_WINDOWS = (zlib.MAX_WBITS + 16, zlib.MAX_WBITS, -zlib.MAX_WBITS)
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
+_BINARY = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
+_TELLING_BYTES = 128  # in as many, one in a million compressed bodies has none of the binary ones
+_MOST_HIGH = 0.3  # of the bytes of a short text; half of those of compressed data are
+_OF_UPLOADS = "aws-chunked"  # how something was once sent to a storage, beside what codes it still
 _NO_CODING = frozenset({"", "identity", "none"})
 _CODINGS: dict[str, _Stage] = {
     "gzip": _gunzip,

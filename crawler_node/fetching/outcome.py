@@ -16,7 +16,7 @@ MAX_NOTE_CHARS = 128
 
 
 class Status(IntEnum):
-    """Why there is no answer (Heritrix's fetch status codes, section 2.10)."""
+    """Why there is no answer (Heritrix's fetch status codes, section 2.10; -10 is ours)."""
 
     DOMAIN_UNRESOLVABLE = -1
     CONNECT_FAILED = -2
@@ -24,6 +24,8 @@ class Status(IntEnum):
     TIMEOUT = -4
     RUNTIME_EXCEPTION = -5
     UNFETCHABLE_URI = -7
+    PROTOCOL_ERROR = -10
+    DEEMED_NOT_FOUND = -404
     PROCESSING_THREAD_KILLED = -7000
 
 

@@ -14,17 +14,10 @@ import structlog
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Report
 
 from ..extraction.links import Found, Hop, Outlink
-from ..fetching.decode import decoded
-from ..fetching.fetch import (
-    MAX_ROBOTS_BYTES,
-    NOT_MODIFIED,
-    ExtractSettings,
-    Fetch,
-    Fetcher,
-    FetchPolicy,
-    Validators,
-)
-from ..fetching.outcome import Status, Truncation
+from ..fetching.decode import coding_note
+from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, FetchPolicy, Validators
+from ..fetching.outcome import Status
+from ..fetching.robots_file import robots_file
 from ..leases.book import Held
 from ..leases.page import Page
 from ..leases.report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off
@@ -156,26 +149,25 @@ class Chain:
             self._stages.logs.runtime_error(held.lease.uri, found.error)
         if fetch.redirect_target is not None:
             links = [Outlink(fetch.redirect_target, Hop.REDIRECT, "Location"), *links]
-        return links, fetched(held.lease, fetch, toe.serial, notes=found.notes)
+        return links, fetched(held.lease, fetch, toe.serial, notes=(*found.notes, *_coding_notes(fetch)))
 
     def _read_robots(self, held: Held, fetch: Fetch, toe: Toe) -> tuple[Sequence[Outlink], Report]:
-        lease = held.lease
-        report = fetched(lease, fetch, toe.serial)
-        if not 200 <= fetch.status < 300:
-            return (), report
-        if fetch.truncation is Truncation.TIME:
-            # Rules may be missing: it could not be had (RFC 9309 2.3.1.4).
-            report.fetch_status = Status.TIMEOUT
-            return (), report
-        body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
-        if body is None:
-            return (), fetched(lease, fetch, toe.serial, notes=("unknownCoding",))
-        links = [Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(body)]
-        return links, fetched(lease, fetch, toe.serial, robots_body=body)
+        file = robots_file(fetch)
+        links: Sequence[Outlink] = ()
+        if file.was_had:
+            links = [Outlink(uri, Hop.SITEMAP, "Sitemap") for uri in self._stages.sitemaps(file.body)]
+        report = fetched(held.lease, fetch, toe.serial, notes=_coding_notes(fetch), robots_body=file.body)
+        report.fetch_status = file.status
+        report.robots_empty = file.was_had and not file.body
+        return links, report
 
 
 def _failed(held: Held, toe: Toe, status: int, *notes: str) -> Page:
     return Page(held, failed(held.lease, status, toe.serial, *notes))
+
+
+def _coding_notes(fetch: Fetch) -> tuple[str, ...]:
+    return (coding_note(fetch.body, fetch.content_encoding),)
 
 
 def _is_robots(held: Held) -> bool:

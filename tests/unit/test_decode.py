@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler_node.fetching.decode import MAX_MEMBERS, PIECE_BYTES, decoded, decoding
+from crawler_node.fetching.decode import (
+    MAX_MEMBERS,
+    PIECE_BYTES,
+    coding_note,
+    decoded,
+    decoding,
+    holds_nothing,
+    is_text,
+)
 
 LIMIT = 1_000_000
 
@@ -45,6 +53,78 @@ def test_every_coding_is_undone(data: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, br", "compress", "gzip, gzip, gzip", "nonsense"])
 def test_codings_that_cannot_be_undone_are_told(encoding: str) -> None:
     assert undo(gzip.compress(b"hello"), encoding) is None
+
+
+TEXTS = [
+    b"User-agent: *\nDisallow: /closed\n",
+    b"# a comment, which begins as a block of deflate does\nUser-agent: *\nDisallow: /\n",
+    b"<!DOCTYPE html><p>on",
+    "Straße, café, Москва".encode(),
+    "Москва слезам не верит. ".encode("koi8-r") * 10,
+    "<p>naïve façade</p>".encode("latin-1"),
+    "User-agent: *".encode("utf-16"),
+    b"x^2 + y^2",
+    b"<",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: repr(text[:20]))
+@pytest.mark.parametrize(
+    "encoding", ["aws-chunked", "UTF-8", "br", "zstd", "deflate", "gzip", "gzip, br", "gzip, gzip, gzip", "?"]
+)
+def test_text_is_taken_as_it_is_whatever_coding_it_is_said_to_have(text: bytes, encoding: str) -> None:
+    assert undo(text, encoding) == text
+    assert coding_note(BytesIO(text), encoding) == f"codingIgnored:{encoding}"
+
+
+@given(data=st.binary(max_size=5000) | st.text(max_size=2000).map(str.encode))
+def test_what_is_coded_is_never_taken_for_text(data: bytes) -> None:
+    for encoding, body in (("gzip", gzip.compress(data)), ("deflate", zlib.compress(data))):
+        assert undo(body, encoding) == data
+        assert coding_note(BytesIO(body), encoding) == ""
+
+
+@pytest.mark.parametrize("length", [20, 100, 1000, 100_000])
+def test_hardly_any_bytes_of_chance_are_text(length: int) -> None:
+    chance = random.Random(length)
+    assert sum(is_text(chance.randbytes(length)) for _ in range(1000)) <= 20
+
+
+def test_what_a_storage_says_of_an_upload_hides_no_other_coding() -> None:
+    for encoding in ("gzip,aws-chunked", "aws-chunked, gzip"):
+        assert undo(gzip.compress(b"hello"), encoding) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "note"),
+    [
+        (b"hello", "", ""),
+        (b"hello", "identity", ""),
+        (b"", "br", ""),
+        (b"\x8b\0", "br", "unknownCoding:br"),
+        (b"\x89PNG\r\n\x1a\n\0", "gzip", "codingIgnored:gzip"),
+        (gzip.compress(b"hello"), "gzip", ""),
+    ],
+)
+def test_a_coding_that_was_ignored_or_is_unknown_is_noted(body: bytes, encoding: str, note: str) -> None:
+    assert coding_note(BytesIO(body), encoding) == note
+
+
+@pytest.mark.parametrize(
+    ("body", "is_nothing"),
+    [
+        (b"", True),
+        (gzip.compress(b""), True),
+        (zlib.compress(b""), True),
+        (raw_deflate(b""), True),
+        (gzip.compress(b"")[:-3], False),
+        (gzip.compress(b"x"), False),
+        (b"\x1f\x8bgarbage", False),
+        (b"hello", False),
+    ],
+)
+def test_a_stream_that_is_whole_and_empty_holds_nothing(body: bytes, is_nothing: bool) -> None:
+    assert holds_nothing(BytesIO(body)) is is_nothing
 
 
 def test_the_body_is_read_from_its_start() -> None:

@@ -158,17 +158,34 @@ def test_a_robots_txt_that_did_not_come_whole_in_time_could_not_be_had(work: Wor
     assert (done.report.fetch_status, done.report.robots_body) == (-4, b"")
 
 
-@pytest.mark.parametrize("status", [302, 404, 503, -2])
-def test_a_robots_txt_that_is_none_has_no_body(work: Work, status: int) -> None:
+@pytest.mark.parametrize(("status", "told"), [(302, -404), (404, 404), (503, 503), (-2, -2)])
+def test_a_robots_txt_that_is_none_has_no_body(work: Work, status: int, told: int) -> None:
     work.answer = lambda uri: page(uri, status, b"Disallow: /\nhttp://h/map.xml")
     done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
-    assert done.report.robots_body == b"" and uris(done) == [] and done.report.fetch_status == status
+    assert done.report.robots_body == b"" and uris(done) == [] and done.report.fetch_status == told
+    assert not done.report.robots_empty
+    assert [fetch.status for fetch in work.stored] == [status], "the answer is kept as it was"
 
 
-def test_a_robots_txt_in_an_unknown_coding_says_so(work: Work) -> None:
-    work.answer = lambda uri: page(uri, body=b"?", headers=[(b"Content-Encoding", b"br")])
-    done = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS))
-    assert done.report.robots_body == b"" and list(done.report.annotations) == ["unknownCoding"]
+@pytest.mark.parametrize(("body", "is_empty"), [(b"", True), (b"\n", False)])
+def test_a_robots_txt_of_no_bytes_is_reported_as_empty(work: Work, body: bytes, is_empty: bool) -> None:
+    work.answer = lambda uri: page(uri, body=body)
+    report = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)).report
+    assert (report.fetch_status, report.robots_body, report.robots_empty) == (200, body, is_empty)
+
+
+def test_a_robots_txt_in_an_unknown_coding_could_not_be_had_and_says_so(work: Work) -> None:
+    work.answer = lambda uri: page(uri, body=b"\x8b\0", headers=[(b"Content-Encoding", b"br")])
+    report = work.on(lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)).report
+    assert (report.fetch_status, report.robots_body, report.robots_empty) == (-10, b"", False)
+    assert list(report.annotations) == ["unknownCoding:br"]
+
+
+def test_a_page_of_plain_text_in_a_coding_that_it_has_not_says_so(work: Work) -> None:
+    headers = [(b"Content-Encoding", b"aws-chunked")]
+    work.answer = lambda uri: page(uri, body=b"http://h/1", headers=headers)
+    report = work.on(lease("http://h/")).report
+    assert list(report.annotations) == ["codingIgnored:aws-chunked"]
 
 
 def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:

@@ -25,6 +25,7 @@ _CHUNKED = head("Transfer-Encoding: chunked")
 _BLOCK = 1024 * 1024
 
 _PAGE = b"<!DOCTYPE html><p>" + link("/behind").encode()
+_PAGE_IN_BROTLI = bytes.fromhex("1b2900f825dddee09a1049864146bf528d3f2dc936bf81436a20")
 
 
 def _body(name: str, does: str, status: int, handler: Handler, *notes: str) -> Nastiness:
@@ -211,7 +212,17 @@ BODIES = (
         lambda: b"\x1f\x8b" + _PAGE,
         readable=False,
     ),
-    _coded("brotli", "sends a coding that it was not offered", "br", lambda: _PAGE, readable=False),
+    _coded("brotli", "sends a coding that it was not offered", "br", lambda: _PAGE_IN_BROTLI, readable=False),
+    _coded("brotli-that-is-plain", "says brotli and sends plain text", "br", lambda: _PAGE),
+    _coded("deflate-that-is-plain", "says deflate and sends plain text", "deflate", lambda: _PAGE),
+    _coded("aws-chunked", "says how its page was once uploaded", "aws-chunked", lambda: _PAGE),
+    _coded(
+        "aws-chunked-gzip",
+        "says how its gzip was once uploaded",
+        "gzip,aws-chunked",
+        lambda: gzip.compress(_PAGE, mtime=0),
+    ),
+    _coded("charset-as-coding", "says a charset for a coding", "UTF-8", lambda: _PAGE),
     _coded("many-codings", "compresses ten times", ", ".join(["gzip"] * 10), _many_codings, readable=False),
     _body(
         "stalled-gzip",

@@ -6,7 +6,7 @@ import asyncio
 
 from practice_web.hostile.nastiness import LEAF, Nastiness, Visit, head, link, page, says, says_and_waits
 
-CONNECT_FAILED, CONNECT_LOST, TIMEOUT, NO_ROBOTS = -2, -3, -4, -61
+CONNECT_FAILED, CONNECT_LOST, TIMEOUT, PROTOCOL_ERROR, NO_ROBOTS = -2, -3, -4, -10, -61
 
 
 async def _reset(visit: Visit) -> None:

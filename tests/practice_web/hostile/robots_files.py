@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from practice_web.hostile.connections import NO_ROBOTS
+from practice_web.hostile.connections import NO_ROBOTS, PROTOCOL_ERROR
 from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
@@ -34,8 +34,8 @@ def _robots(name: str, does: str, ends: dict[str, int], handler: Handler) -> Nas
     return Nastiness(f"robots-{name}", does, ends, {ROBOTS_TXT: handler, "/": _HOME, "/closed": LEAF})
 
 
-def _text(body: bytes) -> Handler:
-    return answers(body, media_type=_TEXT)
+def _text(body: bytes, *headers: str) -> Handler:
+    return answers(body, *headers, media_type=_TEXT)
 
 
 def _ten_megabytes() -> Iterator[bytes]:
@@ -78,6 +78,40 @@ ROBOTS = (
     ),
     _robots("cut", "breaks off", {"/": NO_ROBOTS}, says(head(length=1000, media_type=_TEXT), _RULES)),
     _robots("503", "is never there", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
+    _robots(
+        "aws-chunked",
+        "says how it was once uploaded",
+        _CLOSED,
+        _text(_RULES, "Content-Encoding: aws-chunked"),
+    ),
+    _robots(
+        "charset-as-coding", "says a charset for a coding", _CLOSED, _text(_RULES, "Content-Encoding: UTF-8")
+    ),
+    _robots(
+        "brotli-that-is-plain",
+        "says brotli and is plain text",
+        _CLOSED,
+        _text(_RULES, "Content-Encoding: br"),
+    ),
+    _robots(
+        "deflate-that-is-plain",
+        "says deflate and is plain text, which begins as deflate could",
+        _CLOSED,
+        _text(b"# Rules\n" + _RULES, "Content-Encoding: deflate"),
+    ),
+    _robots(
+        "unknown-coding",
+        "is in a coding that it was not offered",
+        {ROBOTS_TXT: PROTOCOL_ERROR, "/": NO_ROBOTS},
+        _text(bytes(range(256)), "Content-Encoding: br"),
+    ),
+    _robots(
+        "broken-gzip",
+        "says gzip and has nothing but its beginning",
+        {ROBOTS_TXT: PROTOCOL_ERROR, "/": NO_ROBOTS},
+        _text(b"\x1f\x8b\x08\x00\x00", "Content-Encoding: gzip"),
+    ),
+    _robots("empty", "has no bytes", _OPEN, _text(b"")),
     _robots("garbage", "is no HTTP", {"/": NO_ROBOTS}, says(b"!\r\n\r\n")),
     _robots(
         "crawl-delay",

@@ -1,0 +1,65 @@
+"""What a fetch of a robots.txt means: which rules there are, if it was had (RFC 9309, 2.3.1). Pure."""
+
+import re
+from dataclasses import dataclass
+
+from .decode import coding_note, decoded, holds_nothing, is_text_body
+from .fetch import MAX_ROBOTS_BYTES, Fetch
+from .outcome import Status, Truncation
+
+_TORN_LINE = re.compile(rb"[^\r\n]*\Z")
+_GENEROUS = re.compile(rb"[\s\0]*(?:allow|sitemap)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsFile:
+    """What is told of a robots.txt."""
+
+    status: int
+    """The HTTP status, or a Status below zero if the file could not be had, whatever HTTP says."""
+    body: bytes = b""
+    """Its first MAX_ROBOTS_BYTES, decoded. With a status of 2xx: if empty, so is the file."""
+
+    @property
+    def was_had(self) -> bool:
+        """Whether there are rules, or none on purpose."""
+        return 200 <= self.status < 300
+
+
+def robots_file(fetch: Fetch) -> RobotsFile:
+    """What a fetch of a robots.txt brought.
+
+    A redirect that was not followed, or leads nowhere, is a file that is not there. Of a file that broke off
+    counts what came, if anything did: a line that may be cut forbids no less than the whole one, unless it
+    begins an `Allow`, which is left out. But one that dripped until the deadline could not be had: most of it
+    may be missing. Neither could one of bytes that are no text and that no coding explains.
+    """
+    if 300 <= fetch.status < 400:
+        return RobotsFile(Status.DEEMED_NOT_FOUND)
+    if not 200 <= fetch.status < 300:
+        return RobotsFile(fetch.status)
+    if fetch.truncation is Truncation.TIME:
+        return RobotsFile(Status.TIMEOUT)
+    if fetch.truncation is Truncation.DISCONNECT and not fetch.body_bytes:
+        return RobotsFile(Status.CONNECT_LOST)
+    body = decoded(fetch.body, fetch.content_encoding, MAX_ROBOTS_BYTES)
+    if body is None or not _is_credible(fetch, body):
+        return RobotsFile(Status.PROTOCOL_ERROR)
+    if fetch.truncation is Truncation.DISCONNECT:
+        body = _without_torn_permission(body)
+    return RobotsFile(fetch.status, body)
+
+
+def _is_credible(fetch: Fetch, body: bytes) -> bool:
+    """Whether a body that was decoded, or taken as it came, is what its author wrote."""
+    if not body:
+        return holds_nothing(fetch.body)
+    return not coding_note(fetch.body, fetch.content_encoding) or is_text_body(fetch.body)
+
+
+def _without_torn_permission(body: bytes) -> bytes:
+    """A body without the line that it breaks off in, if that would permit or name more than the whole one."""
+    torn = _TORN_LINE.search(body)
+    if torn is None or not _GENEROUS.match(torn[0]):
+        return body
+    return body[: torn.start()] + b"#" + torn[0]

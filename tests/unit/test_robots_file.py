@@ -1,0 +1,86 @@
+"""What a fetch of a robots.txt means: rules, none, or that it could not be had."""
+
+import gzip
+import zlib
+
+import pytest
+from node_doubles.stages import page
+
+from crawler_node.fetching.fetch import MAX_ROBOTS_BYTES
+from crawler_node.fetching.outcome import Truncation
+from crawler_node.fetching.robots_file import RobotsFile, robots_file
+
+RULES = b"User-agent: *\nDisallow: /closed\n"
+IMAGE = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+
+
+def said(
+    body: bytes, coding: str = "", truncation: Truncation = Truncation.NONE, status: int = 200
+) -> RobotsFile:
+    headers = [(b"Content-Encoding", coding.encode())] if coding else []
+    return robots_file(page("http://h/robots.txt", status, body, headers=headers, truncation=truncation))
+
+
+@pytest.mark.parametrize("coding", ["aws-chunked", "UTF-8", "br", "deflate", "gzip", "gzip, br", "nonsense"])
+def test_rules_in_plain_text_are_read_whatever_coding_they_are_said_to_have(coding: str) -> None:
+    """RFC 9309 2.3.1.1: what was had is obeyed. An empty body in its place would allow everything."""
+    assert said(RULES, coding) == RobotsFile(200, RULES)
+
+
+@pytest.mark.parametrize(
+    ("body", "coding"),
+    [
+        (IMAGE, "br"),
+        (IMAGE, "gzip"),
+        (IMAGE, "deflate"),
+        (gzip.compress(RULES), "br"),
+        (b"\x1f\x8b" + RULES, "gzip"),
+        (gzip.compress(RULES)[:11], "gzip"),
+        (gzip.compress(b"")[:-3], "gzip"),
+    ],
+)
+def test_bytes_that_no_coding_explains_are_no_rules(body: bytes, coding: str) -> None:
+    assert said(body, coding) == RobotsFile(-10)
+
+
+def test_codings_that_can_be_undone_are() -> None:
+    assert (
+        said(gzip.compress(RULES), "gzip") == said(zlib.compress(RULES), "deflate") == RobotsFile(200, RULES)
+    )
+    assert said(gzip.compress(b""), "gzip") == RobotsFile(200), "and it is empty"
+    assert said(gzip.compress(bytes(MAX_ROBOTS_BYTES + 1)), "gzip").body == bytes(MAX_ROBOTS_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (RULES + b"Disallow: /oth", RULES + b"Disallow: /oth"),
+        (RULES + b"Allow: /clo", RULES + b"#Allow: /clo"),
+        (RULES + b" ALLOW:", RULES + b"# ALLOW:"),
+        (RULES + b"Sitemap: http://h/ma", RULES + b"#Sitemap: http://h/ma"),
+        (b"Allow: /", b"#Allow: /"),
+        (RULES + b"Allow: /open\n", RULES + b"Allow: /open\n"),
+        (gzip.compress(RULES * 999, 0)[:500], (RULES * 999)[:485]),
+    ],
+)
+def test_of_a_file_that_breaks_off_counts_what_came_and_nothing_that_a_cut_permits(
+    sent: bytes, kept: bytes
+) -> None:
+    """RFC 9309 2.3.1.1: the rules that could be parsed are followed."""
+    coding = "gzip" if sent.startswith(b"\x1f") else ""
+    assert said(sent, coding, Truncation.DISCONNECT) == RobotsFile(200, kept)
+
+
+def test_a_file_of_which_nothing_came_could_not_be_had() -> None:
+    assert said(b"", truncation=Truncation.DISCONNECT) == RobotsFile(-3)
+
+
+def test_a_file_that_did_not_end_in_time_could_not_be_had() -> None:
+    """RFC 9309 2.3.1.4"""
+    assert said(RULES, truncation=Truncation.TIME) == RobotsFile(-4)
+
+
+@pytest.mark.parametrize(("status", "told"), [(302, -404), (304, -404), (404, 404), (503, 503), (-2, -2)])
+def test_an_answer_that_is_no_file_has_no_rules(status: int, told: int) -> None:
+    """RFC 9309 2.3.1.2: redirects beyond the fifth, and to nowhere, lead to what is not there."""
+    assert said(RULES, status=status) == RobotsFile(told)
