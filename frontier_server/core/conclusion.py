@@ -16,9 +16,9 @@ from .rules.disposition import Disposition
 from .rules.revisit import interval_ms
 from .spec.settings import CrawlSettings
 from .store import Family
+from .sums import added
 from .uri.canonical import CanonicalUri
 
-MAX_INTEGER = (1 << 63) - 1  # of a row
 LAST_MS = 253_402_300_799_999  # the year 9999: later is no date
 NOT_MODIFIED = 304
 MAX_MEDIA_TYPES = 200  # that are told apart
@@ -60,10 +60,10 @@ def conclude(
     match final.disposition:
         case Disposition.FAILED:
             row.failed += 1
-            row.expenditure += pending.cost + settings.queues.error_penalty  # S1.13
+            row.expenditure = added(row.expenditure, pending.cost + settings.queues.error_penalty)  # S1.13
         case Disposition.SUCCEEDED:
             row.successes += 1
-            row.expenditure += pending.cost
+            row.expenditure = added(row.expenditure, pending.cost)
         case _:
             pass  # disregarded: free (S1.12)
     if settings.queues.queue_precedence != UNCHANGING:
@@ -150,10 +150,10 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
     match final.disposition:
         case Disposition.SUCCEEDED:
             counters.succeeded += 1
-            counters.bytes = min(counters.bytes + report.body_bytes, MAX_INTEGER)
+            counters.bytes = added(counters.bytes, report.body_bytes)
             if changed:
                 counters.novel += 1
-                counters.novel_bytes = min(counters.novel_bytes + report.body_bytes, MAX_INTEGER)
+                counters.novel_bytes = added(counters.novel_bytes, report.body_bytes)
             _count_media_type(counters.media_types, report.media_type)
         case Disposition.DISREGARDED:
             counters.disregarded += 1

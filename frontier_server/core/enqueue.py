@@ -16,6 +16,7 @@ from .rules.cost import cost_of
 from .rules.precedence import uri_precedence
 from .spec.settings import CrawlSettings
 from .store import Family
+from .sums import added
 from .uri import assign
 from .uri.canonical import CanonicalUri
 from .uri.identity import identity_of
@@ -64,7 +65,7 @@ def put_in(
     op.add_uris(crawl, queue, 1)
     row.enqueued += 1
     row.last_cost = uri.cost
-    row.total_cost += uri.cost
+    row.total_cost = added(row.total_cost, uri.cost)
     row.queue_ms = op.now_ms
     row.uri_precedences[uri.precedence] = row.uri_precedences.get(uri.precedence, 0) + 1
     filled = queue.state is QueueState.EXHAUSTED

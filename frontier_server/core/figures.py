@@ -11,6 +11,7 @@ from .records import FiguresRow, decode, encode
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
 from .spec.settings import CrawlSettings, QuotaSettings
 from .store import Family, Transaction
+from .sums import added
 from .uri.assign import hash64
 
 
@@ -43,13 +44,13 @@ def note(op: Operation, crawl: Crawl, host: str, source: str, happened: Happened
 def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:
     if happened.fetch_status > 0:
         row.responses += 1
-        row.response_bytes += happened.body_bytes
+        row.response_bytes = added(row.response_bytes, happened.body_bytes)
     else:
         row.non_responses += 1
     match happened.disposition:
         case Disposition.SUCCEEDED:
             row.successes += 1
-            row.success_bytes += happened.body_bytes
+            row.success_bytes = added(row.success_bytes, happened.body_bytes)
             row.last_success_ms = now_ms
         case Disposition.FAILED:
             row.failures += 1
@@ -58,7 +59,7 @@ def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:
             row.robots_denials += happened.fetch_status == ROBOTS_PRECLUDED
     if happened.novel:
         row.novel += 1
-        row.novel_bytes += happened.body_bytes
+        row.novel_bytes = added(row.novel_bytes, happened.body_bytes)
 
 
 class Spent(NamedTuple):

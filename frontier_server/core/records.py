@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from .errors import StoreCorrupt
+from .sums import MAX_SUM
 
 FORMAT = 2
 _VERSION = b"\x01"
@@ -236,6 +237,12 @@ class FiguresRow(Record):
     novel: int = 0
     novel_bytes: int = 0
     last_success_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Sums that were stored before they had an end are brought back to it."""
+        self.success_bytes = min(self.success_bytes, MAX_SUM)
+        self.response_bytes = min(self.response_bytes, MAX_SUM)
+        self.novel_bytes = min(self.novel_bytes, MAX_SUM)
 
 
 class EventRow(Record):

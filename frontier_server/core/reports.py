@@ -45,11 +45,13 @@ from .rules.disposition import (
 from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
 from .spec.settings import DAY_MS, CrawlSettings
 from .store import Family
+from .sums import added
 from .uri.canonical import CanonicalUri, canonical
 
 MAX_LAPSES = 3
 MAX_ANNOTATIONS = 16
 MAX_ANNOTATION_CHARACTERS = 128
+MAX_FETCHED_BYTES = 1 << 50  # of a body: a thousand times what FetchSpec.max_bytes may be
 STALE = ReportResult(Disposition.STALE)
 
 
@@ -145,7 +147,8 @@ class Reports:
             op.counters(crawl).deferred += 1
             if decision.counts:
                 pending = pending._replace(attempts=pending.attempts + 1)
-                op.touch(queue).expenditure += pending.cost  # S1.6
+                queue_row = op.touch(queue)
+                queue_row.expenditure = added(queue_row.expenditure, pending.cost)  # S1.6
             if status > 0:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
@@ -268,7 +271,8 @@ class Reports:
                 )
                 conclude(op, crawl, ended.queue, lease.row.suffix, pending, final, settings)
             else:
-                op.touch(ended.queue).expenditure += pending.cost
+                queue_row = op.touch(ended.queue)
+                queue_row.expenditure = added(queue_row.expenditure, pending.cost)
                 self._keep(op, crawl, lease, pending, 0)
         self._rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settle(op, crawl, ended, settings)
@@ -424,8 +428,8 @@ def problem_of(report: Report, robots: bool) -> str:
         return f"fetch_status {report.fetch_status} is neither an HTTP status (100 to 599) nor a FetchStatus"
     if not 0 <= report.duration_ms <= DAY_MS:
         return f"fetch_duration of {report.duration_ms} ms is not within 0 and one day"
-    if report.body_bytes < 0:
-        return f"body_bytes {report.body_bytes} is negative"
+    if not 0 <= report.body_bytes <= MAX_FETCHED_BYTES:
+        return f"body_bytes {report.body_bytes} is not within 0 and {MAX_FETCHED_BYTES} (1 PiB)"
     if report.retry_after_ms < 0:
         return f"retry_after_duration of {report.retry_after_ms} ms is negative"
     if (report.robots_body or report.robots_empty) and not robots:

@@ -52,13 +52,20 @@ def test_no_number_in_a_report_brings_down_the_server_its_figures_or_its_log(ser
     )
 
 
-def test_bytes_beyond_what_a_count_can_hold_do_not_bring_down_the_figures(stubs: Stubs) -> None:
+@pytest.mark.parametrize("size", [2**63 - 1, 2**50 + 1])
+def test_a_body_larger_than_any_disk_is_refused_for_each_page_of_a_host(stubs: Stubs, size: int) -> None:
+    """Their sum could be neither stored nor told."""
     crawl = fresh_name()
-    stubs.launch(crawl, *(f"http://{host}.{crawl}.example/" for host in "abcd"))
-    for lease in stubs.pages(crawl):
-        ((disposition, _),) = stubs.finish(report(lease, body_bytes=2**63 - 1))
-        assert disposition in ("SUCCEEDED", "INVALID_REPORT")
-    assert stubs.statistics(crawl).bytes_count >= 0
+    stubs.launch(crawl, seed_of(crawl))
+    stubs.schedule(crawl, *(f"{seed_of(crawl)}{number}" for number in range(3)))
+    for _ in range(4):
+        (lease,) = stubs.pages(crawl)
+        assert stubs.finish(report(lease, body_bytes=size)) == [("INVALID_REPORT", False)]
+        assert stubs.finish(report(lease, body_bytes=2**50)) == [("SUCCEEDED", False)]
+    (host,) = stubs.ask("ListHosts", crawl).hosts
+    (source,) = stubs.ask("ListSources", crawl).sources
+    assert (host.succeeded_bytes_count, source.response_bytes_count) == (2**50 * 4, 2**50)
+    assert stubs.statistics(crawl).bytes_count == 2**50 * 4
 
 
 @pytest.mark.parametrize(

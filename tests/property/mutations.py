@@ -50,8 +50,8 @@ MUTATIONS = (
     Mutation(
         "A failure costs a penalty (S1.13)",
         "conclusion",
-        "row.expenditure += pending.cost + settings.queues.error_penalty",
-        "row.expenditure += pending.cost",
+        "added(row.expenditure, pending.cost + settings.queues.error_penalty)",
+        "added(row.expenditure, pending.cost)",
         ("has spent",),
     ),
     Mutation(

@@ -10,16 +10,21 @@ from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frontier_server import wire
+from frontier_server.core import keys
 from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import FiguresOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.queue import QueueState
+from frontier_server.core.records import CountersRow, FiguresRow, QueueRow, decode, encode
 from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
+from frontier_server.core.store import Family
+from frontier_server.core.uri.assign import hash64
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -76,6 +81,8 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
         (Report(b"", fetch_status=200, duration_ms=-1), "-1"),
         (Report(b"", fetch_status=200, duration_ms=86_400_001), "86400001"),
         (Report(b"", fetch_status=200, body_bytes=-5), "-5"),
+        (Report(b"", fetch_status=200, body_bytes=2**50 + 1), str(2**50 + 1)),
+        (Report(b"", fetch_status=200, body_bytes=2**63 - 1), str(2**50)),
         (Report(b"", fetch_status=200, retry_after_ms=-7), "-7"),
         (Report(b"", fetch_status=200, robots_body=b"x"), "robots_body"),
         (Report(b"", fetch_status=200, robots_empty=True), "robots_empty"),
@@ -123,16 +130,90 @@ def test_numbers_beyond_all_measure_end_nothing(report: Report) -> None:
         grants = shell.grants() or grants
 
 
-def test_bytes_are_counted_without_end() -> None:
-    """Three bodies said to have 2**63 - 1 bytes do not overflow the sum's row."""
+def test_one_node_cannot_end_the_server_with_the_sizes_that_it_reports() -> None:
+    """Three pages of one host and one seed, each said to have 2**63 - 1 bytes: the sums of host, source and
+    crawl stay what a row and the contract hold, also for those who repeat the report after a restart."""
+    shell = crawl()
+    shell.schedule("crawl", *(f"http://alpha.example/{number}" for number in range(3)))
+    for grant in shell.grants():
+        shell.finish(Report(grant.token, fetch_status=404))
+    for _ in range(5):
+        (grant, *_) = shell.grants(most=1)
+        shell.finish(Report(grant.token, fetch_status=200, body_bytes=2**63 - 1))
+        shell.finish(Report(grant.token, fetch_status=200, body_bytes=2**50))
+        shell.restart()
+        told_of_all(shell)
+    assert shell.count("crawl", "succeeded_count") == 5
+
+
+# Sums of queues and crawls, and who adds to them.
+FULL = (1 << 63) - 1
+
+
+def told_of_all(shell: Shell) -> None:
+    """What is told of hosts, sources, queues and the crawl fits the contract."""
+    frontier = shell.frontier
+    for kind in FiguresOf:
+        for view in frontier.administration.figures("crawl", kind, 100, b"")[0]:
+            wire.fetch_figures(view)
+    for queue in frontier.administration.queues("crawl", None, 100, b"")[0]:
+        wire.queue(queue)
+    wire.statistics(frontier.statistics("crawl", shell.now_ms))
+    for number, row in frontier.events_after("crawl", 0):
+        if row.kind != "operator_acted":
+            wire.event(number, row)
+
+
+@pytest.mark.parametrize("stored", [FULL, 2**64 - 1], ids=["the largest sum", "the largest that a row holds"])
+def test_a_store_whose_sums_are_at_their_end_opens_and_goes_on(stored: int) -> None:
+    """Such rows were written before sizes were bounded and sums had an end."""
     shell = crawl()
     for grant in shell.grants():
         shell.finish(Report(grant.token, fetch_status=404))
-    for _ in range(3):
-        (grant,) = shell.grants(most=1)
-        shell.finish(Report(grant.token, fetch_status=200, body_bytes=2**63 - 1))
+    fill_figures(shell, stored)
+    fill_sums(shell)
     shell.restart()
-    assert shell.count("crawl", "bytes_count") >= 0
+    told_of_all(shell)
+    for status in (200, 404, -4, -2):
+        shell.schedule("crawl", f"http://alpha.example/{status}")
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, fetch_status=status, body_bytes=2**50, digest=str(status)))
+        shell.now_ms += 86_400_000
+        shell.tick()
+        shell.restart()
+        told_of_all(shell)
+    assert shell.count("crawl", "bytes_count") == shell.count("crawl", "novel_bytes_count") == FULL
+    (host,) = shell.frontier.administration.figures("crawl", FiguresOf.HOST, 1, b"")[0]
+    assert (host.row.success_bytes, host.row.response_bytes, host.row.novel_bytes) == (FULL, FULL, FULL)
+    (queue,) = shell.frontier.administration.queue("crawl", "example,alpha,")
+    assert queue.expenditure == FULL
+
+
+def fill_figures(shell: Shell, stored: int) -> None:
+    """Let hosts and sources have so many bytes."""
+    full = FiguresRow(success_bytes=FULL, response_bytes=FULL, novel_bytes=FULL)
+    value = encode(full).replace(FULL.to_bytes(8, "big"), stored.to_bytes(8, "big"))
+    number = shell.frontier.crawl("crawl").number
+    for kind, name in (
+        (FiguresOf.HOST, "alpha.example"),
+        (FiguresOf.SOURCE, "http://alpha.example/"),
+        (FiguresOf.SOURCE, "http://beta.example/"),
+    ):
+        shell.store.write({(Family.FIGURES, keys.figures_key(number, kind, hash64(name), name)): value})
+
+
+def fill_sums(shell: Shell) -> None:
+    """Let the crawl and its queues have fetched and spent as much as can be counted."""
+    number = shell.frontier.crawl("crawl").number
+    counters_key = keys.crawl_key(number, keys.CrawlRow.COUNTERS)
+    counters = decode(CountersRow, shell.store.get(Family.CRAWLS, counters_key) or b"")
+    counters.bytes = counters.novel_bytes = FULL
+    shell.store.write({(Family.CRAWLS, counters_key): encode(counters)})
+    prefix = keys.crawl_prefix(number)
+    for key, value in list(shell.store.scan(Family.QUEUES, prefix, prefix)):
+        row = decode(QueueRow, value)
+        row.expenditure = row.session_start = row.total_cost = FULL
+        shell.store.write({(Family.QUEUES, key): encode(row)})
 
 
 FIELDS: dict[str, st.SearchStrategy[Any]] = {

@@ -2629,7 +2629,9 @@ Global___JobEnded: _TypeAlias = JobEnded  # noqa: Y015
 
 @_typing.final
 class Statistics(_message.Message):
-    """The figures of a crawl. They are stored in the same write as what they count."""
+    """The figures of a crawl. They are stored in the same write as what they count.
+    Sums of bytes, here and of hosts and sources, end at 2^63 - 1.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

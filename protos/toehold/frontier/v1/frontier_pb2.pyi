@@ -988,7 +988,9 @@ Global___Lease: _TypeAlias = Lease  # noqa: Y015
 
 @_typing.final
 class Report(_message.Message):
-    """What happened to a leased URI."""
+    """What happened to a leased URI. A report that has a field beyond its bounds
+    makes no sense: INVALID_REPORT.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1020,7 +1022,7 @@ class Report(_message.Message):
     zero.
     """
     body_bytes: _builtins.int
-    """Bytes of the body, as sent."""
+    """Bytes of the body, as sent; at most 2^50 (1 PiB)."""
     truncation: Global___Truncation.ValueType
     """Whether the body was cut."""
     media_type: _builtins.str
@@ -1064,12 +1066,13 @@ class Report(_message.Message):
 
     @_builtins.property
     def fetch_duration(self) -> _duration_pb2.Duration:
-        """How long it took. The host's rest depends on it."""
+        """How long it took, at most a day. The host's rest depends on it."""
 
     @_builtins.property
     def retry_after_duration(self) -> _duration_pb2.Duration:
         """How long the server wants to be left alone (Retry-After), reckoned from the
-        fetch's end.
+        fetch's end; not below 0. PolitenessSpec.max_overload_delay bounds what is
+        respected.
         """
 
     @_builtins.property
