@@ -8,7 +8,9 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import refused
+from frontier_harness.calls import Refusal, refused
+from frontier_harness.odd_values import odd_numbers, put
+from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from integration.test_node_life import Run
@@ -189,3 +191,27 @@ def test_a_port_that_is_taken_is_told() -> None:
         taken.listen()
         with pytest.raises(CannotListen, match="taken"):
             NodeServer().bind(f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("rpc", ["SetPoolSize", "KillToe"])
+def test_no_number_in_a_request_ends_the_node(served: Served, rpc: str) -> None:
+    """The cases are read from the contract, as those of `test_extremes` are."""
+    method = node_pb2.DESCRIPTOR.services_by_name["NodeService"].methods_by_name[rpc]
+    for path, value in odd_numbers(method.input_type):
+        request: Any = message_factory.GetMessageClass(method.input_type)()
+        put(request, path, value)
+        try:
+            getattr(served.stub, rpc)(request, timeout=CALL_S)
+        except grpc.RpcError as problem:
+            told = Refusal.of(problem)
+            known = ("INVALID_ARGUMENT_VALUE", "UNKNOWN_TOE")
+            assert told.reason in known, (path, value, told)
+        assert served.health() == health_pb2.HealthCheckResponse.SERVING
+    served.resize(2)
+    eventually(lambda: served.pool().pool.alive_count == 2)
+
+
+def test_no_rpc_of_a_node_that_takes_a_number_is_forgotten() -> None:
+    methods = node_pb2.DESCRIPTOR.services_by_name["NodeService"].methods
+    with_numbers = {method.name for method in methods if any(True for _ in odd_numbers(method.input_type))}
+    assert with_numbers == {"SetPoolSize", "KillToe"}
