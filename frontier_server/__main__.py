@@ -144,7 +144,14 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     codec = wire.ContractCodec()
     checkpoints = Checkpoints(config.data, store)
     frontier = Frontier(
-        store, codec, wire.settings_with, version(), config.lease_ms, clock.now_ms(), checkpoints.open
+        store,
+        codec,
+        wire.settings_with,
+        version(),
+        config.lease_ms,
+        clock.now_ms(),
+        secrets.randbits(32),
+        checkpoints.open,
     )
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()

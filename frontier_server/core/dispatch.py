@@ -244,7 +244,7 @@ class Dispatcher:
         address: str,
     ) -> Grant:
         counters = op.counters(crawl)
-        serial = counters.next_lease
+        serial = self.leases.serial(counters.next_lease)
         counters.next_lease += 1
         row.host, row.groups = host.name, tuple(group.host.name for group in groups)
         hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)

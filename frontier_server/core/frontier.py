@@ -75,7 +75,8 @@ class Frontier:
 
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
-    heartbeat; `checkpoint_of` finds checkpoints.
+    heartbeat; `incarnation` is 32 random bits of this start, for the numbers of leases;
+    `checkpoint_of` finds checkpoints.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Frontier:
         version: str,
         period_ms: int,
         now_ms: int,
+        incarnation: int,
         checkpoint_of: CheckpointOf = no_checkpoint,
     ) -> None:
         row = opening.read_server_row(store)
@@ -97,7 +99,7 @@ class Frontier:
         self._now_ms = max(now_ms, row.time_ms)
         self._hosts = Hosts()
         self._robots = RobotsTable()
-        self._leases = LeaseTable(row.secret, period_ms)
+        self._leases = LeaseTable(row.secret, period_ms, incarnation)
         self.registry = Registry(store, settings_of, version)
         self.registry.open(row, self._hosts, self._leases, self._now_ms)
         self._crawls = self.registry.crawls

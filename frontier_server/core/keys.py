@@ -182,6 +182,19 @@ def robots_key(partition: bytes, scheme: str, authority: str, agent: str) -> byt
     return partition + f"{scheme}://{authority}\0{agent}".encode()
 
 
+def lease_serial(incarnation: int, count: int) -> int:
+    """The number of a crawl's lease, used once in all the world.
+
+    `incarnation` is 32 random bits of the server's start, `count` which of the crawl's leases it is. A store
+    that was copied, put back or cut short by a power loss counts over what has been counted already; the start
+    tells those leases apart.
+    """
+    return (incarnation & _MASK) << 32 | count & _MASK
+
+
+_MASK = (1 << 32) - 1
+
+
 class Token(NamedTuple):
     """What a lease's token says, once it has been found genuine."""
 

@@ -2,7 +2,8 @@
 
 A lease lives one period from its last heartbeat, and never longer than its hard
 limit. Heartbeats are not stored: after a restart every stored lease gets a fresh
-period. A node has one session; a new one ends the leases of the one before.
+period, and keeps its number, which no other lease ever had (`keys.lease_serial`).
+A node has one session; a new one ends the leases of the one before.
 """
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from .errors import SessionSuperseded, UnknownNode
-from .keys import Token, decode_token, encode_token
+from .keys import Token, decode_token, encode_token, lease_serial
 from .model import NodeView, PoolFigures
 from .records import LeaseRow
 from .spec.settings import FetchSettings
@@ -41,10 +42,14 @@ class Lease:
         """Whether it is for a robots.txt."""
         return bool(self.row.scheme)
 
+    @property
+    def said(self) -> Token:
+        """What its token says."""
+        return Token(self.crawl, self.row.queue[:8], self.serial, self.row.subject, self.robots)
+
     def token(self, secret: bytes) -> bytes:
         """Its token, as the node has it."""
-        partition = self.row.queue[:8]
-        return encode_token(Token(self.crawl, partition, self.serial, self.row.subject, self.robots), secret)
+        return encode_token(self.said, secret)
 
 
 class _Node:
@@ -78,8 +83,9 @@ class _Node:
 class LeaseTable:
     """All leases out, by crawl and serial number; and the nodes."""
 
-    def __init__(self, secret: bytes, period_ms: int) -> None:
+    def __init__(self, secret: bytes, period_ms: int, incarnation: int) -> None:
         self._secret = secret
+        self._incarnation = incarnation
         self.period_ms = period_ms
         self._leases: dict[LeaseId, Lease] = {}
         self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
@@ -93,6 +99,10 @@ class LeaseTable:
 
     def __iter__(self) -> Iterator[Lease]:
         return iter(self._leases.values())
+
+    def serial(self, count: int) -> int:
+        """The number of a new lease, by how many its crawl has given."""
+        return lease_serial(self._incarnation, count)
 
     def add(self, lease: Lease) -> bytes:
         """Note a lease; its token."""
@@ -123,7 +133,8 @@ class LeaseTable:
 
     def get(self, token: Token) -> Lease | None:
         """The lease of a token, while it is out."""
-        return self._leases.get((token.crawl, token.serial))
+        lease = self._leases.get((token.crawl, token.serial))
+        return lease if lease is not None and lease.said == token else None
 
     def robots_out(self, crawl: int, scheme: str, authority: str) -> bool:
         """Whether a node is fetching an authority's robots.txt already."""

@@ -10,12 +10,12 @@ from typing import TypeVar
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
 
 from frontier_server.core import opening
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.frontier import Frontier, no_checkpoint
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 from frontier_server.core.records import EventRow, OutcomeRow
 from frontier_server.core.spec.settings import CrawlSettings
-from frontier_server.core.store import Changes, WritableStore
+from frontier_server.core.store import Changes, Store, WritableStore
 from frontier_server.stores.memory import MemoryStore
 
 A = TypeVar("A")
@@ -33,18 +33,41 @@ class Shell:
     """A frontier over a store, at a time of the test's choosing."""
 
     def __init__(
-        self, store: WritableStore | None = None, period_ms: int = PERIOD_MS, now_ms: int = START_MS
+        self,
+        store: WritableStore | None = None,
+        period_ms: int = PERIOD_MS,
+        now_ms: int = START_MS,
+        incarnation: int = 0,
     ) -> None:
         self.store = MemoryStore() if store is None else store
         self.period_ms = period_ms
         self.now_ms = now_ms
+        self.incarnation = incarnation
         if opening.read_server_row(self.store) is None:
             self.store.write(opening.new_store(SECRET, now_ms))
         self.frontier = self.build()
 
     def build(self) -> Frontier:
         """A frontier from what is stored."""
-        return Frontier(self.store, PlainCodec(), settings_of, VERSION, self.period_ms, self.now_ms)
+        return Frontier(
+            self.store,
+            PlainCodec(),
+            settings_of,
+            VERSION,
+            self.period_ms,
+            self.now_ms,
+            self.next_incarnation(),
+            self.checkpoint_of,
+        )
+
+    def next_incarnation(self) -> int:
+        """What tells a start from all others."""
+        self.incarnation += 1
+        return self.incarnation
+
+    def checkpoint_of(self, name: str) -> Store:
+        """A checkpoint. There is none."""
+        return no_checkpoint(name)
 
     def do(self, operation: Operation[A]) -> A:
         """Run an operation, write its changes, and return its answer."""

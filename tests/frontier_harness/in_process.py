@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,11 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
         store.flush()
     clock = Clock(row.time_ms if row is not None else 0)
     codec = wire.ContractCodec()
-    return Frontier(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, clock.now_ms()), clock
+    incarnation = secrets.randbits(32)
+    now_ms = clock.now_ms()
+    return Frontier(
+        store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation
+    ), clock
 
 
 @contextlib.asynccontextmanager

@@ -1,12 +1,18 @@
 """Checkpoints of a real store, and crawls that go on from them, by the command line's own client."""
 
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 from frontier_harness.process import ServerProcess
 
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState
+from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_STALE,
+    DISPOSITION_SUCCEEDED,
+    CrawlSpec,
+    CrawlState,
+)
 from toehold.frontier.v1.frontier_pb2 import OUTCOME_FETCHED, Candidate, Report
 from toehold_client import CrawlController, FrontierClient
 from toehold_client.errors import IllegalState, UnknownCheckpoint
@@ -89,6 +95,35 @@ def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(t
     with ServerProcess(tmp_path / "again") as server, FrontierClient(server.address) as client:
         after = fetch_all(client, "crawl")
         assert sorted([*before, *after]) == [f"http://host{n}.example/" for n in range(HOSTS)]
+
+
+def test_reports_of_leases_given_since_count_for_nothing_in_a_store_that_was_put_back_or_copied(
+    tmp_path: Path,
+) -> None:
+    """Else a report for one page would count for another, whose lease has its number by now."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    with ServerProcess(data) as server, FrontierClient(server.address) as client:
+        crawl = CrawlController(client, "crawl")
+        crawl.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
+        crawl.launch()
+        crawl.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        fetch_all(client, "crawl", most=2)
+        kept = client.create_checkpoint()
+        given = client.next(node="node", session="1", max_leases=1, wait_s=5, crawl="crawl").leases[0]
+        server.child.send_signal(signal.SIGKILL)
+        server.child.wait(10)
+    shutil.copytree(data, copy)
+    shutil.rmtree(data / "store")
+    Path(kept.path).rename(data / "store")
+    report = Report(token=given.token, outcome=OUTCOME_FETCHED, fetch_status=404)
+    with ServerProcess(data) as server, FrontierClient(server.address) as client:
+        client.next(node="other", session="1", max_leases=HOSTS, wait_s=5, crawl="crawl")
+        answer = client.finished([report], node="node", session="1")
+        assert answer[0].disposition == DISPOSITION_STALE
+        assert CrawlController(client, "crawl").statistics().statistics.succeeded_count == 2
+    with ServerProcess(copy) as server, FrontierClient(server.address) as client:
+        answer = client.finished([report], node="node", session="1")
+        assert answer[0].disposition == DISPOSITION_SUCCEEDED, "it was out when the copy was made"
 
 
 def test_a_checkpoint_that_is_not_there_is_named_and_the_crawl_stays_as_it_is(tmp_path: Path) -> None:

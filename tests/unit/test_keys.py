@@ -193,3 +193,16 @@ def test_every_token_has_one_spelling(flag: int) -> None:
     data = bytearray(encode_token(Token(1, b"p" * 8, 1, b"s" * 8, True), SECRET))
     data[-9] = flag
     assert decode_token(bytes(data), SECRET) is None
+
+
+numbers = st.integers(0, 2**32 - 1)
+
+
+@given(st.tuples(numbers, numbers), st.tuples(numbers, numbers))
+def test_a_lease_has_a_number_that_none_of_another_start_has(
+    one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    """In the order in which a server gives them, and always such that a key has room for it."""
+    first, second = keys.lease_serial(*one), keys.lease_serial(*other)
+    assert (first < second) == (one < other) and 0 <= first < 2**64
+    assert keys.lease_serial(one[0], 2**32 + one[1]) < 2**64

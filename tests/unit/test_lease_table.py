@@ -1,5 +1,7 @@
 """Leases out: when they lapse, who holds them, and which session speaks for a node."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ NEVER_MS = 10**9
 
 def table() -> LeaseTable:
     """A table without leases."""
-    return LeaseTable(SECRET, PERIOD_MS)
+    return LeaseTable(SECRET, PERIOD_MS, 0)
 
 
 def lease(
@@ -47,8 +49,15 @@ def test_a_lease_is_found_by_its_token_until_it_is_removed() -> None:
     assert leases.get(said) is None and len(leases) == 0 and leases.genuine(token) == said
 
 
+@pytest.mark.parametrize("wrong", [{"partition": b"another."}, {"subject": b"another."}, {"robots": True}])
+def test_a_lease_is_found_by_no_token_that_says_anything_else_of_it(wrong: dict[str, Any]) -> None:
+    leases, out = table(), lease(7)
+    leases.add(out)
+    assert leases.get(out.said) is out and leases.get(out.said._replace(**wrong)) is None
+
+
 def test_a_token_of_another_server_is_not_genuine() -> None:
-    assert table().genuine(LeaseTable(b"another secret..", PERIOD_MS).add(lease(1))) is None
+    assert table().genuine(LeaseTable(b"another secret..", PERIOD_MS, 0).add(lease(1))) is None
 
 
 def test_a_lease_lapses_at_its_deadline_and_not_before() -> None:

@@ -5,12 +5,10 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from core_doubles.codec import PlainCodec, settings_of
 from core_doubles.recount import Recount
-from core_doubles.shell import VERSION, Shell
+from core_doubles.shell import Shell
 
 from frontier_server.core import errors
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs import job, restoring, seeding
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.keys import serial_key
@@ -39,11 +37,6 @@ class Checkpointed(Shell):
     def __init__(self) -> None:
         self.checkpoints: dict[str, MemoryStore] = {}
         super().__init__()
-
-    def build(self) -> Frontier:
-        return Frontier(
-            self.store, PlainCodec(), settings_of, VERSION, self.period_ms, self.now_ms, self.checkpoint_of
-        )
 
     def checkpoint_of(self, name: str) -> Store:
         """A checkpoint."""

@@ -329,8 +329,9 @@ class _DispositionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Dispositi
     """Handed back unstarted: as if it had never been leased."""
     DISPOSITION_STALE: _Disposition.ValueType  # 6
     """The lease ended without its report: it lapsed, or its crawl is gone; or a
-    later lease of the same URI has been reported since. Nothing was changed,
-    nothing was counted.
+    later lease of the same URI has been reported since; or it was given after
+    the checkpoint, or the copy of its store, that the frontier has begun from.
+    Nothing was changed, nothing was counted.
     """
     DISPOSITION_UNKNOWN_TOKEN: _Disposition.ValueType  # 7
     """No lease has ever had this token. Nothing was changed."""
@@ -356,8 +357,9 @@ DISPOSITION_RELEASED: Disposition.ValueType  # 5
 """Handed back unstarted: as if it had never been leased."""
 DISPOSITION_STALE: Disposition.ValueType  # 6
 """The lease ended without its report: it lapsed, or its crawl is gone; or a
-later lease of the same URI has been reported since. Nothing was changed,
-nothing was counted.
+later lease of the same URI has been reported since; or it was given after
+the checkpoint, or the copy of its store, that the frontier has begun from.
+Nothing was changed, nothing was counted.
 """
 DISPOSITION_UNKNOWN_TOKEN: Disposition.ValueType  # 7
 """No lease has ever had this token. Nothing was changed."""
