@@ -126,8 +126,8 @@ class CrawlController:
         out.
 
         PAUSED follows when what is in flight has ended, or at the spec's `pause_timeout`. While it pauses or
-        is paused this changes nothing, but a crawl that is held may be changed again. IllegalState from any
-        other state.
+        is paused this changes nothing, but a crawl that is held may be changed again, and one that trouble
+        has paused does not go on by itself. IllegalState from any other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE)
 

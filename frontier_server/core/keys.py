@@ -186,8 +186,8 @@ def lease_serial(incarnation: int, count: int) -> int:
     """The number of a crawl's lease, used once in all the world.
 
     `incarnation` is 32 random bits of the server's start, `count` which of the crawl's leases it is. A store
-    that was copied, put back or cut short by a power loss counts over what has been counted already; the start
-    tells those leases apart.
+    that was copied, put back or cut short by a power loss counts again what has been counted already; the
+    start tells those leases apart.
     """
     return (incarnation & _MASK) << 32 | count & _MASK
 

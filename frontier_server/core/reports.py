@@ -368,7 +368,14 @@ class Reports:
             crawl.ready.rotate(1)  # from the end to the front: its turn was not used
 
     def _wait_no_more(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-        """Let a ready queue line up for its turn, or rest as long as its host does."""
+        """Let a ready queue line up for its turn, or rest as long as its host does.
+
+        To rest may be a write, so that a queue of a crawl that is held lines up anyway: it has its turn, and
+        its rest, when the crawl is released.
+        """
+        if crawl.held:
+            crawl.ready.append(queue)
+            return
         host = self.hosts.of(op.tx, crawl, queue.row.host)
         groups = self.hosts.groups(op.tx, crawl, queue.row.host, host)
         until_ms, reason = rest_until(queue, host, groups)

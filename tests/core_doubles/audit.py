@@ -118,8 +118,15 @@ class Audit:
     def life(self, crawl: Crawl, expected: CrawlModel) -> None:
         """Where a crawl is, where it goes, and how it came there are the model's, and can be."""
         row, status = crawl.state_row, crawl.exit_status
-        told = (crawl.state, status, row.reason, row.reach_ms, row.round)
-        wanted = (expected.state, expected.exit_status, expected.reason, expected.reach_ms, expected.round)
+        told = (crawl.state, status, row.reason, row.trouble, row.reach_ms, row.round)
+        wanted = (
+            expected.state,
+            expected.exit_status,
+            expected.reason,
+            expected.trouble,
+            expected.reach_ms,
+            expected.round,
+        )
         assert told == wanted, f"the crawl's life: {told}, not {wanted}"
         statuses, targets = POSSIBLE[crawl.state]
         assert status in statuses, f"{crawl.state}, {status}"

@@ -45,9 +45,7 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
     codec = wire.ContractCodec()
     incarnation = secrets.randbits(32)
     now_ms = clock.now_ms()
-    return Frontier(
-        store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation
-    ), clock
+    return Frontier(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation), clock
 
 
 @contextlib.asynccontextmanager

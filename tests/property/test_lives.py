@@ -180,6 +180,7 @@ class History:
 crawl_settings = st.builds(
     quick,
     pause_at_start=st.sampled_from([False, False, True]),
+    resume_after_trouble=st.booleans(),
     run_while_empty=st.booleans(),
     max_toes=st.sampled_from([0, 0, 1, 3]),
     limits=st.builds(

@@ -1,6 +1,7 @@
 """HOLD: a crawl stands still, so that nothing of it is written until it is asked for another state."""
 
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 from core_doubles.codec import candidate, override_of
@@ -17,13 +18,16 @@ from core_doubles.lives import (
     report,
 )
 from core_doubles.mutators import BY, MUTATORS, OTHERS, all_there_are
-from core_doubles.shell import SECRET, Shell
+from core_doubles.recount import Recount
+from core_doubles.shell import PERIOD_MS, SECRET, Shell
 from core_doubles.stillness import still, stored_of
 
+from frontier_server.core import operation
 from frontier_server.core.errors import CrawlActive, CrawlHeld, IllegalState
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
+from frontier_server.core.operation import MAX_SNOOZED_IN_MEMORY
 from frontier_server.core.records import ImportRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import DAY_MS, PolitenessSettings
@@ -236,6 +240,48 @@ def test_nothing_of_it_is_written_whatever_happens(what: str) -> None:
         shell.restart()
         days_later(shell, grant)
     assert shell.frontier.crawl(NAME).held
+
+
+def waiting_at_a_host(rest_ms: int) -> tuple[Shell, list[Grant]]:
+    """A held crawl, with a queue that waits for a host, which answers another crawl; and that lease."""
+    rests = PolitenessSettings(delay_factor=0, min_delay_ms=rest_ms, max_delay_ms=rest_ms)
+    shell = launched(SEEDS[0], politeness=rests)
+    shell.create(OTHER, quick(politeness=rests))
+    shell.launch(OTHER, SEEDS[0])
+    fetch(shell, *shell.grants(NAME))
+    shell.now_ms += rest_ms
+    shell.tick()
+    page = shell.grants(OTHER)
+    assert page and not shell.grants(NAME)
+    shell.log()
+    shell.request(NAME, Input.HOLD)
+    assert shell.frontier.crawl(NAME).held
+    return shell, page
+
+
+@pytest.mark.parametrize("rest_ms", [0, 60_000])
+@pytest.mark.parametrize("ending", ["report", "release", "lapse"])
+@pytest.mark.parametrize("sleeping", [0, MAX_SNOOZED_IN_MEMORY])
+def test_what_ends_at_a_host_that_it_waits_for_writes_nothing_of_it(
+    rest_ms: int, ending: str, sleeping: int
+) -> None:
+    """Whether its queue would sleep on disk or in memory; released, it goes on when the host has rested."""
+    shell, (page,) = waiting_at_a_host(rest_ms)
+    with patch.object(operation, "MAX_SNOOZED_IN_MEMORY", sleeping):
+        with still(shell, NAME):
+            if ending == "lapse":
+                shell.now_ms += PERIOD_MS
+                shell.tick()
+            else:
+                shell.finish(Report(page.token, fetch_status=200, released=ending == "release"))
+        shell.request(OTHER, Input.STOP)
+        Recount(shell, shell.frontier.registry.named(NAME)).run()
+        shell.request(NAME, Input.RESUME)
+        if rest_ms and ending != "release":
+            assert not shell.grants(NAME)
+            shell.now_ms += rest_ms
+        assert [grant.uri for grant in shell.grants(NAME)] == [SEEDS[0]]
+        Recount(shell, shell.frontier.registry.named(NAME)).run()
 
 
 def test_its_jobs_wait_and_go_on_when_it_is_released() -> None:

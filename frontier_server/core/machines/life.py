@@ -83,16 +83,20 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
 def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> None:
     """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
 
-    What is so already, or under way, is told of nobody, and written nowhere.
+    What is so already, or under way, is told of nobody, and written nowhere. But a pause or a hold that an
+    operator wants, too, does not end with the trouble that began it.
     """
-    step = move(crawl.state, heard, crawl.name)
+    step, row = move(crawl.state, heard, crawl.name), crawl.state_row
     asks = step.target is not None and step.target is not crawl.target
-    if step.interrupts and not crawl.state_row.interrupt_ms:
+    stays = heard in (Input.PAUSE, Input.HOLD) and bool(row.trouble)
+    if step.interrupts and not row.interrupt_ms:
         op.acted(crawl, by, "interrupt")
-    elif asks or step.state is not None:
+    elif asks or stays or step.state is not None:
         op.acted(crawl, by, action)
     else:
         return
+    if stays:
+        row.trouble = ""
     hear(op, crawl, heard)
 
 
@@ -119,8 +123,8 @@ def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str 
 
 
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
-    """Resume a crawl whose trouble is over, if it was paused for that, and says that it wants to be."""
-    paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED)
+    """Resume a crawl whose trouble is over, if only that has paused it, and it says that it wants to be."""
+    paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED) and crawl.target is Target.PAUSE
     if paused and crawl.state_row.trouble == trouble and crawl.settings.resume_after_trouble:
         hear(op, crawl, Input.RESUME)
 

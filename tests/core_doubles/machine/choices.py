@@ -174,6 +174,7 @@ crawl_settings = st.builds(
     weight=mostly(1, 3),
     outcomes_kept=mostly(100_000, 2),
     pause_at_start=mostly(False, True),
+    resume_after_trouble=mostly(False, True),
     max_toes=mostly(0, 1, 2),
     pause_timeout_ms=st.sampled_from([120_000, 5_000]),
     stop_timeout_ms=st.sampled_from([120_000, 5_000]),

@@ -252,7 +252,10 @@ class Lives(Nodes):
     def trouble(self, trouble: tuple[str, str] | None) -> None:
         """Note what keeps crawls from running."""
         self.run(lambda frontier, now: frontier.note_trouble(trouble, now))
-        self.model.trouble = trouble
+        over, self.model.trouble = self.model.trouble, trouble
+        if trouble is None:
+            for crawl in self.model.crawls.values():
+                life.trouble_over(crawl, over[0] if over is not None else "disk-reserve")
         self.check()
 
     @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]), by=controllers)

@@ -40,6 +40,7 @@ def to_state(
     if state in (S.PAUSED, S.FINISHED):
         tell_figures(model, crawl)
     crawl.reason = reason or (crawl.reason if state in (S.PAUSED, S.FINISHED) else "")
+    crawl.trouble = crawl.trouble if state in (S.PAUSED, S.FINISHED) else ""
     crawl.state, crawl.exit_status = state, exit_status or crawl.exit_status
     crawl.reach_ms = model.now_ms
     told = state.value, crawl.exit_status.value, crawl.reason, str(int(crawl.tearing_down))
@@ -139,9 +140,14 @@ def asked(model: Model, crawl: Crawl, wish: Input, by: str) -> None:
             acted(crawl, by, "interrupt")
             crawl.interrupt_ms = model.now_ms
         return
-    if crawl.target is target:
+    stays = bool(crawl.trouble) and target in (Target.PAUSE, Target.HOLD)
+    if crawl.target is target and not stays:
         return
     acted(crawl, by, action)
+    if stays:
+        crawl.trouble = ""
+    if crawl.target is target:
+        return
     was_held = crawl.held
     ask(crawl, target)
     if wish is Input.STOP:  # S0.18, S0.19, S0.22
@@ -162,11 +168,19 @@ def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:
     return begun
 
 
-def paused_for(model: Model, crawl: Crawl, kind: str, detail: str) -> None:
-    """A problem pauses a crawl, if it runs."""
+def paused_for(model: Model, crawl: Crawl, kind: str, detail: str, passes: bool = False) -> None:
+    """A problem pauses a crawl, if it runs; one that passes may let it go on then."""
     if crawl.state in (S.RUNNING, S.EMPTY):
         crawl.events.append(("problem", kind, detail))
         pause(model, crawl, detail)
+        crawl.trouble = kind if passes else ""
+
+
+def trouble_over(crawl: Crawl, kind: str) -> None:
+    """What paused a crawl has passed: it goes on if nobody else wants it paused, and it wishes to."""
+    paused = crawl.state in (S.PAUSING, S.PAUSED) and crawl.target is Target.PAUSE
+    if paused and crawl.trouble == kind and crawl.settings.resume_after_trouble:
+        ask(crawl, Target.RUN)
 
 
 def pause(model: Model, crawl: Crawl, reason: str) -> None:

@@ -34,7 +34,7 @@ def settle(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> None:
         life.tell_figures(model, crawl)
     _go_on(model, crawl, seen, on_time)
     if model.trouble is not None and crawl.state in (S.RUNNING, S.EMPTY):
-        life.paused_for(model, crawl, *model.trouble)
+        life.paused_for(model, crawl, *model.trouble, passes=True)
         _go_on(model, crawl, seen, on_time)
     crawl.unseen &= not on_time
     _let_go(crawl, seen)

@@ -235,6 +235,7 @@ class Crawl:
     state: CrawlState = CrawlState.NASCENT
     exit_status: ExitStatus = ExitStatus.CREATED
     reason: str = ""  # the problem that led to this state, if one did
+    trouble: str = ""  # that alone has paused it, and whose end may let it go on
     target: Target | None = None  # what it was last asked for; None: nothing yet
     held: bool = False
     unseen: bool = False  # what it waited for has ended with a restart, and nobody has looked since

@@ -543,7 +543,8 @@ class CrawlSpec(_message.Message):
     """
     resume_after_trouble: _builtins.bool
     """Whether a crawl that was paused because of trouble that passes (Problem:
-    `disk-reserve`, `node-trouble`) goes on by itself when it has passed.
+    `disk-reserve`, `node-trouble`) goes on by itself when it has passed: unless
+    somebody asked for PAUSE or HOLD meanwhile, which stays until it is resumed.
     Default false: somebody has to resume it, as in Heritrix.
     """
     @_builtins.property

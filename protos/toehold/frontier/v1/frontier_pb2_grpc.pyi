@@ -82,7 +82,8 @@ class FrontierServiceStub:
     in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
     is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
     under way succeeds and changes nothing; but FINISH asked again interrupts
-    fetches. RUN while the frontier's disk is nearly full is refused:
+    fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
+    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
     DISK_RESERVE.
     """
     StateEvents: _grpc.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]
@@ -128,7 +129,8 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
     is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
     under way succeeds and changes nothing; but FINISH asked again interrupts
-    fetches. RUN while the frontier's disk is nearly full is refused:
+    fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
+    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
     DISK_RESERVE.
     """
     StateEvents: _aio.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]  # type: ignore[assignment]
@@ -201,7 +203,8 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
         in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
         is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
         under way succeeds and changes nothing; but FINISH asked again interrupts
-        fetches. RUN while the frontier's disk is nearly full is refused:
+        fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
+        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
         DISK_RESERVE.
         """
 
