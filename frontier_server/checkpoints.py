@@ -1,9 +1,10 @@
 """Checkpoints: the store as it was at some moments, under `<data>/checkpoints/<name>` (Heritrix 2.18).
 
-Each is a store of its own, made of links to files of the one that serves. RocksDB makes it
-under another name first, so what has its name is whole.
+Each is a store of its own, made of links to files of the one that serves. It is made under
+another name first, so what has its name is whole.
 """
 
+import asyncio
 import re
 import shutil
 import threading
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from .core.errors import UnknownCheckpoint
 from .core.store import Store
+from .stores.copying import sync_directory
 from .stores.rocks import RocksStore, StoreUnavailable
 
 _NAME = re.compile(r"cp(\d{5,})-(\d{14})")
@@ -27,22 +29,31 @@ class Kept(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of a data directory. Used by any threads."""
+    """The checkpoints of a data directory. Used by any threads; nobody waits for one that is being made."""
 
     def __init__(self, data: Path, store: RocksStore) -> None:
         self._directory = data.resolve() / "checkpoints"
         self._store = store
-        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._reading = threading.Lock()  # never held while a store is opened or closed
         self._readers: dict[str, RocksStore] = {}
 
     def create(self, now_ms: int) -> Kept:
-        """Make one. Raises StoreFailed or OSError. May block."""
-        with self._lock:
+        """Make one, durably. Raises StoreFailed or OSError. May block."""
+        with self._making:
             self._directory.mkdir(parents=True, exist_ok=True)
+            sync_directory(self._directory.parent)
             number = max((_number(kept.name) for kept in self.kept()), default=0) + 1
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
             path = self._directory / f"cp{number:05d}-{moment:%Y%m%d%H%M%S}"
-            self._store.checkpoint(path)
+            unfinished = path.with_name(f"{path.name}.tmp")
+            try:
+                self._store.checkpoint(unfinished)
+                unfinished.rename(path)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+            sync_directory(self._directory)
             return _kept(path)
 
     def kept(self) -> list[Kept]:
@@ -61,23 +72,28 @@ class Checkpoints:
 
     def open(self, name: str) -> Store:
         """Its store, to be read until `close_readers`. Raises UnknownCheckpoint, if it cannot be read too."""
-        with self._lock:
+        with self._reading:
             reader = self._readers.get(name)
-            if reader is None:
-                try:
-                    reader = self._readers[name] = RocksStore(self.path(name), read_only=True)
-                except StoreUnavailable as problem:
-                    raise UnknownCheckpoint(
-                        f"checkpoint {name} cannot be read: {problem}", checkpoint=name
-                    ) from problem
+        if reader is not None:
             return reader
+        try:
+            opened = RocksStore(self.path(name), read_only=True)
+        except StoreUnavailable as problem:
+            raise UnknownCheckpoint(
+                f"checkpoint {name} cannot be read: {problem}", checkpoint=name
+            ) from problem
+        with self._reading:
+            reader = self._readers.setdefault(name, opened)
+        if reader is not opened:  # another thread was faster
+            opened.close()
+        return reader
 
-    def close_readers(self) -> None:
-        """Let go of the stores that were opened."""
-        with self._lock:
-            for reader in self._readers.values():
-                reader.close()
-            self._readers.clear()
+    async def close_readers(self) -> None:
+        """Let go of the stores that were opened. Called where they are read: nobody reads them meanwhile."""
+        with self._reading:
+            readers, self._readers = self._readers, {}
+        for reader in readers.values():
+            await asyncio.to_thread(reader.close)
 
     def delete(self, name: str) -> None:
         """Delete one. Raises UnknownCheckpoint or OSError. May block."""

@@ -47,7 +47,6 @@ class JobFeed:
             crawl = registry.named(name)
             self.write(self._news_of(crawl, crawl.counters.next_event - 1))
 
-    @property
     def overdue(self) -> bool:
         """Whether it is time to try again what could not be written."""
         return bool(self.logs.behind()) and self._clock_s() >= self._retry_s
@@ -60,7 +59,7 @@ class JobFeed:
     def collect(self) -> list[News]:
         """What was noted since the last call, and what could not be written a while ago."""
         noted, self._noted = self._noted, {}
-        if self.overdue:
+        if self.overdue():
             self._retry_s = self._clock_s() + RETRY_S
             registry = self._frontier.registry
             for name, last in self.logs.behind().items():

@@ -9,7 +9,7 @@ operation is in `exchange`.
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,6 +45,10 @@ class Refused(Exception):
         self.retry_ms = retry_ms
 
 
+async def _nothing() -> None:
+    return
+
+
 class Runner:
     """Runs a frontier over a store. Every public coroutine answers from durable state only."""
 
@@ -57,7 +61,7 @@ class Runner:
         disk_reserve_bytes: int,
         feed: JobFeed,
         sync: bool = True,
-        when_idle: Callable[[], None] = lambda: None,
+        when_idle: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
         """`when_idle` is called when all jobs have ended."""
         self.frontier = frontier
@@ -247,7 +251,7 @@ class Runner:
                 await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
                 # Others go in between; threads that flush and serve gRPC need the loop to stand still.
                 await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
-            self._when_idle()
+            await self._when_idle()
 
     async def _watcher(self) -> None:
         """Watch the disk, the pressure on the store, and job logs that could not be written."""
@@ -265,7 +269,7 @@ class Runner:
                     self._disk_low, looked = low, True
                     await self._note_disk(low)
             self._pressed = self._store.pressed()
-            if self._feed.overdue:
+            if await asyncio.to_thread(self._feed.overdue):  # its lock is held while logs are written
                 self._flush_wanted.set()  # with which job logs are written
             await asyncio.sleep(WATCH_EVERY_S)
 

@@ -158,8 +158,8 @@ class CrawlRpcs(AdminRpcs):
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
         await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(request.crawl, now_ms))
-        self._logs.forget(request.crawl)
-        self._runner.job_logs.forget(request.crawl)
+        for forget in (self._logs.forget, self._runner.job_logs.forget):
+            await asyncio.to_thread(forget, request.crawl)  # a disk may be slow, and the lock be held
         return admin_pb2.DeleteCrawlResponse()
 
     @answered

@@ -3,7 +3,8 @@
 What rocksdict 0.3.29 cannot be trusted with is not used: iterate bounds and
 snapshots. A scan is a plain iterator (a consistent view as of its creation) that
 stops at the first foreign key. A write is one batch over all families without
-sync; `flush` syncs the log and may run in another thread, as it releases the GIL.
+sync; `flush` syncs the log and may run in another thread, as it releases the GIL. Its
+Checkpoint does not: `copying` makes one instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,6 @@ from rocksdict import (
     AccessType,
     BlockBasedOptions,
     Cache,
-    Checkpoint,
     DBCompressionType,
     Options,
     Rdict,
@@ -23,11 +23,13 @@ from rocksdict import (
 )
 
 from ..core.store import Changes, Family, StoreFailed, WriteStalled
+from .copying import copy_live, log_bytes
 
 MIB = 1024 * 1024
 BLOCK_CACHE_BYTES = 32 * MIB
 WRITE_BUFFER_BYTES = 16 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
+MAX_COPIED_LOG_BYTES = 16 * MIB
 BLOOM_BITS = 10
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
@@ -43,6 +45,7 @@ class RocksStore:
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
         """Open, or create unless it is only read. Raises StoreUnavailable with a sentence for people."""
+        self._path = path
         cache = Cache(BLOCK_CACHE_BYTES)
         families = {family.value: _options(cache) for family in Family}
         options = _options(cache)
@@ -114,12 +117,16 @@ class RocksStore:
     def checkpoint(self, path: Path) -> None:
         """Make a store of its own at a path that is not there yet, by links to the files of this one.
 
-        It has everything written before the call. Raises StoreFailed. May block.
+        It has everything written before the call. Raises StoreFailed or OSError. May block, and lets other
+        threads run.
         """
-        try:
-            Checkpoint(self._db).create_checkpoint(str(path))
-        except Exception as problem:
-            raise StoreFailed(f"checkpoint: {problem}") from problem
+        if log_bytes(self._path) > MAX_COPIED_LOG_BYTES:  # or whoever opens the copy had to read all that
+            try:
+                for family in self._families.values():
+                    family.flush(True)
+            except Exception as problem:
+                raise StoreFailed(f"checkpoint: {problem}") from problem
+        copy_live(self._path, path)
 
     def close(self) -> None:
         """Close every family, without which the lock would stay held."""

@@ -1,0 +1,124 @@
+"""A copy of a RocksDB that goes on being written: links to its files, as they were at one moment.
+
+RocksDB's own checkpoint does the same, but rocksdict holds the interpreter's lock while it
+does: for seconds on a disk that is slow to sync, the whole server would stand still. Here
+other threads run.
+
+A store is its manifest, the files that this names, and the logs of what was written since.
+RocksDB never changes a file but by appending to manifest and logs, and deletes one only
+after the manifest says that it is not needed. So if the manifest has not grown while files
+were linked, nothing that it names is missing. A log is complete once there is a later one;
+so the logs, each as long as it was then, hold all writes up to one of them.
+"""
+
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+TRIES = 1000  # each takes milliseconds, and fails if a flush or a compaction ends meanwhile
+
+_CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
+_NEVER_CHANGED = re.compile(r"\d+\.sst|OPTIONS-\d+")
+_LOG = re.compile(r"\d+\.log")
+_OWN = re.compile(_LOG.pattern + r"|rocksdict-config\.json")  # written in place: a copy has its own
+
+
+class _Version(NamedTuple):
+    """Which files a store has, as far as its manifest tells."""
+
+    manifest: str
+    size: int
+
+
+def copy_live(source: Path, target: Path) -> None:
+    """Make a store at `target` with all that was written to the one at `source` before the call.
+
+    It is durable when this returns. Raises OSError; what is at `target` then is no store. May block.
+    """
+    target.mkdir()
+    for _ in range(TRIES):
+        try:
+            version = _version(source)
+            linked, own = _taken(source, target, _NEVER_CHANGED), _taken(source, target, _OWN)
+            sizes = {name: (target / name).stat().st_size for name in own}
+            _take(source / version.manifest, target / version.manifest)
+            if _version(source) == version:
+                break
+        except FileNotFoundError:  # deleted since it was listed
+            continue
+    else:
+        raise OSError(errno.EAGAIN, "the files of the store change too fast")
+    for name, size in (sizes | {version.manifest: version.size}).items():
+        _cut(target / name, size)
+    current = target / "CURRENT"
+    current.write_text(f"{version.manifest}\n")
+    _sync(current)
+    for path in list(target.iterdir()):
+        if path.name not in linked | own | {version.manifest, current.name}:
+            path.unlink()  # left by a try that failed
+    sync_directory(target)
+
+
+def log_bytes(source: Path) -> int:
+    """How much the logs of a store hold, about."""
+    with os.scandir(source) as entries:
+        return sum(entry.stat().st_size for entry in entries if _LOG.fullmatch(entry.name))
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    _sync(path)
+
+
+def _version(source: Path) -> _Version:
+    manifest = (source / "CURRENT").read_text().strip()
+    return _Version(manifest, (source / manifest).stat().st_size)
+
+
+def _taken(source: Path, target: Path, names: re.Pattern[str]) -> set[str]:
+    """Take all files of a kind; their names."""
+    found = {path.name for path in source.iterdir() if names.fullmatch(path.name)}
+    for name in found:
+        _take(source / name, target / name)
+    return found
+
+
+def _take(source: Path, target: Path) -> None:
+    """Link a file, or copy it where files cannot be linked, unless that was done before."""
+    if target.exists() and target.stat().st_size == source.stat().st_size:
+        return
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError as problem:
+        if problem.errno not in _CANNOT_LINK:
+            raise
+        shutil.copyfile(source, target)
+        _sync(target)
+
+
+def _cut(path: Path, size: int) -> None:
+    """Put a copy of a file's first bytes in its place: the file itself grows with the store."""
+    part = path.with_name(f"{path.name}.part")
+    with path.open("rb") as whole, part.open("wb") as copy:
+        left = size
+        while left:
+            block = whole.read(min(left, 1024 * 1024))
+            if not block:
+                raise OSError(errno.EIO, f"{path.name} has lost {left} bytes")
+            copy.write(block)
+            left -= len(block)
+        copy.flush()
+        os.fsync(copy.fileno())
+    part.rename(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
