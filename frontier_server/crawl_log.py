@@ -1,8 +1,10 @@
 """`crawl.log`, Heritrix's columns: a line for each final disposition, exactly once.
 
 Outcomes are stored in the write that they belong to; this task appends them to the
-log and, once a file is synced, lets the store forget them. After a crash a log is
-cut to the length that the store remembers, and goes on from there.
+log and, once a file is synced, lets the store forget them. After a crash, and after
+any error of the file, a log is cut to the length that the store remembers, and goes on
+from there: of a file whose sync has failed the system forgets what was not written, and
+the next sync of it succeeds.
 """
 
 import asyncio
@@ -16,6 +18,7 @@ import structlog
 from .core.frontier import Frontier
 from .core.records import OutcomeRow
 from .core.store import Changes
+from .durable import sync_names
 from .runner import Closing, Runner
 
 LINES_PER_READ = 500
@@ -29,12 +32,14 @@ _log = structlog.get_logger()
 
 
 class _CrawlLog:
-    """One crawl's log file."""
+    """One crawl's log file, open: `<data>/crawls/<name>/crawl.log`. After an error it is to be opened anew."""
 
-    __slots__ = ("_file", "marks", "size", "written")
+    __slots__ = ("_file", "_is_named", "_path", "marks", "size", "written")
 
     def __init__(self, path: Path, outcome: int, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._is_named = False  # for good
         self._file: BinaryIO = path.open("ab", buffering=0)
         # Longer than the store remembers: lines of a crash, to be written again. Shorter: it
         # was moved away, and a new file begins.
@@ -42,6 +47,11 @@ class _CrawlLog:
         self._file.truncate(self.size)
         self.written = outcome
         self.marks: list[tuple[int, int]] = []  # outcome and length after each part not synced yet
+
+    @property
+    def crawl(self) -> str:
+        """Whose it is."""
+        return self._path.parent.name
 
     def append(self, lines: bytes, outcome: int) -> None:
         """Append whole lines; a part of them that was written counts for nothing."""
@@ -59,6 +69,9 @@ class _CrawlLog:
     def sync(self) -> None:
         """Make what was appended durable."""
         os.fsync(self._file.fileno())
+        if not self._is_named:
+            sync_names(self._path, self._path.parents[2])
+            self._is_named = True
 
     def close(self) -> None:
         """Let the file go."""
@@ -101,7 +114,10 @@ class CrawlLogs:
             log.close()
 
     def _put_off(self, number: int, crawl: str, problem: OSError) -> None:
-        """Leave a log alone for a while; its outcomes wait in the store."""
+        """Leave a log alone for a while, then open it anew; its outcomes wait in the store."""
+        log = self._logs.pop(number, None)
+        if log is not None:
+            log.close()
         self._retry_at[number] = asyncio.get_running_loop().time() + RETRY_S
         _log.error("crawl_log", crawl=crawl, problem=str(problem), consequence="outcomes wait in the store")
 
@@ -138,6 +154,8 @@ class CrawlLogs:
             if self._runner.frontier.last_outcome(number) == 0:
                 return 0
             log = self._logs[number] = _CrawlLog(self.path(name), outcome, size)
+            if log.size < size:  # before the new file has lines: a crash would not find them behind its end
+                await self._runner.durable(await self._note(number, outcome, log.size))
         lines = 0
         while True:
             after = log.written
@@ -157,25 +175,23 @@ class CrawlLogs:
         for number, log in list(self._logs.items()):
             if not log.marks:
                 continue
-            marks, log.marks = log.marks, []
             try:
                 await asyncio.to_thread(log.sync)
             except OSError as problem:
-                log.marks = marks + log.marks
-                self._put_off(number, str(number), problem)
+                self._put_off(number, log.crawl, problem)
                 continue
+            marks, log.marks = log.marks, []
             for outcome, size in marks:
+                await self._note(number, outcome, size)
 
-                def operation(
-                    frontier: Frontier,
-                    now_ms: int,
-                    number: int = number,
-                    outcome: int = outcome,
-                    size: int = size,
-                ) -> tuple[None, Changes]:
-                    return frontier.note_logged(number, outcome, size, now_ms)
+    async def _note(self, number: int, outcome: int, size: int) -> int:
+        """Let the store know what is in a log for good; the mark that must be durable."""
 
-                await self._runner.apply(operation)
+        def operation(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+            return frontier.note_logged(number, outcome, size, now_ms)
+
+        _, mark = await self._runner.apply(operation)
+        return mark
 
 
 def line(row: OutcomeRow) -> bytes:

@@ -4,6 +4,8 @@ What a kill does to it is in `test_server_restart`.
 """
 
 import asyncio
+import os
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +22,8 @@ from frontier_harness.calls import (
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import callers, soon
 
-from frontier_server.crawl_log import _CrawlLog
+from frontier_server.core.frontier import Frontier
+from frontier_server.crawl_log import CrawlLogs, _CrawlLog
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -38,13 +41,27 @@ async def logging(data: Path) -> AsyncIterator[Served]:
             await served.logs.drain()
 
 
-async def crawl(served: Served, name: str, *paths: str, outcomes_kept: int = 100) -> None:
-    """A whole crawl of one host: its start page and these."""
+async def launch(served: Served, name: str, *paths: str, outcomes_kept: int = 100) -> None:
+    """A crawl of one host: its start page and these."""
     asked = spec(outcomes_kept=outcomes_kept)
     await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=asked))
     seeds = [f"http://{name}.example/{path}" for path in ("", *paths)]
     await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl=name, uris=seeds)]))
     await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name))
+
+
+async def fetch(served: Served, name: str, count: int) -> None:
+    """So many of its URIs, robots.txt among them."""
+    for _ in range(count):
+        answer = await served.frontier.Next(next_request(name, wait_s=TIMEOUT_S))
+        reports = [report(lease, media_type="text/html") for lease in answer.leases]
+        assert len(reports) == 1
+        await served.frontier.Finished(finished_request(*reports))
+
+
+async def crawl(served: Served, name: str, *paths: str, outcomes_kept: int = 100) -> None:
+    """A whole crawl of one host: its start page and these."""
+    await launch(served, name, *paths, outcomes_kept=outcomes_kept)
     while True:
         answer = await served.frontier.Next(next_request(name, wait_s=TIMEOUT_S))
         if answer.empty_reason == frontier_pb2.EMPTY_REASON_FINISHED:
@@ -117,6 +134,107 @@ async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_cra
         assert frontier.administration.outcome_range("t") == (oldest, 5)
         rows = frontier.administration.outcomes("t", oldest - 1, 10)
         assert [number for number, _ in rows] == list(range(oldest, 6))
+
+
+class LosingDisk:
+    """`os.fsync` on a disk that fails at times: then it forgets what was not synced, and the next call succeeds.
+
+    That is how Linux treats pages that could not be written ("fsyncgate").
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.failures_left = 0
+        self.synced: list[Path] = []
+        self._lengths: dict[int, int] = {}  # that are durable, by inode
+        self._fsync = os.fsync
+        monkeypatch.setattr(os, "fsync", self.fsync)
+
+    def fsync(self, descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").resolve()
+        there = os.fstat(descriptor)
+        if stat.S_ISREG(there.st_mode):
+            if self.failures_left:
+                self.failures_left -= 1
+                lost_from = self._lengths.get(there.st_ino, 0)
+                with path.open("r+b") as file:
+                    file.seek(lost_from)
+                    file.write(bytes(max(there.st_size - lost_from, 0)))
+                raise OSError(5, "Input/output error")
+            self._lengths[there.st_ino] = there.st_size
+        self._fsync(descriptor)
+        self.synced.append(path)
+
+
+@pytest.mark.parametrize("failures", [1, 3])
+async def test_lines_that_a_failed_sync_has_lost_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    monkeypatch.setattr("frontier_server.crawl_log.RETRY_S", 0.05)
+    disk = LosingDisk(monkeypatch)
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "x")
+        positions = served.runner.frontier.log_positions
+        await soon(lambda: all(noted == 3 for _, noted, _ in positions().values()), "the log is not synced")
+        disk.failures_left = failures
+        await crawl(served, "u", "x", "y")
+        await soon(lambda: all(noted >= 3 for _, noted, _ in positions().values()), "it is not synced again")
+        assert disk.failures_left == 0
+        u = "http://u.example/"
+        assert sorted(logged(served, "u")) == [u, f"{u}robots.txt", f"{u}x", f"{u}y"]
+        assert len(logged(served, "t")) == 3
+
+
+async def test_a_new_logs_name_is_durable_with_its_first_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    disk = LosingDisk(monkeypatch)
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "x")
+        positions = served.runner.frontier.log_positions
+        await soon(lambda: all(noted == 3 for _, noted, _ in positions().values()), "the log is not synced")
+        log = served.logs.path("t")
+        assert {log, log.parent, log.parent.parent, tmp_path} <= set(disk.synced)
+
+
+async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store remembers the length of the old one; the new one's lines are not behind that."""
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    store = MemoryStore()
+    async with serving(store, config(tmp_path)) as served, callers() as calls:
+        writing = calls.start(served.logs.run())
+        await launch(served, "t", "x", "y", "z")
+        await fetch(served, "t", 2)
+        await soon(lambda: noted(served.runner.frontier) == 2, "the log is not synced")
+        await dead(served.logs, writing)
+        served.logs.path("t").rename(tmp_path / "moved.log")
+        monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 3600.0)
+        logs = CrawlLogs(served.runner, tmp_path)
+        writing = calls.start(logs.run())
+        await fetch(served, "t", 3)
+        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        await dead(logs, writing)
+        await CrawlLogs(served.runner, tmp_path).drain()
+        moved = [line.split()[3] for line in (tmp_path / "moved.log").read_text().splitlines()]
+        found = moved + logged(served, "t")
+        assert len(found) == len(set(found)) == 5
+
+
+async def dead(logs: CrawlLogs, writing: "asyncio.Task[Any]") -> None:
+    """Nobody writes logs any more, and of what was not synced nothing is noted: that is what a crash leaves."""
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    for log in logs._logs.values():
+        log.close()
+
+
+def noted(frontier: Frontier) -> int:
+    """The last outcome that the store knows to be in the log."""
+    ((_, outcome, _),) = frontier.log_positions().values()
+    return outcome
 
 
 class ShortOfSpace:
