@@ -31,9 +31,11 @@ from .core import opening
 from .core.errors import StoreCorrupt
 from .core.frontier import Frontier
 from .crawl_log import CrawlLogs
+from .durable import make_directory, sync_directory
 from .exchange import Exchange
 from .job_feed import JobFeed
 from .job_log import JobLogs
+from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
 from .service import MAX_MESSAGE_BYTES, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
@@ -115,7 +117,7 @@ def main(
     except CannotListen as problem:
         store.close()
         _exit(EXIT_LISTEN, str(problem))
-    except StoreCorrupt as problem:
+    except (StoreCorrupt, CannotKeep) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
     if failure:
         _exit(EXIT_STORE, f"{failure}; stopped, so that nothing false is acknowledged")
@@ -128,7 +130,7 @@ def _exit(code: int, message: str) -> NoReturn:
 
 
 def _open(config: Config) -> tuple[RocksStore, Clock]:
-    config.data.mkdir(parents=True, exist_ok=True)
+    make_directory(config.data)
     if not os.access(config.data, os.W_OK | os.X_OK):
         raise PermissionError(13, "not writable")
     store = RocksStore(config.data / "store")
@@ -136,6 +138,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     if row is None:
         store.write(opening.new_store(secrets.token_bytes(16), wall_ms()))
         store.flush()
+        sync_directory(config.data)  # the name of the store
     return store, Clock(row.time_ms if row is not None else 0)
 
 
@@ -143,6 +146,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; why it could not go on, or empty."""
     codec = wire.ContractCodec()
     checkpoints = Checkpoints(config.data, store)
+    checkpoints.clear()
     frontier = Frontier(
         store,
         codec,
@@ -153,6 +157,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         secrets.randbits(32),
         checkpoints.open,
     )
+    check_logs(frontier, store, config.data, clock.now_ms(), config.sync)
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
     runner = Exchange(

@@ -1,7 +1,8 @@
 """Checkpoints: the store as it was at some moments, under `<data>/checkpoints/<name>` (Heritrix 2.18).
 
 Each is a store of its own, made of links to files of the one that serves. It is made under
-another name first, so what has its name is whole.
+another name first (`.tmp`), and one that is deleted loses its name before its files
+(`.deleted`), so what has its name is whole.
 """
 
 import asyncio
@@ -12,12 +13,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import structlog
+
 from .core.errors import UnknownCheckpoint
 from .core.store import Store
-from .stores.copying import sync_directory
+from .durable import make_directory, sync_directory
 from .stores.rocks import RocksStore, StoreUnavailable
 
 _NAME = re.compile(r"cp(\d{5,})-(\d{14})")
+_LEFTOVER = re.compile(rf"(?:{_NAME.pattern})\.(?:tmp|deleted)")
+
+_log = structlog.get_logger()
 
 
 class Kept(NamedTuple):
@@ -38,11 +44,22 @@ class Checkpoints:
         self._reading = threading.Lock()  # never held while a store is opened or closed
         self._readers: dict[str, RocksStore] = {}
 
+    def clear(self) -> None:
+        """Remove what a crash has left of checkpoints that were being made or deleted. May block."""
+        if not self._directory.is_dir():
+            return
+        for path in sorted(self._directory.iterdir()):
+            if _LEFTOVER.fullmatch(path.name):
+                _log.warning("checkpoints", removed=str(path), problem="a crash has left it unfinished")
+                try:
+                    shutil.rmtree(path)
+                except OSError as problem:
+                    _log.error("checkpoints", left=str(path), problem=str(problem))
+
     def create(self, now_ms: int) -> Kept:
         """Make one, durably. Raises StoreFailed or OSError. May block."""
         with self._making:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            sync_directory(self._directory.parent)
+            make_directory(self._directory)
             number = max((_number(kept.name) for kept in self.kept()), default=0) + 1
             moment = datetime.fromtimestamp(now_ms / 1000, UTC)
             path = self._directory / f"cp{number:05d}-{moment:%Y%m%d%H%M%S}"
@@ -100,6 +117,7 @@ class Checkpoints:
         path = self.path(name)
         gone = path.with_name(f"{name}.deleted")  # at once no checkpoint any more, even if this is cut short
         path.rename(gone)
+        sync_directory(self._directory)  # or a power cut might give its name back to what is left of it
         shutil.rmtree(gone)
 
 

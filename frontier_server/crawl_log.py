@@ -18,6 +18,7 @@ import structlog
 from .core.frontier import Frontier
 from .core.records import OutcomeRow
 from .core.store import Changes
+from .cut_logs import remove
 from .durable import sync_names
 from .runner import Closing, Runner
 
@@ -32,7 +33,7 @@ _log = structlog.get_logger()
 
 
 class _CrawlLog:
-    """One crawl's log file, open: `<data>/crawls/<name>/crawl.log`. After an error it is to be opened anew."""
+    """One crawl's log file, open: `<data>/crawls/<name>/crawl.log`. After an error another is to be made."""
 
     __slots__ = ("_file", "_is_named", "_path", "marks", "size", "written")
 
@@ -125,9 +126,7 @@ class CrawlLogs:
         """Remove the log of a crawl that was deleted."""
         path = self.path(crawl)
         try:
-            path.unlink(missing_ok=True)
-            if path.parent.is_dir() and not any(path.parent.iterdir()):
-                path.parent.rmdir()
+            remove(path)
         except OSError as problem:
             _log.warning("crawl_log", crawl=crawl, problem=str(problem), consequence="the log stays")
 
@@ -171,7 +170,10 @@ class CrawlLogs:
                 return lines
 
     async def _sync(self) -> None:
-        """Sync the files, then let the store forget what is in them, a bounded part at a time."""
+        """Sync the files, then let the store forget what is in them, a bounded part at a time.
+
+        The job logs are synced with them.
+        """
         for number, log in list(self._logs.items()):
             if not log.marks:
                 continue
@@ -183,6 +185,9 @@ class CrawlLogs:
             marks, log.marks = log.marks, []
             for outcome, size in marks:
                 await self._note(number, outcome, size)
+        synced = await asyncio.to_thread(self._runner.job_logs.sync)
+        if synced:
+            await self._runner.apply(lambda frontier, now_ms: frontier.note_job_logged(synced, now_ms))
 
     async def _note(self, number: int, outcome: int, size: int) -> int:
         """Let the store know what is in a log for good; the mark that must be durable."""

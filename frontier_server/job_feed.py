@@ -9,7 +9,7 @@ from .core.errors import CursorTooOld
 from .core.frontier import Frontier
 from .core.operators.views import events_after
 from .core.records import EventRow
-from .job_log import JobLogs, launch_id_of
+from .job_log import JobLogs, Synced, launch_id_of
 
 RETRY_S = 5.0  # a log that cannot be written is tried again
 
@@ -78,7 +78,9 @@ class JobFeed:
             self.logs.append(news.crawl, news.launch_id, news.rows)
 
     def _news_of(self, crawl: Crawl, last: int) -> list[News]:
-        position = self.logs.position(crawl.name, last)
+        counters = crawl.counters
+        synced = Synced(counters.job_log_event, counters.job_log_bytes)
+        position = self.logs.position(crawl.name, last, synced)
         launch_id = launch_id_of(crawl.state_row.launch_ms)
         found = []
         while position < last:

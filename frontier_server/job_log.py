@@ -1,8 +1,10 @@
 """`job.log`: a line for each event of a crawl's life but `Figures` (S0.6, S0.8, S0.29).
 
 A line is written when its event is durable, and before anybody hears of it. It begins
-with the event's time and number, so the file itself tells how far it has come: after a
-crash the events behind its last whole line are fed again, from the store.
+with the event's time and number, so the file itself tells how far it has come. It is
+synced a little later, and the store remembers up to where: what follows after a crash
+counts up to the first line that is not whole, and the events behind that are fed again,
+from the store.
 """
 
 import os
@@ -10,23 +12,26 @@ import re
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import structlog
 
 from .core.records import EventRow
+from .cut_logs import keep_whole, remove
+from .durable import sync_names
 
 # So many `Figures` without a line between them get one after all. Otherwise the log of a
 # crawl where nothing else happens would, after a restart, seem to lack what is not kept.
 FIGURES_PER_LINE = 10_000
-TAIL_BYTES = 64 * 1024  # where the last whole line is looked for first
+MAX_LINE_BYTES = 64 * 1024  # no line is longer: operators' words in it are bounded
 
 _log = structlog.get_logger()
 
-_LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d+) [^\n]+\n", re.MULTILINE)
+_LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d+) [^\n\0]+\n")
 
 # Each kind of the contract's Event. Fields are words: what is empty is a dash; only a
 # `detail`, always the last, is left as it is written.
@@ -62,9 +67,25 @@ def line(sequence: int, row: EventRow, launch_id: str) -> bytes:
     return _line(row.time_ms, sequence, _TEXTS[row.kind].format_map(words))
 
 
+def number_of(text: bytes) -> int:
+    """The number of the event that a whole line tells of; 0 for what is no line of a job log."""
+    match = _LINE.fullmatch(text)
+    return int(match[1]) if match is not None else 0
+
+
 def launch_id_of(launch_ms: int) -> str:
     """The id of a launch: its time as 17 digits; empty for 0, which is no launch."""
     return _digits(launch_ms) if launch_ms else ""
+
+
+class Synced(NamedTuple):
+    """What of a log is durable: its last event, and its length with that."""
+
+    event: int = 0
+    size: int = 0
+
+
+NOTHING = Synced()
 
 
 class JobLogs:
@@ -79,6 +100,9 @@ class JobLogs:
         self._data = data
         self._lock = threading.Lock()
         self._places: dict[str, _Place] = {}
+        self._synced: dict[str, Synced] = {}
+        self._unsynced: dict[str, _Place] = {}
+        self._lost: set[str] = set()  # their files have failed: beyond what is synced nothing counts
         self._behind: dict[str, int] = {}  # the last event that was fed and is not written
 
     def path(self, crawl: str) -> Path:
@@ -100,17 +124,19 @@ class JobLogs:
             except OSError as problem:
                 self._fall_behind(crawl, last, problem)
 
-    def position(self, crawl: str, last: int | None = None) -> int:
+    def position(self, crawl: str, last: int | None = None, synced: Synced = NOTHING) -> int:
         """The number of the last event that is written, 0 if none is.
 
         `last` is the number of the crawl's last event, if the caller knows it: lines beyond it are of
-        events that a crash took from the store, and are cut off.
+        events that a crash took from the store, and are cut off. `synced` is what the store remembers.
         """
         with self._lock:
+            self._synced.setdefault(crawl, synced)
             try:
-                place = self._place(crawl)
+                place = self._place(crawl, last)
                 if last is not None and place.position > last:
-                    place = self._places[crawl] = _Place(_cut(self.path(crawl), last))
+                    del self._places[crawl]
+                    place = self._place(crawl, last)
             except OSError as problem:
                 self._fall_behind(crawl, 0, problem)
                 return 0
@@ -121,21 +147,55 @@ class JobLogs:
         with self._lock:
             return dict(self._behind)
 
+    def sync(self) -> dict[str, Synced]:
+        """Make durable what was appended since the last call; how far it is now, by crawl. May block.
+
+        A log that cannot be synced is cut to what is durable of it, and its crawl is then `behind`: the
+        system forgets what it could not write, and the next sync of the same file succeeds.
+        """
+        with self._lock:
+            unsynced, self._unsynced = self._unsynced, {}
+            reached = {crawl: Synced(place.position, place.size) for crawl, place in unsynced.items()}
+        for crawl, place in unsynced.items():
+            problem = self._sync_file(crawl)
+            with self._lock:
+                if problem is not None:
+                    del reached[crawl]
+                if self._places.get(crawl) is not place:
+                    continue  # torn down, deleted or begun anew meanwhile
+                if problem is None:
+                    self._synced[crawl] = reached[crawl]
+                elif not isinstance(problem, FileNotFoundError):  # which is moved away
+                    self._lost.add(crawl)
+                    self._fall_behind(crawl, place.position, problem)
+                    with suppress(OSError):  # then it is cut later
+                        self._place(crawl)
+        return reached
+
+    def _sync_file(self, crawl: str) -> OSError | None:
+        path = self.path(crawl)
+        try:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+            if not self._synced.get(crawl, NOTHING).size:
+                sync_names(path, self._data)
+        except OSError as problem:
+            return problem
+        return None
+
     def close(self, crawl: str) -> None:
         """Let go of what memory has of a crawl's log; the file stays. TornDown does so by itself."""
         with self._lock:
-            self._places.pop(crawl, None)
+            self._let_go(crawl)
 
     def forget(self, crawl: str) -> None:
         """Remove the log of a crawl that was deleted."""
         path = self.path(crawl)
         with self._lock:
-            self._places.pop(crawl, None)
+            self._let_go(crawl)
             self._behind.pop(crawl, None)
             try:
-                path.unlink(missing_ok=True)
-                if path.parent.is_dir() and not any(path.parent.iterdir()):
-                    path.parent.rmdir()
+                remove(path)
             except OSError as problem:
                 _log.warning("job_log", crawl=crawl, problem=str(problem), consequence="the log stays")
 
@@ -146,28 +206,43 @@ class JobLogs:
         first, (last, last_row) = rows[0][0], rows[-1]
         if first == 1 and place.position and not _begins_with(path, line(*rows[0], launch_id)):
             # Left behind by a crawl of this name that was deleted just before a crash.
-            place = self._places[crawl] = _Place(_cut(path, 0))
+            _log.warning("job_log", crawl=crawl, of_an_earlier_crawl=str(keep_whole(path)))
+            self._let_go(crawl)
+            place = self._place(crawl)
         missed = self._behind.get(crawl)
         if missed is not None and first > max(missed, place.position + 1):
             self._behind[crawl] = last  # what could not be written before these comes first
             return
-        text, reached = _text(rows, launch_id, place)
+        text, position, figures = _text(rows, launch_id, place)
         over = last_row.kind == "torn_down"
         if text:
-            _write(path, text, durable=over)
+            size = _write(path, text, durable=over)
+            if size - len(text) < self._synced.get(crawl, NOTHING).size:
+                self._synced[crawl] = NOTHING  # a new file, as the one before was moved away
+            place.size = size
+            self._unsynced[crawl] = place
+        place.position, place.figures = position, figures
         if over:
-            del self._places[crawl]
-        else:
-            self._places[crawl] = reached
-        if missed is not None and missed <= reached.position:
+            self._let_go(crawl)
+        if missed is not None and missed <= position:
             del self._behind[crawl]
-            _log.info("job_log", crawl=crawl, caught_up_to=reached.position)
+            _log.info("job_log", crawl=crawl, caught_up_to=position)
 
-    def _place(self, crawl: str) -> "_Place":
+    def _place(self, crawl: str, last: int | None = None) -> "_Place":
         place = self._places.get(crawl)
         if place is None:
-            place = self._places[crawl] = _Place(_cut(self.path(crawl)))
+            synced = self._synced.get(crawl, NOTHING)
+            place = _opened(self.path(crawl), synced, last, crawl not in self._lost)
+            self._lost.discard(crawl)
+            self._places[crawl] = place
+            if place.size > synced.size:
+                self._unsynced[crawl] = place
         return place
+
+    def _let_go(self, crawl: str) -> None:
+        for known in (self._places, self._synced, self._unsynced):
+            known.pop(crawl, None)
+        self._lost.discard(crawl)
 
     def _fall_behind(self, crawl: str, last: int, problem: OSError) -> None:
         self._places.pop(crawl, None)  # a part may be written: it is looked for as after a crash
@@ -176,16 +251,17 @@ class JobLogs:
         self._behind[crawl] = max(last, self._behind.get(crawl, 0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Place:
-    """How far a log has come: its last event, and how many `Figures` there were since its last line."""
+    """How far a log has come: its last event, its length, and how many `Figures` came since its last line."""
 
     position: int
+    size: int
     figures: int = 0
 
 
-def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -> tuple[bytes, _Place]:
-    """The lines of those events that are new at a place, and the place behind them."""
+def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -> tuple[bytes, int, int]:
+    """The lines of those events that are new at a place, the last event and the `Figures` behind them."""
     lines: list[bytes] = []
     position, figures = place.position, place.figures
     for sequence, row in rows:
@@ -199,10 +275,11 @@ def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -
             text, figures = _line(row.time_ms, sequence, "FIGURES"), 0
         lines.append(text)
         position = sequence
-    return b"".join(lines), _Place(position, figures)
+    return b"".join(lines), position, figures
 
 
-def _write(path: Path, text: bytes, durable: bool) -> None:
+def _write(path: Path, text: bytes, durable: bool) -> int:
+    """Append; how long the file is then."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         written = file.write(text)
@@ -210,29 +287,39 @@ def _write(path: Path, text: bytes, durable: bool) -> None:
             raise OSError(f"{written} of {len(text)} bytes written")
         if durable:
             os.fsync(file.fileno())
+        return file.tell()
 
 
-def _cut(path: Path, last: int | None = None) -> int:
-    """Cut off what follows the last whole line, of an event up to `last`; its number, 0 if there is none."""
+def _opened(path: Path, synced: Synced, last: int | None, trusted: bool) -> _Place:
+    """How far a log has come: what is synced of it, and if it is trusted the whole lines that follow.
+
+    What comes behind is cut off, and so are lines of events beyond `last`. All is looked at anew in a file
+    that is not as long as it was: the one that was synced was moved away.
+    """
     try:
         file = path.open("r+b")
     except FileNotFoundError:
-        return 0
+        return _Place(0, 0)
     with file:
-        size = file.seek(0, os.SEEK_END)
-        reach = min(TAIL_BYTES, size)
-        while True:
-            file.seek(size - reach)
-            tail = file.read(reach)
-            begin = 0 if reach == size else tail.find(b"\n") + 1
-            for found in reversed(list(_LINE.finditer(tail, begin))):
-                if last is None or int(found[1]) <= last:
-                    _shorten(file, size - reach + found.end())
-                    return int(found[1])
-            if reach == size:
-                _shorten(file, 0)
-                return 0
-            reach = min(2 * reach, size)
+        position, size = synced
+        if (last is not None and position > last) or not _has_line_end(file, size):
+            position = size = 0
+        file.seek(size)
+        while trusted and (match := _LINE.fullmatch(file.readline(MAX_LINE_BYTES))) is not None:
+            number = int(match[1])
+            if number <= position or (last is not None and number > last):
+                break
+            position, size = number, size + len(match[0])
+        _shorten(file, size)
+        return _Place(position, size)
+
+
+def _has_line_end(file: BinaryIO, size: int) -> bool:
+    """Whether a line ends there."""
+    if size == 0:
+        return True
+    file.seek(size - 1)
+    return file.read(1) == b"\n"
 
 
 def _shorten(file: BinaryIO, size: int) -> None:

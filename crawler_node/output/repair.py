@@ -17,7 +17,9 @@ from typing import BinaryIO
 
 import structlog
 
-from .rolling import OPEN_SUFFIX, is_at, sync_directory
+from toehold_client.durable import sync_directory
+
+from .rolling import OPEN_SUFFIX, is_at
 
 TORN_SUFFIX = ".torn"
 

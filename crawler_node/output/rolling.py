@@ -16,6 +16,8 @@ from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
 
+from toehold_client.durable import make_directory, sync_directory
+
 DEFAULT_MAX_BYTES = 1_000_000_000
 """A file is closed, and the next one begun, when more would make it longer than this."""
 
@@ -101,7 +103,7 @@ class RollingFiles:
         self._doubt: OutputError | None = None
         self._closed = False
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directory(directory)
             directory_is_writable = os.access(directory, os.W_OK | os.X_OK)
         except OSError as problem:
             raise OutputError(f"directory {str(directory)!r} cannot be made: {problem}") from problem
@@ -275,15 +277,6 @@ def is_at(path: Path, descriptor: int) -> bool:
     except FileNotFoundError:
         return False
     return os.path.samestat(there, os.fstat(descriptor))
-
-
-def sync_directory(directory: Path) -> None:
-    """Makes the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def utc_text(time_ms: int) -> str:

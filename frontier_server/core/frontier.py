@@ -5,7 +5,7 @@ durable, and shown by the store, before the next operation and before the answer
 leaves. If it cannot, this object is worthless: build a new one from the store.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -53,6 +53,7 @@ MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
 LAPSES_PER_TICK = 200
 MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
 DISK_RESERVE = "disk-reserve"
+LOG_AHEAD = "log-ahead"
 LAPSED_IN_ONE_CALL = 1000
 TIME_ROW_EVERY_MS = 1000
 OUTCOMES_DROPPED_PER_CALL = 2000
@@ -112,6 +113,7 @@ class Frontier:
         self.control = Control(self, self._leases)
         self.administration = Administration(self, self._dispatcher)
         self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
+        self._suspect: dict[int, str] = {}  # crawls to be paused once their seeds are announced, and why
         self._turn = 0  # whose slice of a job came last
         self._events = 0  # operations with events, since this object was made
         self._news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
@@ -283,6 +285,21 @@ class Frontier:
                 life.go_on_after(op, crawl, over[0] if over is not None else DISK_RESERVE)
         return None, self.end(op)
 
+    def note_lost(self, told: Mapping[str, str], now_ms: int) -> tuple[None, Changes]:
+        """The store has lost what was acknowledged, as logs of some crawls show: their names, and words.
+
+        It may have lost something of any crawl, so all are paused; those that are held stand still anyway.
+        """
+        op = self.begin(now_ms)
+        first = next(iter(told))
+        for crawl in self._crawls.values():
+            detail = told.get(crawl.name, f"crawl {first}: {told[first]}")
+            if crawl.state is CrawlState.PREPARING:
+                self._suspect[crawl.number] = detail
+            elif not crawl.held:
+                life.distrust(op, crawl, LOG_AHEAD, detail)
+        return None, self.end(op)
+
     def work(self, now_ms: int) -> tuple[None, Changes]:
         """One slice of a job, if `has_work`; crawls with work take turns."""
         op = self.begin(now_ms)
@@ -315,6 +332,16 @@ class Frontier:
             for serial in range(counters.oldest_outcome, last):
                 op.tx.delete(Family.OUTCOMES, keys.serial_key(number, serial))
             counters.oldest_outcome = max(counters.oldest_outcome, last)
+        return None, self.end(op)
+
+    def note_job_logged(self, synced: Mapping[str, tuple[int, int]], now_ms: int) -> tuple[None, Changes]:
+        """Of each crawl events up to one are in its job log for good, which is that long."""
+        op = self.begin(now_ms)
+        for name, (event, size) in synced.items():
+            crawl = self.registry.names.get(name)
+            if crawl is not None and not crawl.held and event < crawl.counters.next_event:
+                counters = op.counters(crawl)
+                counters.job_log_event, counters.job_log_bytes = event, size
         return None, self.end(op)
 
     # Reads.
@@ -434,6 +461,9 @@ class Frontier:
         for crawl in op.touched:
             if crawl.number in self._crawls:
                 life.settle(op, crawl)
+                if crawl.number in self._suspect and crawl.state is not CrawlState.PREPARING:
+                    life.distrust(op, crawl, LOG_AHEAD, self._suspect.pop(crawl.number))
+                    life.settle(op, crawl)
                 if self.trouble is not None:
                     life.pause_for(op, crawl, *self.trouble, self.trouble[0])
                     life.settle(op, crawl)

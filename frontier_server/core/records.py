@@ -106,6 +106,8 @@ class CountersRow(Record):
     sum_changes: int = 0  # of those sums that a verification recounts
     told: dict[str, int] = {}  # what the figures' events have told so far, together
     told_ms: int = 0  # when the last of them did
+    job_log_event: int = 0  # events up to this one are in the job log for good
+    job_log_bytes: int = 0  # which is this long with them
 
 
 class QueueRow(Record):

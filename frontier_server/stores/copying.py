@@ -18,6 +18,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
+from ..durable import sync_directory
+
 TRIES = 1000  # each takes milliseconds, and fails if a flush or a compaction ends meanwhile
 
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
@@ -66,11 +68,6 @@ def log_bytes(source: Path) -> int:
     """How much the logs of a store hold, about."""
     with os.scandir(source) as entries:
         return sum(entry.stat().st_size for entry in entries if _LOG.fullmatch(entry.name))
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    _sync(path)
 
 
 def _version(source: Path) -> _Version:

@@ -79,6 +79,22 @@ def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_
             client.delete_checkpoint(kept.checkpoint)
 
 
+def test_what_a_crash_has_left_of_checkpoints_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        kept = client.create_checkpoint()
+        server.kill()
+    directory = Path(kept.path).parent
+    made, deleted = directory / "cp00002-20260102030405.tmp", directory / "cp00003-20260102030405.deleted"
+    other = directory / "mine.tmp"
+    for path in (made, deleted, other):
+        path.mkdir()
+        (path / "000001.sst").write_bytes(b"x")
+    with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
+        assert sorted(directory.iterdir()) == [directory / kept.checkpoint, other]
+        assert [each.checkpoint for each in client.list_checkpoints()] == [kept.checkpoint]
+        assert str(made) in server.errors.read_text()
+
+
 def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         crawl = CrawlController(client, "crawl")

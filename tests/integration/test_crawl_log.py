@@ -137,9 +137,10 @@ async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_cra
 
 
 class LosingDisk:
-    """`os.fsync` on a disk that fails at times: then it forgets what was not synced, and the next call succeeds.
+    """`os.fsync` on a disk that fails at times.
 
-    That is how Linux treats pages that could not be written ("fsyncgate").
+    Then it forgets what was not synced, and the next call succeeds: that is how Linux treats pages that could
+    not be written.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +225,7 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
 
 
 async def dead(logs: CrawlLogs, writing: "asyncio.Task[Any]") -> None:
-    """Nobody writes logs any more, and of what was not synced nothing is noted: that is what a crash leaves."""
+    """Nobody writes logs any more, and of what was not synced nothing is noted: as after a crash."""
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)
     for log in logs._logs.values():

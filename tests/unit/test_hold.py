@@ -206,6 +206,12 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
     "the end of trouble": lambda shell, grant: shell.do(
         lambda frontier, now: frontier.note_trouble(None, now)
     ),
+    "a loss of the store": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.note_lost({NAME: "lost"}, now)
+    ),
+    "a synced job log": lambda shell, grant: shell.do(
+        lambda frontier, now: frontier.note_job_logged({NAME: (1, 50)}, now)
+    ),
     "the size of pools": lambda shell, grant: shell.do(
         lambda frontier, now: frontier.control.set_pool_size("node", 3, now, BY)
     ),

@@ -1,5 +1,6 @@
 """job.log: what its lines say; and that each event is in it once, whatever becomes of file or server."""
 
+import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -204,18 +205,17 @@ def test_what_follows_the_last_whole_line_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == whole(rows)
 
 
-def test_the_last_line_is_found_however_long_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_log, "TAIL_BYTES", 16)
+def test_the_last_line_is_found_however_long_it_is(tmp_path: Path) -> None:
     forged = "2023-11-14T22:13:20.123Z 99 FINISHED"
     rows = [
-        (number, event("operator_acted", operator=forged, action="update", detail=forged * number))
-        for number in range(1, 10)
+        (number, event("operator_acted", operator=forged, action="update", detail=forged * 10**number))
+        for number in range(1, 4)
     ]
     logs = JobLogs(tmp_path)
     logs.append("c", "", rows)
-    assert JobLogs(tmp_path).position("c") == 9
+    assert JobLogs(tmp_path).position("c") == 3
     logs.path("c").write_bytes(logs.path("c").read_bytes()[:-1])
-    assert JobLogs(tmp_path).position("c") == 8
+    assert JobLogs(tmp_path).position("c") == 2
 
 
 def test_events_that_are_no_longer_kept_are_told_by_their_number(logs: JobLogs) -> None:
@@ -380,6 +380,100 @@ def test_lines_of_events_that_the_store_has_lost_are_cut_off(tmp_path: Path) -> 
     others = [(number, event("held")) for number in (6, 7)]
     logs.append("c", LAUNCH_ID, others)
     assert logs.path("c").read_bytes() == whole(rows[:5] + others)
+
+
+# What a power cut leaves of it.
+
+
+def test_a_hole_behind_what_is_synced_is_filled_from_the_store(tmp_path: Path) -> None:
+    """After a power cut lines may be whole behind others that are not."""
+    rows = life(200)
+    logs = JobLogs(tmp_path)
+    logs.append("c", LAUNCH_ID, rows[:20])
+    synced = logs.sync()
+    assert synced == {"c": (20, len(whole(rows[:20])))} and logs.sync() == {}
+    logs.append("c", LAUNCH_ID, rows[20:])
+    text, size = whole(rows), synced["c"].size
+    for begin in (size, size + 40, size + 1000):
+        for length in (1, 50, 4096):
+            logs.path("c").write_bytes(text[:begin] + bytes(length) + text[begin + length :])
+            cut = JobLogs(tmp_path)
+            position = cut.position("c", 200, synced["c"])
+            cut.append("c", LAUNCH_ID, rows[position:])
+            assert logs.path("c").read_bytes() == text, (begin, length)
+
+
+def test_what_is_synced_is_not_read_again(tmp_path: Path) -> None:
+    rows = life(5)
+    logs = JobLogs(tmp_path)
+    logs.append("c", LAUNCH_ID, rows)
+    synced = logs.sync()["c"]
+    other = b"x" * (synced.size - 1) + b"\n"
+    logs.path("c").write_bytes(other)
+    restarted = JobLogs(tmp_path)
+    assert restarted.position("c", 5, synced) == 5
+    assert restarted.sync() == {} and logs.path("c").read_bytes() == other
+
+
+def test_a_log_whose_sync_fails_is_written_again_from_what_is_synced(
+    logs: JobLogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system could not write it forgets, and the next sync succeeds."""
+    rows = life(9)
+    logs.append("c", LAUNCH_ID, rows[:4])
+    size = logs.sync()["c"].size
+    logs.append("c", LAUNCH_ID, rows[4:])
+
+    def failing(descriptor: int) -> None:
+        lost = whole(rows)[:size] + bytes(len(whole(rows)) - size)
+        logs.path("c").write_bytes(lost)
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", failing)
+        assert logs.sync() == {}
+    assert logs.behind() == {"c": 9} and logs.path("c").read_bytes() == whole(rows[:4])
+    assert logs.sync() == {}
+    feed(logs, rows)
+    assert logs.behind() == {} and logs.path("c").read_bytes() == whole(rows)
+    assert logs.sync() == {"c": (9, len(whole(rows)))}
+
+
+def test_a_new_logs_name_is_durable_with_its_lines(
+    logs: JobLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    logs.append("c", LAUNCH_ID, life(2))
+    logs.sync()
+    path = logs.path("c")
+    assert synced == [str(each) for each in (path, path.parent, path.parent.parent, tmp_path)]
+    logs.append("c", LAUNCH_ID, life(4))
+    logs.sync()
+    assert synced[4:] == [str(path)]
+
+
+def test_a_new_file_that_follows_one_that_was_moved_away_is_read_from_its_start(tmp_path: Path) -> None:
+    rows = life(40)
+    logs = JobLogs(tmp_path)
+    logs.append("c", LAUNCH_ID, rows[:4])
+    synced = logs.sync()["c"]
+    logs.path("c").rename(logs.path("c").with_name("job.log.1"))
+    logs.append("c", LAUNCH_ID, rows[4:])
+    text = whole(rows[4:])
+    for size in (synced.size - 1, synced.size, synced.size + 1, len(text)):
+        logs.path("c").write_bytes(text[:size])
+        feed_from = JobLogs(tmp_path)
+        position = feed_from.position("c", 40, synced)
+        feed_from.append("c", LAUNCH_ID, rows[position:])
+        assert logs.path("c").read_bytes().endswith(whole(rows[position:]))
+        assert logs.path("c").read_bytes() in (text, whole(rows))
 
 
 def test_a_log_that_is_moved_away_is_followed_by_a_new_one(logs: JobLogs) -> None:

@@ -25,6 +25,7 @@ from google.protobuf.json_format import ParseError as MessageParseError
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client import frontier_file
+from toehold_client.durable import make_directory, sync_directory
 from toehold_client.spec_file import differences
 
 from .interruptions import Interruptions
@@ -144,14 +145,14 @@ def open_directory(
     try:
         old = _is_crawl(path)
         made = not path.exists()
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
         locks = _lock(path, interruptions, say)
         try:
             aside = None
             if old and fresh:
                 aside = _move_aside(path)
                 say(f"Moved the old crawl to {aside}.")
-                path.mkdir()
+                make_directory(path)
                 made = True
                 locks.release()
                 locks = _lock(path, interruptions, say)
@@ -163,6 +164,7 @@ def open_directory(
                 directory.warcs.mkdir(exist_ok=True)
             if plan.node.pages:
                 directory.pages.mkdir(exist_ok=True)
+            sync_directory(path)
             if directory.new:
                 asked = {"crawl": plan.crawl, "spec": MessageToDict(plan.spec), "seeds": plan.seeds}
                 write_json(_plan_file(path), asked)
@@ -189,7 +191,7 @@ def is_finished(path: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace the file as a whole: a reader sees the old content or the new, even after a crash."""
+    """Replace the file as a whole, for good: a reader sees the old content or the new, even after a crash."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     unfinished = path.with_name(f"{path.name}.tmp")
     with unfinished.open("w", encoding="utf-8") as file:
@@ -197,6 +199,7 @@ def write_json(path: Path, content: object) -> None:
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
+    sync_directory(path.parent)
 
 
 def _plan_file(path: Path) -> Path:

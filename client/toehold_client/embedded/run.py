@@ -136,6 +136,8 @@ class EmbeddedCrawl:
             return client.get_crawl(name)
         if state in (CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_PAUSING):
             self._raise_if_interrupted()
+            if crawl.status.reason:
+                self._display.say(f"It was paused: {crawl.status.reason}.")
             client.request_state(name, TargetState.TARGET_STATE_RUN)
         if state != CrawlState.CRAWL_STATE_FINISHED:
             pages = client.get_statistics(name).statistics.succeeded_count

@@ -133,6 +133,7 @@ def _take_over(
     counters.next_event, counters.next_job = own.next_event, own.next_job
     counters.oldest_outcome, counters.logged_outcome = counters.next_outcome, counters.next_outcome - 1
     counters.log_bytes, counters.told, counters.told_ms = 0, {}, 0
+    counters.job_log_event, counters.job_log_bytes = own.job_log_event, own.job_log_bytes
     crawl.counters = counters
     crawl.restoring = ""
     opening.load(op.tx, crawl, hosts, op.now_ms)

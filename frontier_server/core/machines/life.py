@@ -122,6 +122,17 @@ def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str 
         hear(op, crawl, Input.PROBLEM, detail, trouble)
 
 
+def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
+    """Tell of a problem that time does not mend: a crawl that runs, or would go on by itself, is paused until
+    somebody resumes it."""
+    op.event(crawl, "problem", kind=kind, detail=detail)
+    if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
+        hear(op, crawl, Input.PROBLEM, detail)
+    elif crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED):
+        crawl.state_row.reason, crawl.state_row.trouble = detail, ""
+        op.put_state(crawl)
+
+
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
     """Resume a crawl whose trouble is over, if only that has paused it, and it says that it wants to be."""
     paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED) and crawl.target is Target.PAUSE

@@ -78,7 +78,10 @@ class _CrawlStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CrawlState
     CRAWL_STATE_STOPPING: _CrawlState.ValueType  # 7
     """The end has begun; leases are still out. CrawlSpec.stop_timeout bounds it."""
     CRAWL_STATE_FINISHED: _CrawlState.ValueType  # 8
-    """The end. Nothing leads out of it."""
+    """The end. Nothing leads out of it.
+    `crawl.log` gets its last lines within some seconds; once the crawl is torn
+    down, or held before it ends, the log is complete and durable.
+    """
 
 class CrawlState(_CrawlState, metaclass=_CrawlStateEnumTypeWrapper):
     """Where a crawl is in its life (Heritrix's CrawlController.State)."""
@@ -104,7 +107,10 @@ CRAWL_STATE_PAUSED: CrawlState.ValueType  # 6
 CRAWL_STATE_STOPPING: CrawlState.ValueType  # 7
 """The end has begun; leases are still out. CrawlSpec.stop_timeout bounds it."""
 CRAWL_STATE_FINISHED: CrawlState.ValueType  # 8
-"""The end. Nothing leads out of it."""
+"""The end. Nothing leads out of it.
+`crawl.log` gets its last lines within some seconds; once the crawl is torn
+down, or held before it ends, the log is complete and durable.
+"""
 Global___CrawlState: _TypeAlias = CrawlState  # noqa: Y015
 
 class _ExitStatus:
@@ -2368,8 +2374,10 @@ class Problem(_message.Message):
     """`disk-reserve`: the frontier's disk is nearly full. `node-trouble`: a node
     that fetches for the crawl cannot go on, as when its disk is nearly full
     (HeartbeatRequest.trouble). `serious-error`: a node reported -3000.
-    `checkpoint`: the checkpoint that it is launched from is
-    gone; it ends.
+    `log-ahead`: when the frontier was started, a `crawl.log` or `job.log` told of
+    what the store does not know, so the store has lost what was acknowledged.
+    The lines are kept beside the log. `checkpoint`: the checkpoint that it is
+    launched from is gone; it ends.
     """
     detail: _builtins.str
     """What went wrong, in words for people."""

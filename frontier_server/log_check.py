@@ -1,0 +1,85 @@
+"""Logs that are ahead of their store: they tell of what the store has lost.
+
+Lines are written when what they tell is durable. So a whole line whose outcome or event the
+store does not know, after a crash or a power cut, is evidence: the store's own log was damaged or
+lost, or an older store was put in its place. It is looked for before anybody is served.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import structlog
+
+from .core.frontier import Frontier
+from .core.store import WritableStore
+from .cut_logs import Ahead, first_unknown, keep, keep_whole
+from .job_log import number_of
+
+_log = structlog.get_logger()
+
+
+class CannotKeep(Exception):
+    """What a log knows better than the store cannot be kept aside."""
+
+
+def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int, sync: bool) -> None:
+    """Look at the logs of all crawls, before anybody is served.
+
+    What the store has lost is kept aside, told of as an error, and pauses every crawl until somebody resumes
+    it. Without `sync` a power cut takes the end of the store, so there it is cut off with a warning.
+    Raises CannotKeep, and then nothing has changed.
+    """
+    found = list(_all_ahead(frontier, data))
+    told: dict[str, str] = {}
+    for crawl, ahead in found:
+        what = "outcomes" if ahead.path.name == "crawl.log" else "events"
+        lines = f"{ahead.lines} {'line' if ahead.lines == 1 else 'lines'} of {ahead.path.name}"
+        if sync:
+            try:
+                aside = keep(ahead)  # before anything else: it is the evidence
+            except OSError as problem:
+                raise CannotKeep(f"the end of {ahead.path} cannot be kept aside: {problem}") from problem
+            told[crawl] = f"the store has lost {what}: it does not know {lines}, kept in {aside.name}"
+            _log.error("log_ahead", crawl=crawl, problem=told[crawl], file=str(aside))
+        else:
+            _log.warning("log_ahead", crawl=crawl, problem=f"the store has lost {what}", cut_off=lines)
+    if told:
+        _, changes = frontier.note_lost(told, now_ms)
+        store.write(changes)
+        store.flush()
+    for _, ahead in found:
+        os.truncate(ahead.path, ahead.offset)
+    _set_strangers_aside(frontier, data / "crawls")
+
+
+def _set_strangers_aside(frontier: Frontier, crawls: Path) -> None:
+    """Logs of crawls that are not in the store (a deletion was cut short, or the store has lost them) are out
+    of the way of crawls that will have their names."""
+    for path in sorted(crawls.glob("*/*.log")):
+        if path.parent.name not in frontier.registry:
+            try:
+                aside = keep_whole(path)
+            except OSError as problem:
+                _log.error("log_ahead", stays=str(path), problem=str(problem))
+            else:
+                _log.warning("log_ahead", problem="the store does not know this log's crawl", file=str(aside))
+
+
+def _all_ahead(frontier: Frontier, data: Path) -> Iterator[tuple[str, Ahead]]:
+    for crawl in frontier.registry.crawls.values():  # a crawl that was torn down had all its lines before
+        counters, directory = crawl.counters, data / "crawls" / crawl.name
+        outcomes, last = counters.next_outcome - 1 - counters.logged_outcome, counters.next_event - 1
+
+        def has_no_outcome(index: int, _: bytes, outcomes: int = outcomes) -> bool:
+            return index >= outcomes
+
+        def has_no_event(_: int, text: bytes, last: int = last) -> bool:
+            return number_of(text) > last
+
+        for ahead in (
+            first_unknown(directory / "crawl.log", counters.log_bytes, has_no_outcome),
+            first_unknown(directory / "job.log", counters.job_log_bytes, has_no_event),
+        ):
+            if ahead is not None:
+                yield crawl.name, ahead
