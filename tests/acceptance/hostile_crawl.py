@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from acceptance.programs import Program, Programs, json_of, toehold
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.hostile import watched_node
 from practice_web.hostile.hostile_web import Connection, HostileWeb
@@ -26,9 +27,6 @@ SPEC = Path(__file__).parents[1] / "practice_web" / "hostile" / "spec.toml"
 
 TIMEOUT_S = 4.0
 """The deadline of a fetch, as SPEC has it."""
-
-WHOLE_CRAWL_S = 90.0
-"""How long the crawl may take, on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)

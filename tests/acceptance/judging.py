@@ -66,7 +66,7 @@ def complaints(
     ]
 
 
-LATE_S = 0.25
+LATE_S = 5.0
 """How long after it was sent a busy web may note that a request has begun."""
 
 
@@ -75,12 +75,11 @@ def in_flight(log: Sequence[Entry], *moments: float) -> list[str]:
     clock).
 
     As only one lease of a host is out at a time, that is no more than the last page of each host: of those
-    noted at the moment, or just after it, as a request that was on its way may be noted late.
+    noted at the moment, or the first after it, as a request that was on its way may be noted late.
     """
     found: list[str] = []
     for moment in moments:
         last = {entry.host: entry.url for entry in log if entry.start <= moment}
-        late = {entry.host: entry.url for entry in log if entry.start <= moment + LATE_S}
-        found += last.values()
-        found += (url for host, url in late.items() if last.get(host) != url)
+        late = {entry.host: entry.url for entry in reversed(log) if moment < entry.start <= moment + LATE_S}
+        found += (*last.values(), *late.values())
     return found

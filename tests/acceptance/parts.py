@@ -18,6 +18,8 @@ from acceptance.outcomes import (
     unstored_pages,
 )
 from acceptance.programs import Program, Programs, json_of, toehold, until
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
 from practice_web.truth import request_counts
@@ -26,9 +28,6 @@ CRAWL = "practice"
 
 LEASE_S = 3.0
 """The lease period here: short, so that what a dead node held comes back soon."""
-
-WHOLE_S = 60.0
-"""How long a crawl of a few hosts may take, with whatever happens to it, on a busy machine."""
 
 
 class Parts:
@@ -48,17 +47,17 @@ class Parts:
         self._nodes: set[str] = set()
         self._keys: tuple[str, ...] = ()
         self._followed: Program | None = None
-        self.address = "127.0.0.1:0"
+        self._port = KeptPort()
+        self.address = self._port.address
         self.start_frontier()
 
     def start_frontier(self) -> None:
         """Starts the frontier, for the first time or again."""
-        started = self._programs.frontier(
+        self.frontier = self._programs.frontier(
             self.data,
             *("--lease-seconds", str(self._lease_s), "--heartbeat-seconds", str(self._lease_s / 10)),
             listen=self.address,
-        )
-        self.frontier, self.address = started.program, started.address
+        ).program
 
     def launch(self, keys: Iterable[str] = FEW) -> None:
         """Launches the crawl of the hosts of these keys, and follows its events from the first."""
@@ -84,12 +83,12 @@ class Parts:
 
     def until_asked(self, count: int) -> None:
         """Waits until the web has had so many requests."""
-        until(lambda: len(self.web.log()) >= count, f"{count} requests", WHOLE_S)
+        until(lambda: len(self.web.log()) >= count, f"{count} requests", WHOLE_CRAWL_S)
 
     def until_finished(self) -> None:
         """Waits until the crawl has come to its end, as its events tell."""
         assert self._followed is not None
-        assert self._followed.wait(WHOLE_S) == 0, self._followed.complaints
+        assert self._followed.wait(WHOLE_CRAWL_S) == 0, self._followed.complaints
         until(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
 
     def status(self) -> Any:

@@ -17,30 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-READY_S = 30.0
-"""Longest wait for a ready line, on a busy machine."""
+from frontier_harness.waiting import PATIENCE_S, Late, eventually
 
-END_S = 60.0
-"""Longest wait for a program that has been told to end, or has nothing left to do."""
-
-_POLL_S = 0.02
 _T = TypeVar("_T")
 
 
-class Late(AssertionError):
-    """Something did not come in time."""
-
-
-def until(condition: Callable[[], _T], what: str, within_s: float = 30.0) -> _T:
-    """What the condition gives, as soon as that is truthy. Raises Late, naming `what` was awaited."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise Late(f"not within {within_s:.0f} s: {what}")
-        time.sleep(_POLL_S)
+def until(condition: Callable[[], _T], what: str, within_s: float = PATIENCE_S) -> _T:
+    """`eventually`, at the pace of whole programs."""
+    return eventually(condition, what, within_s, poll_s=0.02)
 
 
 def pass_time(seconds: float) -> None:
@@ -98,11 +82,11 @@ class Program:
 
     def wait_ready(self) -> str:
         """Its first line. Raises Late, or AssertionError if it ends instead."""
-        until(lambda: "\n" in self.said or not self.runs, f"the ready line of {self.name}", READY_S)
+        until(lambda: "\n" in self.said or not self.runs, f"the ready line of {self.name}")
         assert "\n" in self.said, f"{self.name} ended with {self._process.poll()}: {self.complaints}"
         return self.said.partition("\n")[0]
 
-    def wait(self, within_s: float = END_S) -> int:
+    def wait(self, within_s: float = PATIENCE_S) -> int:
         """Its exit code (minus the signal that killed it), once it has ended."""
         try:
             return self._process.wait(within_s)
@@ -184,7 +168,7 @@ class Frontier:
         assert words == "toehold-frontier serving on"
 
 
-def toehold(*arguments: str, within_s: float = END_S) -> subprocess.CompletedProcess[str]:
+def toehold(*arguments: str, within_s: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
     """A command of the command line tool, run to its end."""
     command = [script("toehold"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=within_s, check=False)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
 from acceptance.judging import in_flight
 from acceptance.outcomes import closed_files, open_files
-from acceptance.parts import LEASE_S, WHOLE_S, Parts
+from acceptance.parts import LEASE_S, Parts
 from acceptance.programs import Programs, pass_time, until
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def test_two_nodes_share_one_crawl_and_end_in_order(parts: Parts) -> None:
@@ -51,7 +49,7 @@ def test_a_killed_node_that_is_started_again_goes_on_at_once(
     web: PracticeWeb, programs: Programs, tmp_path: Path
 ) -> None:
     """Its leases come back when its next session first asks, not after a lease period."""
-    parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_S)
+    parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_CRAWL_S)
     node = parts.node("again")
     parts.launch()
     parts.until_asked(100)

@@ -12,7 +12,6 @@ from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-import pytest
 from acceptance.outcomes import all_exchanges, check_failures, closed_files
 from acceptance.programs import json_of
 from acceptance.walking import walk
@@ -20,7 +19,6 @@ from acceptance.walking import walk
 PACKAGE, INDEX = "pygame-ce", "pygame/docs/generated/index.html"
 
 
-@pytest.mark.timeout(120)
 def test_each_url_that_the_files_link_to_is_fetched_once_and_stored_as_it_is_and_no_other(
     tmp_path: Path,
 ) -> None:

@@ -35,14 +35,12 @@ from acceptance.outcomes import (
     pages,
 )
 from acceptance.programs import toehold
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web import robots, traps, truth
 from practice_web.log import Entry
 from practice_web.practice import PracticeWeb
 from practice_web.web import ORIGINS
-
-WHOLE_CRAWL_S = 120.0
-"""How long it may take: what is promised to whoever tries it."""
 
 ALL = tuple(origin.key for origin in ORIGINS)
 
@@ -93,9 +91,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         done = toehold(*arguments, within_s=WHOLE_CRAWL_S)
         printed = json.loads(done.stdout) if done.stdout else None
         yield Whole(web, folder / "crawl", done.returncode, printed, done.stderr)
-
-
-pytestmark = pytest.mark.timeout(180)
 
 
 # --- by the access log --------------------------------------------------------------------------

@@ -17,8 +17,6 @@ import pytest
 from acceptance.outcomes import Exchange, LogLine, all_exchanges, crawl_log, pages
 from acceptance.programs import Programs, json_of, toehold, until
 
-pytestmark = pytest.mark.timeout(120)
-
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LIBRARY, PICTURES = "www.library.example", "img.library.example"
 NEWS = "/news/today.html"

@@ -16,16 +16,15 @@ from acceptance.judging import FEW, complaints, crawl_arguments, in_flight, seed
 from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
 from acceptance.programs import Programs, children, json_of, program_of, toehold, until
 from acceptance.terminal import CTRL_C, Terminal
+from frontier_harness.waiting import PATIENCE_S
 
 from practice_web import truth
 from practice_web.practice import PracticeWeb
 
-SOON_S = 15.0
+SOON_S = PATIENCE_S
 """How long a pause, a stop or an end may take here, where no fetch is long, on a busy machine."""
 
 INTERRUPTED, REFUSED, BAD_INPUT, FAILED = 130, 5, 2, 1
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 from pathlib import Path
 from typing import Any
 
-import pytest
 from acceptance.hooks import fails_at
 from acceptance.judging import in_flight
 from acceptance.outcomes import closed_files, open_files
@@ -16,8 +15,6 @@ from acceptance.parts import Parts
 from acceptance.programs import until
 
 from practice_web.truth import LATE
-
-pytestmark = pytest.mark.timeout(120)
 
 
 def lines_of(folder: Path) -> dict[str, dict[str, Any]]:

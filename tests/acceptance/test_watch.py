@@ -13,8 +13,6 @@ from acceptance.programs import Program, Programs, json_of, toehold, until
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
 from rich.cells import cell_len
 
-pytestmark = pytest.mark.timeout(120)
-
 TAKEN, HIDDEN = "\x1b[?1049h", "\x1b[?25l"
 GIVEN_BACK, SHOWN = "\x1b[?1049l", "\x1b[?25h"
 NOBODY = "no node has asked for leases since the server started"

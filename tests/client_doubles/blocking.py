@@ -10,6 +10,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Protocol, Self, TypeVar
 
+from frontier_harness.waiting import PATIENCE_S
+
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, AsyncNodeClient, CrawlController
 from toehold_client.listening import AsyncListener
 from toehold_client.streams import AsyncStream
@@ -120,11 +122,11 @@ class BlockingAsyncClient(Blocking):
         self._end_loop()
 
     def _on_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(15)
+        self._thread.join(PATIENCE_S)
         self._loop.close()
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf import message_factory
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.descriptor import ServiceDescriptor
@@ -130,12 +131,12 @@ def serving(
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="fake-frontier")
     thread.start()
-    assert ready.wait(15), f"nothing can listen on {address}"
+    assert ready.wait(PATIENCE_S), f"nothing can listen on {address}"
     try:
         yield bound[0]
     finally:
         ends[0]()
-        thread.join(15)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 

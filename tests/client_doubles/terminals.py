@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-_PATIENCE_S = 30.0
+from frontier_harness.waiting import PATIENCE_S
 
 
 def read_until(terminal: int, words: str) -> str:
@@ -21,7 +21,7 @@ def read_all(terminal: int) -> str:
 
 
 def _read(terminal: int, words: str | None) -> str:
-    until_s = time.monotonic() + _PATIENCE_S
+    until_s = time.monotonic() + PATIENCE_S
     content = b""
     while time.monotonic() < until_s and (words is None or words.encode() not in content):
         try:

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from acceptance.programs import READY_S, until
+from acceptance.programs import until
+from frontier_harness.waiting import PATIENCE_S
 
 MOST_CALLS = 16
 """At the same time."""
@@ -95,7 +96,7 @@ class Blade(grpc.GenericRpcHandler):
                 self.passed.append(what)
                 self.fallen = len(self.passed) == self._number
                 if self.fallen:
-                    kill(self.victim.result(READY_S))
+                    kill(self.victim.result(PATIENCE_S))
                     raise Fallen
             yield message
 

@@ -15,15 +15,13 @@ import sys
 from collections.abc import Callable, Mapping
 
 from frontier_harness.calls import seed_of, spec
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.admin_pb2 import TearDownCrawlResponse
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
 from toehold_client.errors import UnknownCrawl
-
-PATIENCE_S = 30.0
-WAIT_S = 60.0
 
 SEED_COUNT = 1_100
 """More than one message takes."""
@@ -39,24 +37,24 @@ def launch(controller: CrawlController) -> bool:
         seeds = (f"{seed_of(controller.crawl)}{number}" for number in range(SEED_COUNT))
         controller.create(spec(), seeds)
         controller.launch()
-    return bool(controller.wait_for({CrawlState.CRAWL_STATE_RUNNING}, WAIT_S))
+    return bool(controller.wait_for({CrawlState.CRAWL_STATE_RUNNING}, PATIENCE_S))
 
 
 def pause(controller: CrawlController) -> bool:
     """Pauses the crawl."""
     controller.pause()
-    return bool(controller.wait_for({CrawlState.CRAWL_STATE_PAUSED}, WAIT_S))
+    return bool(controller.wait_for({CrawlState.CRAWL_STATE_PAUSED}, PATIENCE_S))
 
 
 def stop(controller: CrawlController) -> bool:
     """Stops the crawl."""
     controller.stop()
-    return bool(controller.wait_for({CrawlState.CRAWL_STATE_FINISHED}, WAIT_S))
+    return bool(controller.wait_for({CrawlState.CRAWL_STATE_FINISHED}, PATIENCE_S))
 
 
 def teardown(controller: CrawlController) -> bool:
     """Tears the crawl down."""
-    return controller.teardown(WAIT_S)
+    return controller.teardown(PATIENCE_S)
 
 
 STEPS: Mapping[str, Callable[[CrawlController], bool]] = {

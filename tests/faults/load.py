@@ -14,6 +14,8 @@ import grpc
 from acceptance.programs import Program, Programs
 from faults.slow_site import SlowSite, Visit
 from frontier_harness.calls import Stubs, released, spec
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import crawl_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -41,11 +43,12 @@ class Load:
         self._programs = programs
         self._folder = folder
         self._flags = flags
-        self.address = "127.0.0.1:0"
+        self._port = KeptPort()
+        self.address = self._port.address
         self.start_frontier()
         self.channel = grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)])
         self.stubs = Stubs(self.channel)
-        self.client = FrontierClient(self.address, patience_s=30)
+        self.client = FrontierClient(self.address, patience_s=PATIENCE_S)
 
     def close(self) -> None:
         """Lets the connections go, and ends all programs: a site that ends under its visitors leaks some."""
@@ -55,8 +58,7 @@ class Load:
 
     def start_frontier(self) -> None:
         """Starts the frontier, for the first time, or again on the same port and data."""
-        started = self._programs.frontier(self.data, *self._flags, listen=self.address)
-        self.frontier, self.address = started.program, started.address
+        self.frontier = self._programs.frontier(self.data, *self._flags, listen=self.address).program
 
     def node(self, name: str = "node", toes: int = TOES) -> Program:
         """A node that runs."""

@@ -9,13 +9,12 @@ import grpc
 from acceptance.outcomes import LogLine, crawl_log, pages
 from acceptance.programs import Program, Programs, until
 from faults.finite_site import FiniteSite
+from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
 
 from crawler_node.ready import service_of
 from toehold.frontier.v1 import crawl_pb2
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold_client import CrawlController, FrontierClient
-
-CALL_S = 10.0
 
 
 class Stage:
@@ -54,27 +53,27 @@ class Stage:
 
     def pool(self) -> node_pb2.GetPoolResponse:
         """What the node tells of its pool."""
-        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S)
+        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=PATIENCE_S)
 
     def resize(self, size: int) -> None:
         """Asks the node for so many toe threads."""
-        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=CALL_S)
+        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=PATIENCE_S)
 
     def kill(self, toe: node_pb2.Toe) -> None:
         """Kills a toe thread, which is replaced."""
         request = node_pb2.KillToeRequest(worker=toe.worker, serial=toe.serial, replace=True)
-        self.stub.KillToe(request, timeout=CALL_S)
+        self.stub.KillToe(request, timeout=PATIENCE_S)
 
     def toes_at(self, ending: str) -> list[node_pb2.Toe]:
         """The threads that are at such URIs, without those left behind."""
-        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=CALL_S)
+        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S)
         return [toe for toe in answer.toes if toe.uri.endswith(ending) and not toe.abandoned]
 
     def outcomes(self) -> list[LogLine]:
         """The pages in crawl.log."""
         return pages(crawl_log(self._folder / "data" / "crawls" / "stuck" / "crawl.log"))
 
-    def until_finished(self, within_s: float = 60.0) -> dict[str, int]:
+    def until_finished(self, within_s: float = WHOLE_CRAWL_S) -> dict[str, int]:
         """The last status of each URL, once the crawl has finished; each has come to one end."""
 
         def finished() -> bool:

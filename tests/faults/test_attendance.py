@@ -18,8 +18,6 @@ LEASE_S = 1.5
 SUPERSEDED = 3
 """How a node ends whose name another process has taken."""
 
-pytestmark = pytest.mark.timeout(60)
-
 
 @pytest.fixture
 def load(programs: Programs, tmp_path: Path) -> Iterator[Load]:

@@ -18,6 +18,7 @@ from faults.controllers import SEED_COUNT
 from faults.load import told
 from frontier_harness.calls import TIMEOUT_S, report, seed_of, spec
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import frontier_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -32,8 +33,6 @@ ASK: Mapping[str, Callable[[CrawlController], object]] = {
     "teardown": lambda controller: controller.teardown(0),
 }
 """A step without the wait for its end."""
-
-pytestmark = pytest.mark.timeout(120)
 
 
 class Controllers:
@@ -109,7 +108,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         server = stage.enter_context(ServerProcess(tmp_path_factory.mktemp("controllers") / "data"))
         blade = stage.enter_context(Blade(server.address))
         first = stage.enter_context(Controllers(blade.address, FIRST, "--fork"))
-        client = stage.enter_context(FrontierClient(server.address, patience_s=30, operator=SECOND))
+        client = stage.enter_context(FrontierClient(server.address, patience_s=PATIENCE_S, operator=SECOND))
         yield Scene(server, blade, first, client)
 
 
@@ -223,7 +222,6 @@ def test_of_two_who_tear_a_crawl_down_at_once_one_does_it_and_both_see_it_done(s
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_of_two_who_tear_many_crawls_down_at_once_one_does_it_and_both_see_it_done(scene: Scene) -> None:
     _race(scene, rounds=1000)
 

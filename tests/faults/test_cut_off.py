@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from acceptance.judging import FEW
 from acceptance.outcomes import closed_files, open_files
-from acceptance.parts import LEASE_S, WHOLE_S, Parts
+from acceptance.parts import LEASE_S, Parts
 from acceptance.programs import Programs, pass_time, until
 from faults.proxy import Network, Proxy
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
-
-pytestmark = pytest.mark.timeout(90)
 
 
 def test_a_node_that_hung_for_longer_than_a_lease_counts_nothing_twice(parts: Parts) -> None:
@@ -74,7 +73,7 @@ def test_a_node_whose_connections_break_again_and_again_fetches_each_page_once(p
 def test_a_node_told_to_end_closes_its_files_and_hands_back_what_it_has_not_started(
     web: PracticeWeb, programs: Programs, tmp_path: Path
 ) -> None:
-    parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_S)  # nothing comes back by lapsing
+    parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_CRAWL_S)  # nothing comes back by lapsing
     ending = parts.node("ending", "--toes", "1")
     parts.launch()
     parts.until_asked(60)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import resource
 import signal
 
-import pytest
 from acceptance.judging import in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
 from acceptance.programs import Program, until
-
-pytestmark = pytest.mark.timeout(90)
 
 WARC_BYTES = 200_000
 """A part of what the crawl has to store, and less than what a node tries to write before it goes on."""

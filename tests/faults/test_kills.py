@@ -19,7 +19,6 @@ from practice_web.practice import PracticeWeb
 LIBRARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 
-@pytest.mark.timeout(90)
 def test_a_frontier_killed_at_random_moments_loses_nothing(parts: Parts) -> None:
     _kill_at_random(parts, kills=3, keys=FEW, random=random.Random(20))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from acceptance.parts import Parts
 from faults.relay import Relay
 
 
-@pytest.mark.timeout(90)
 def test_lost_answers_of_schedule_finished_and_next_cost_no_page_and_no_repeat(parts: Parts) -> None:
     """Schedule and Finished repeated change nothing; what a lost Next gave out comes back after a period."""
     with Relay(parts.address, lose={"Schedule": 3, "Finished": 4, "Next": 100}) as relay:

@@ -9,8 +9,6 @@ import pytest
 from acceptance.parts import Parts
 from acceptance.programs import toehold, until
 
-pytestmark = pytest.mark.timeout(120)
-
 MIB = 1024 * 1024
 MARGIN_MIB = 256
 """More than anybody else takes of the disk, or gives back, while the test runs."""

@@ -19,6 +19,7 @@ from faults.slow_site import SlowSite
 from faults.watchers import Listening, Plain, Read, Restless, Streaming, StreamingAsync, Watcher, read
 from frontier_harness.calls import Stubs, seconds, seed_of
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client import CrawlController, FrontierClient
 
@@ -43,7 +44,6 @@ on a busy machine the slowest hundredth varies by itself.
 """
 
 
-@pytest.mark.timeout(90)
 def test_watchers_miss_nothing_and_hear_nothing_twice_though_the_frontier_is_killed(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -51,7 +51,6 @@ def test_watchers_miss_nothing_and_hear_nothing_twice_though_the_frontier_is_kil
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
 def test_watchers_miss_nothing_and_hear_nothing_twice_though_the_frontier_is_killed_ten_times(
     programs: Programs, tmp_path: Path, seed: int
@@ -116,7 +115,7 @@ def _steered(address: str, crawl: str) -> Iterator[None]:
 
     def steer() -> None:
         try:
-            with FrontierClient(address, patience_s=30, operator="somebody") as client:
+            with FrontierClient(address, patience_s=PATIENCE_S, operator="somebody") as client:
                 controller = CrawlController(client, crawl)
                 while not ended.is_set():
                     controller.pause()
@@ -139,13 +138,11 @@ def _steered(address: str, crawl: str) -> Iterator[None]:
 # --- those who do not read ---------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(60)
 def test_readers_who_do_not_read_cost_little_memory_and_no_time(tmp_path: Path) -> None:
     _do_not_read(tmp_path, readers=30, events=800, calls=150)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(600)
 def test_two_hundred_readers_who_do_not_read_cost_little_memory_and_no_time(tmp_path: Path) -> None:
     _do_not_read(tmp_path, readers=200, events=20_000, calls=1000)
 

@@ -20,8 +20,6 @@ LEASE_S = 2.0
 HANG_S = 2.5
 GOOD = [f"/{number}" for number in range(6)]
 
-pytestmark = pytest.mark.timeout(110)
-
 
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
@@ -42,9 +40,9 @@ def test_threads_that_loop_or_die_are_replaced_and_so_is_the_process_that_they_w
     stage.crawl()
 
     def leave_one_behind() -> None:
-        toe, *_ = until(lambda: stage.toes_at("/loop-in-python"), "a thread that loops", 30.0)
+        toe, *_ = until(lambda: stage.toes_at("/loop-in-python"), "a thread that loops")
         stage.kill(toe)
-        until(lambda: not stage.toes_at(toe.uri), "a thread to be left behind", 30.0)
+        until(lambda: not stage.toes_at(toe.uri), "a thread to be left behind")
 
     for _ in stage.site.hosts:
         leave_one_behind()
@@ -65,7 +63,7 @@ def test_processes_that_hang_or_die_are_replaced_and_their_pages_given_up_after_
 ) -> None:
     node = stage.node(*PROCESSES, "--hook", "faults.stuck_hook:page", "--hang-seconds", str(HANG_S))
     stage.crawl()
-    statuses = stage.until_finished(90.0)
+    statuses = stage.until_finished()
     assert stage.good_ones(statuses) == [200] * (1 + len(GOOD))
     assert of_those_at(statuses, "in-c") == of_those_at(statuses, "process") == [-7000]
     until(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
@@ -85,7 +83,7 @@ def test_processes_whose_supervisor_is_killed_end_by_themselves_and_the_node_can
     workers = [worker.process_id for worker in stage.pool().workers]
     node.kill()
     stage.site.gate.set()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end", 40.0)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end")
     stage.node(*PROCESSES)
     assert set(stage.until_finished().values()) == {200}
 

@@ -9,14 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import grpc
-from frontier_harness.waiting import DEADLINE_S
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
 from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
 from toehold_client import AsyncFrontierClient, CrawlController, FrontierClient
 
-AWAY_S = 30.0
 """How long a frontier may be away, on a busy machine."""
 
 LOOK_AGAIN_S = 0.05
@@ -40,7 +39,7 @@ class Watcher(ABC):
         """All that it has read, once its stream has ended as a crawl's events end. Raises what it failed
         with.
         """
-        self._thread.join(DEADLINE_S)
+        self._thread.join(PATIENCE_S)
         if self._failure is not None:
             raise self._failure
         assert not self._thread.is_alive(), f"{self._thread.name} still reads after {len(self.read)} events"
@@ -85,7 +84,7 @@ class Plain(Watcher):
                 return
             except grpc.RpcError as error:
                 code = error.code()
-                if code is grpc.StatusCode.UNAVAILABLE and time.monotonic() < heard_s + AWAY_S:
+                if code is grpc.StatusCode.UNAVAILABLE and time.monotonic() < heard_s + PATIENCE_S:
                     time.sleep(LOOK_AGAIN_S)
                 elif code is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise
@@ -108,8 +107,8 @@ class Streaming(Watcher):
 
     def watch(self) -> None:
         with (
-            FrontierClient(self.address, patience_s=AWAY_S) as client,
-            client.state_events(self.crawl, "start", reconnect_s=AWAY_S) as stream,
+            FrontierClient(self.address, patience_s=PATIENCE_S) as client,
+            client.state_events(self.crawl, "start", reconnect_s=PATIENCE_S) as stream,
         ):
             for message in stream:
                 if message.HasField("event"):
@@ -124,8 +123,8 @@ class StreamingAsync(Watcher):
 
     async def _watch(self) -> None:
         async with (
-            AsyncFrontierClient(self.address, patience_s=AWAY_S) as client,
-            client.state_events(self.crawl, "start", reconnect_s=AWAY_S) as stream,
+            AsyncFrontierClient(self.address, patience_s=PATIENCE_S) as client,
+            client.state_events(self.crawl, "start", reconnect_s=PATIENCE_S) as stream,
         ):
             async for message in stream:
                 if message.HasField("event"):
@@ -137,7 +136,7 @@ class Listening(Watcher):
 
     def watch(self) -> None:
         with (
-            FrontierClient(self.address, patience_s=AWAY_S) as client,
+            FrontierClient(self.address, patience_s=PATIENCE_S) as client,
             CrawlController(client, self.crawl) as controller,
         ):
             listener = controller.listen(lambda event: self.note(event.cursor, event), "start")

@@ -6,7 +6,6 @@ Decides nothing and checks nothing: a test says what it expects.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,9 @@ from google.rpc import error_details_pb2, status_pb2
 
 from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, crawl_pb2, frontier_pb2, frontier_pb2_grpc
 
-TIMEOUT_S = 20.0
+from .waiting import PATIENCE_S, eventually
+
+TIMEOUT_S = PATIENCE_S
 """Of a call that is expected to be answered: a busy machine is slow, a frontier that hangs is wrong."""
 
 
@@ -277,13 +278,12 @@ class Stubs:
 
     def ended(self, crawl: str, job: int) -> admin_pb2.Job:
         """A job, once it has ended."""
-        found: admin_pb2.Job = self.ask("GetJob", crawl, job=job).job
-        until_s = time.monotonic() + TIMEOUT_S
-        while not found.HasField("finish_time"):
-            assert time.monotonic() < until_s, found
-            time.sleep(0.005)
-            found = self.ask("GetJob", crawl, job=job).job
-        return found
+
+        def found() -> admin_pb2.Job | None:
+            told: admin_pb2.Job = self.ask("GetJob", crawl, job=job).job
+            return told if told.HasField("finish_time") else None
+
+        return eventually(found, f"the end of job {job}")
 
     def bring(self, crawl: str, *entries: admin_pb2.ImportEntry, force: bool = False) -> admin_pb2.Job:
         """Import URIs; how the job ended."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from frontier_server.core.store import Changes, Family, StoreFailed, WriteStalled
 from frontier_server.stores.memory import MemoryStore
 
-MAX_HOLD_S = 60.0
+from .waiting import PATIENCE_S
 
 
 class HeldStore:
@@ -53,7 +53,7 @@ class HeldStore:
         with self._change:
             covered = len(self.written)  # not what is written while it works
             self.flushes_begun += 1
-            self._change.wait_for(lambda: not self._held or self._passes > 0, MAX_HOLD_S)
+            self._change.wait_for(lambda: not self._held or self._passes > 0, PATIENCE_S)
             self._passes = max(self._passes - 1, 0)
             if self.flush_problem is not None:
                 raise self.flush_problem

@@ -19,7 +19,8 @@ from frontier_server.core.frontier import Frontier
 from frontier_server.core.store import WritableStore
 
 from .calls import TIMEOUT_S, Stubs
-from .in_process import CLOSE_S, Served, config, serving
+from .in_process import Served, config, serving
+from .waiting import PATIENCE_S
 
 A = TypeVar("A")
 
@@ -85,7 +86,7 @@ def hosted(store: WritableStore, data: Path, logs: bool = True, **settings: Any)
             ended.set_result(None)
 
     threading.Thread(target=body, name="frontier", daemon=True).start()
-    served, loop, over = begun.result(CLOSE_S)
+    served, loop, over = begun.result(PATIENCE_S)
     try:
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(served.address, options) as channel:
@@ -95,4 +96,4 @@ def hosted(store: WritableStore, data: Path, logs: bool = True, **settings: Any)
             yield made[0]
     finally:
         loop.call_soon_threadsafe(over.set)
-        ended.result(CLOSE_S)
+        ended.result(PATIENCE_S)

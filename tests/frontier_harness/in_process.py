@@ -27,7 +27,8 @@ from frontier_server.service import MAX_MESSAGE_BYTES, register
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
 
-CLOSE_S = 20.0
+from .waiting import PATIENCE_S
+
 SECRET = b"0123456789abcdef"
 
 
@@ -58,7 +59,7 @@ async def running(store: WritableStore, settings: Config) -> AsyncIterator[Excha
         yield runner
     finally:
         # Where it hangs, tests must go on.
-        await asyncio.wait_for(runner.close(), CLOSE_S)
+        await asyncio.wait_for(runner.close(), PATIENCE_S)
 
 
 @dataclass(frozen=True, slots=True)

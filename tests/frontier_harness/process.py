@@ -16,9 +16,7 @@ from typing import Self
 import grpc
 
 from .calls import Stubs
-
-START_S = 30.0
-STOP_S = 20.0
+from .waiting import PATIENCE_S
 
 
 class NotServing(Exception):
@@ -79,24 +77,24 @@ class ServerProcess:
         assert self.child.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self.child.stdout, selectors.EVENT_READ)
-            if not selector.select(START_S):
-                raise NotServing(f"no word within {START_S} s")
+            if not selector.select(PATIENCE_S):
+                raise NotServing(f"no word within {PATIENCE_S} s")
         line = self.child.stdout.readline()
         if not line:
-            code = self.child.wait(STOP_S)
+            code = self.child.wait(PATIENCE_S)
             raise NotServing(f"exit code {code}: {self.errors.read_text()}")
         return line
 
     def kill(self) -> None:
         """`kill -9`."""
         self.child.kill()
-        self.child.wait(STOP_S)
+        self.child.wait(PATIENCE_S)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
         """Ask it to stop; its exit code, and how long it took."""
         began_s = time.monotonic()
         self.child.send_signal(number)
-        return self.child.wait(STOP_S), time.monotonic() - began_s
+        return self.child.wait(PATIENCE_S), time.monotonic() - began_s
 
     def end_stdin(self) -> None:
         """What happens when its parent dies."""
@@ -105,7 +103,7 @@ class ServerProcess:
 
     def wait(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return self.child.wait(STOP_S)
+        return self.child.wait(PATIENCE_S)
 
     def _close_pipes(self) -> None:
         for pipe in (self.child.stdin, self.child.stdout):
@@ -126,5 +124,5 @@ def run_to_end(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the program with arguments that it cannot serve with."""
     command = [sys.executable, "-m", "frontier_server", *arguments]
     return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=START_S, check=False
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

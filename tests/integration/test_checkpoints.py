@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.crawl_pb2 import (
     DISPOSITION_STALE,
@@ -53,7 +54,7 @@ def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_
         first = CrawlController(client, "first")
         first.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
         first.launch()
-        first.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        first.wait_for({S.CRAWL_STATE_RUNNING}, PATIENCE_S)
         before = fetch_all(client, "first", most=2)
         kept = client.create_checkpoint()
         assert first.statistics().statistics.succeeded_count == 2
@@ -66,10 +67,10 @@ def test_a_crawl_goes_on_from_a_checkpoint_after_restarts_and_without_what_came_
         second.launch(kept.checkpoint, "first")
     with ServerProcess(tmp_path / "data") as server, FrontierClient(server.address) as client:
         second = CrawlController(client, "second")
-        second.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        second.wait_for({S.CRAWL_STATE_RUNNING}, PATIENCE_S)
         after = fetch_all(client, "second")
         assert sorted([*before, *after]) == [f"http://host{n}.example/" for n in range(HOSTS)]
-        second.wait_for({S.CRAWL_STATE_FINISHED}, 10)
+        second.wait_for({S.CRAWL_STATE_FINISHED}, PATIENCE_S)
         assert [each.checkpoint for each in client.list_checkpoints()] == [kept.checkpoint]
         again = client.create_checkpoint()
         assert [each.checkpoint for each in client.list_checkpoints()] == [kept.checkpoint, again.checkpoint]
@@ -100,12 +101,12 @@ def test_a_whole_frontier_begins_again_from_a_checkpoint_in_place_of_its_store(t
         crawl = CrawlController(client, "crawl")
         crawl.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
         crawl.launch()
-        crawl.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        crawl.wait_for({S.CRAWL_STATE_RUNNING}, PATIENCE_S)
         before = fetch_all(client, "crawl", most=2)
         kept = client.create_checkpoint()
         fetch_all(client, "crawl")
         server.child.send_signal(signal.SIGKILL)
-        server.child.wait(10)
+        server.child.wait(PATIENCE_S)
     (tmp_path / "again").mkdir()
     Path(kept.path).rename(tmp_path / "again" / "store")
     with ServerProcess(tmp_path / "again") as server, FrontierClient(server.address) as client:

@@ -26,7 +26,7 @@ from frontier_harness.calls import (
 )
 from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
-from frontier_harness.waiting import soon, turns
+from frontier_harness.waiting import PATIENCE_S, soon, turns
 from google.protobuf.message import Message
 
 from frontier_server.core.frontier import Frontier
@@ -411,7 +411,7 @@ async def test_no_answer_leaves_while_what_it_could_have_read_is_not_durable(
         asked = await at.asked(answered(at))
         assert not asked.done() and not write.done()
         at.store.release()
-        await asyncio.wait_for(asyncio.gather(asked, write), 20)
+        await asyncio.wait_for(asyncio.gather(asked, write), PATIENCE_S)
 
 
 async def _exists(at: Desk) -> None:
@@ -481,9 +481,9 @@ async def test_no_refusal_leaves_while_what_it_tells_of_is_not_durable(
         assert not asked.done() and not write.done()
         at.store.release()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await asyncio.wait_for(asked, 20)
+            await asyncio.wait_for(asked, PATIENCE_S)
         assert Refusal.of(caught.value).reason == reason
-        await asyncio.wait_for(write, 20)
+        await asyncio.wait_for(write, PATIENCE_S)
 
 
 async def test_a_node_that_waits_hears_of_a_uri_only_when_it_is_durable(tmp_path: Path) -> None:
@@ -495,7 +495,7 @@ async def test_a_node_that_waits_hears_of_a_uri_only_when_it_is_durable(tmp_path
         await settled(at.served)
         assert not waiting.done() and not write.done()
         at.store.release()
-        answer = await asyncio.wait_for(waiting, 20)
+        answer = await asyncio.wait_for(waiting, PATIENCE_S)
         assert [lease.uri for lease in answer.leases] == ["http://b.example/new"]
         await write
 
@@ -513,9 +513,9 @@ async def test_an_event_reaches_its_readers_only_when_it_is_durable(tmp_path: Pa
         await settled(at.served)
         assert not event.done() and not write.done()
         at.store.release()
-        answer = await asyncio.wait_for(event, 20)
+        answer = await asyncio.wait_for(event, PATIENCE_S)
         assert answer.event.operator_acted.action == "pause"
-        answer = await asyncio.wait_for(awaited(stream.read()), 20)
+        answer = await asyncio.wait_for(awaited(stream.read()), PATIENCE_S)
         assert answer.event.status_changed.state == crawl_pb2.CRAWL_STATE_PAUSING
         await write
 
@@ -533,7 +533,7 @@ async def test_an_outcome_reaches_its_readers_only_when_it_is_durable(tmp_path: 
         await settled(at.served)
         assert not outcome.done() and not write.done()
         at.store.release()
-        answer = await asyncio.wait_for(outcome, 20)
+        answer = await asyncio.wait_for(outcome, PATIENCE_S)
         assert [told.uri for told in answer.outcomes] == ["http://a.example/"]
         await write
 
@@ -565,13 +565,13 @@ async def test_a_flush_covers_only_what_was_written_before_it_began(tmp_path: Pa
         read = await at.asked(_get_crawl(at))
         ended = at.store.flushes_ended
         at.store.release(1)
-        await asyncio.wait_for(first, 20)
+        await asyncio.wait_for(first, PATIENCE_S)
         await soon(lambda: at.store.flushing, "what was written during a flush gets none of its own")
         await settled(at.served)
         assert not during.done() and not read.done()
         assert at.store.flushes_ended == ended + 1
         at.store.release(1)
-        await asyncio.wait_for(asyncio.gather(during, read), 20)
+        await asyncio.wait_for(asyncio.gather(during, read), PATIENCE_S)
 
 
 async def test_one_flush_serves_everybody_who_waits(tmp_path: Path) -> None:
@@ -585,7 +585,7 @@ async def test_one_flush_serves_everybody_who_waits(tmp_path: Path) -> None:
         ]
         begun = at.store.flushes_begun
         at.store.release()
-        await asyncio.wait_for(asyncio.gather(first, *calls), 20)
+        await asyncio.wait_for(asyncio.gather(first, *calls), PATIENCE_S)
         assert at.store.flushes_begun == begun + 1
 
 
@@ -594,5 +594,7 @@ async def test_what_is_durable_is_answered_without_a_flush(tmp_path: Path) -> No
         await _get_crawl(at)
         at.store.hold()
         begun = at.store.flushes_begun
-        await asyncio.wait_for(asyncio.gather(_get_crawl(at), _list_crawls(at), _finished_repeated(at)), 20)
+        await asyncio.wait_for(
+            asyncio.gather(_get_crawl(at), _list_crawls(at), _finished_repeated(at)), PATIENCE_S
+        )
         assert at.store.flushes_begun == begun

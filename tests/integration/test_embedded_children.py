@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client.embedded import children
 from toehold_client.embedded.children import Child, Program
 from toehold_client.embedded.interruptions import Interruptions
 from toehold_client.embedded.trouble import ChildFailed, Interrupted
-
-PATIENCE_S = 20.0
 
 READY = 'print("program ready at 1", flush=True)\n'
 UNTIL_STDIN_ENDS = READY + "sys.stdin.read()\n"

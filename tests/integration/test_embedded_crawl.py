@@ -20,13 +20,13 @@ from typing import Any
 
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.client import FrontierClient
 from toehold_client.embedded.directory import open_directory
 from toehold_client.embedded.interruptions import Interruptions
 from toehold_client.embedded.plan import Overrides, Plan, make_spec
 
-PATIENCE_S = 60.0
 PAGES = 24
 
 TOEHOLD = (sys.executable, "-m", "toehold_client")
@@ -240,8 +240,8 @@ def children_of(parent: int) -> list[int]:
 
 def all_gone(pids: list[int], within_s: float = 0.0) -> bool:
     """Whether all have ended. Orphans need a while: no parent has waited for them."""
-    deadline = time.monotonic() + within_s
-    while any(map(runs, pids)) and time.monotonic() < deadline:
+    until_s = time.monotonic() + within_s
+    while any(map(runs, pids)) and time.monotonic() < until_s:
         time.sleep(0.02)
     return not any(map(runs, pids))
 
@@ -614,9 +614,9 @@ def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
     run.until(lambda: site.asked["/page/5"])
     assert run.process.stdout is not None
     run.process.stdout.close()
-    threading.Timer(6, let_go.set).start()
-    run.process.wait(PATIENCE_S)
-    assert run.process.returncode == 130
+    eventually(lambda: "PAUSING" in toehold(tmp_path, "status", "--dir", "it")[1], "the pause")
+    let_go.set()
+    assert run.process.wait(PATIENCE_S) == 130
     assert report_in(tmp_path)["state"] == "PAUSED"
 
 

@@ -4,15 +4,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 SCRIPT = Path(__file__).resolve().parents[1] / "practice_web" / "crawl.py"
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -31,12 +30,9 @@ def crawl(tmp_path: Path) -> Iterator[Callable[[], tuple[int, str]]]:
         runs.append(run)
         log = tmp_path / "crawl-web" / "access.log"
         before = size(log)
-        deadline = time.monotonic() + PATIENCE_S
-        while size(log) < before + 20_000 and run.poll() is None:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        eventually(lambda: size(log) >= before + 20_000 or run.poll() is not None, "pages", poll_s=0.02)
         run.send_signal(signal.SIGTERM)
-        time.sleep(0.1)  # two at once would be one
+        eventually(lambda: not waits_for(run.pid, signal.SIGTERM), "that it takes the signal")
         run.send_signal(signal.SIGTERM)
         return run.wait(PATIENCE_S), run.communicate(timeout=PATIENCE_S)[0]
 
@@ -44,6 +40,13 @@ def crawl(tmp_path: Path) -> Iterator[Callable[[], tuple[int, str]]]:
     for run in runs:
         run.kill()
         run.wait()
+
+
+def waits_for(pid: int, number: signal.Signals) -> bool:
+    """Whether a signal waits to be taken by a process: another of its kind would be lost."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    (pending,) = (line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(pending, 16) >> (number - 1) & 1)
 
 
 def size(file: Path) -> int:

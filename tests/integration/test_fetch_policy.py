@@ -10,9 +10,12 @@ from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from node_doubles.loopback import (
+    LONG_MS,
+    SHORT_MS,
     Fetching,
     Site,
     body_of,
@@ -64,7 +67,7 @@ def test_a_connection_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetc
         uri = f"http://127.0.0.1:{full.getsockname()[1]}/"
         fetch = fetcher.fetch(uri, policy(connect_timeout_ms=100))
     assert fetch.status == Status.CONNECT_FAILED
-    assert 100 <= fetch.duration_ms < 1000
+    assert 100 <= fetch.duration_ms < LONG_MS
 
 
 def test_a_tls_handshake_is_waited_for_no_longer_than_the_policy_says(fetcher: Fetching) -> None:
@@ -72,7 +75,7 @@ def test_a_tls_handshake_is_waited_for_no_longer_than_the_policy_says(fetcher: F
         uri = f"https://127.0.0.1:{silent.getsockname()[1]}/"
         fetch = fetcher.fetch(uri, policy(connect_timeout_ms=100))
     assert fetch.status == Status.CONNECT_FAILED
-    assert 100 <= fetch.duration_ms < 1000
+    assert 100 <= fetch.duration_ms < LONG_MS
 
 
 # Media types and lengths
@@ -123,7 +126,7 @@ def test_a_body_that_is_not_wanted_is_not_read(site: Site, fetcher: Fetching) ->
     site.answers["/"] = lambda client: site.drip(client, head, b"x" * 100_000)
     fetch = fetcher.fetch(site.url("/"), policy(reject_media_types=("video/*",)))
     assert (fetch.status, fetch.truncation) == (200, Truncation.FILTER)
-    assert site.hung_up.wait(5)
+    assert site.hung_up.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,7 @@ def test_the_limit_of_bandwidth_acts_on_the_very_fetch(site: Site, fetcher: Fetc
     site.answers["/"] = ok(b"x" * 20_000)
     fetch = fetcher.fetch(site.url("/"), policy(max_bytes_per_second=100_000))
     assert (fetch.body_bytes, fetch.truncation) == (20_000, Truncation.NONE)
-    assert 190 <= fetch.duration_ms < 2000
+    assert 190 <= fetch.duration_ms < LONG_MS
 
 
 def test_a_server_is_held_back_by_the_limit(site: Site, fetcher: Fetching) -> None:
@@ -202,10 +205,10 @@ def test_a_server_is_held_back_by_the_limit(site: Site, fetcher: Fetching) -> No
             told.set()
 
     site.answers["/"] = answer
-    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=500, max_bytes_per_second=20_000))
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=SHORT_MS, max_bytes_per_second=20_000))
     assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
-    assert 0 < fetch.body_bytes <= 12_000
-    assert told.wait(5)
+    assert 0 < fetch.body_bytes <= 20 * fetch.duration_ms + 2_000
+    assert told.wait(PATIENCE_S)
     assert sum(sent) < 200_000
 
 
@@ -221,16 +224,16 @@ def test_the_fetches_of_a_node_share_its_limit(site: Site, resolver: Resolver) -
         thread.start()
     for thread in threads:
         thread.join()
-    assert 0.29 <= time.monotonic() - started_s < 3
+    assert 0.29 <= time.monotonic() - started_s < LONG_MS / 1_000
     assert all(fetch.body_bytes == 20_000 for fetch in fetcher.fetches)
     fetcher.close()
 
 
 def test_a_fetch_that_waits_for_bandwidth_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
     site.answers["/"] = ok(b"x" * 100_000)
-    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200, max_bytes_per_second=10))
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=SHORT_MS, max_bytes_per_second=10))
     assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
-    assert 200 <= fetch.duration_ms < 1000
+    assert SHORT_MS <= fetch.duration_ms < LONG_MS
 
 
 def test_a_fetch_that_waits_for_bandwidth_can_be_cut(site: Site, fetcher: Fetching) -> None:
@@ -243,15 +246,15 @@ def test_a_fetch_that_waits_for_bandwidth_can_be_cut(site: Site, fetcher: Fetchi
     site.answers["/"] = answer
 
     def cut() -> None:
-        waiting.wait(5)
+        waiting.wait(PATIENCE_S)
         cancellation.cancel()
 
     thread = threading.Thread(target=cut)
     thread.start()
-    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=60_000, max_bytes_per_second=1), cancellation)
+    fetch = fetcher.fetch(site.url("/"), policy(max_bytes_per_second=1), cancellation)
     thread.join()
     assert fetch.status == Status.PROCESSING_THREAD_KILLED
-    assert fetch.duration_ms < 5000
+    assert fetch.duration_ms < LONG_MS
 
 
 # Cookies
@@ -413,9 +416,9 @@ def test_both_requests_share_the_deadline(site: Site, fetcher: Fetching) -> None
 
     site.answers["/"] = answer
     started_s = time.monotonic()
-    fetch = fetcher.fetch(site.url("/"), with_credentials(timeout_ms=200))
+    fetch = fetcher.fetch(site.url("/"), with_credentials(timeout_ms=SHORT_MS))
     assert (fetch.status, len(site.requests)) == (Status.TIMEOUT, 2)
-    assert 0.2 <= time.monotonic() - started_s < 1
+    assert SHORT_MS <= (time.monotonic() - started_s) * 1_000 < LONG_MS
 
 
 def test_all_settings_at_once_still_give_the_page(site: Site, fetcher: Fetching) -> None:
@@ -427,8 +430,8 @@ def test_all_settings_at_once_still_give_the_page(site: Site, fetcher: Fetching)
         accept_media_types=("text/*",),
         max_content_length=10_000,
         max_bytes_per_second=1_000_000,
-        connect_timeout_ms=1000,
-        read_timeout_ms=1000,
+        connect_timeout_ms=LONG_MS,
+        read_timeout_ms=LONG_MS,
     )
     fetch = fetcher.fetch(site.url("/"), everything)
     assert (fetch.status, body_of(fetch), fetch.truncation) == (200, packed, Truncation.NONE)

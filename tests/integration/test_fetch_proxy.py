@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 import trustme
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.loopback import (
+    LONG_MS,
     Fetching,
     Site,
     body_of,
@@ -159,13 +162,12 @@ def test_a_407_of_a_host_is_its_answer(proxy: Site) -> None:
 
 
 def test_a_proxy_that_is_not_there_is_a_failed_connection(fetcher: Fetching) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
-    for name in (f"127.0.0.1:{port}", "proxy.example:3128"):
-        for uri in ("http://www.alpha.example/", "https://www.alpha.example/"):
-            fetch = fetcher.fetch(uri, policy(proxy=f"http://{name}"))
-            assert fetch.status == Status.CONNECT_FAILED
-            assert "proxy" in fetch.annotations[0]
+    with KeptPort() as nobodys:
+        for name in (nobodys.address, "proxy.example:3128"):
+            for uri in ("http://www.alpha.example/", "https://www.alpha.example/"):
+                fetch = fetcher.fetch(uri, policy(proxy=f"http://{name}"))
+                assert fetch.status == Status.CONNECT_FAILED
+                assert "proxy" in fetch.annotations[0]
 
 
 def test_the_proxy_itself_may_have_any_address(proxy: Site, fetcher: Fetching) -> None:
@@ -246,7 +248,7 @@ def test_a_fetch_that_waits_for_the_proxy_can_be_cut(proxy: Site, fetcher: Fetch
         wait_for_hang_up(client)
 
     def cut() -> None:
-        started.wait(5)
+        started.wait(PATIENCE_S)
         cancellation.cancel()
 
     proxy.answers["www.alpha.example:443"] = answer
@@ -255,7 +257,7 @@ def test_a_fetch_that_waits_for_the_proxy_can_be_cut(proxy: Site, fetcher: Fetch
     fetch = fetcher.fetch("https://www.alpha.example/", through(proxy), cancellation)
     thread.join()
     assert fetch.status == Status.PROCESSING_THREAD_KILLED
-    assert fetch.duration_ms < 2000
+    assert fetch.duration_ms < LONG_MS
 
 
 def test_a_proxy_may_be_named(proxy: Site) -> None:

@@ -14,7 +14,9 @@ import click
 import pytest
 from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
 from frontier_harness.command_line import At, Toehold, facts
+from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client.cli import toehold
@@ -347,7 +349,7 @@ def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
             if line.endswith("  RUNNING\n"):
                 (lease,) = stubs.pages(crawl)
         stubs.finish(report(lease, body_bytes=2000))
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (7, "")
     lines = output.splitlines()
     assert lines[-1].startswith(
@@ -355,7 +357,7 @@ def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
     )
     assert any("limit reached: max_documents = 1" in line for line in lines)
     again = run_it(server, str(tmp_path / f"{crawl}.toml"))
-    assert again.communicate(timeout=30) == (f"{lines[-1]}\n", "")
+    assert again.communicate(timeout=PATIENCE_S) == (f"{lines[-1]}\n", "")
     assert again.returncode == 7
 
 
@@ -377,8 +379,8 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
         at.output("pause", "--wait", "20")
         at.output("resume", "--wait", "20")
         at.output("stop")
-        lines = run.communicate(timeout=30)[0].splitlines()
-        output, errors = for_programs.communicate(timeout=30)
+        lines = run.communicate(timeout=PATIENCE_S)[0].splitlines()
+        output, errors = for_programs.communicate(timeout=PATIENCE_S)
     assert (run.returncode, for_programs.returncode, errors) == (8, 8, "")
     *events, last = [first, *map(json.loads, output.splitlines())]
     assert [event["sequence"] for event in events] == list(
@@ -393,9 +395,8 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
 
 
 def test_a_run_outlives_kills_of_the_frontier_and_tells_everything_once(tmp_path: Path) -> None:
-    crawl, data = fresh_name(), tmp_path / "frontier"
-    with ServerProcess(data) as server:
-        address = server.address
+    crawl, data, kept = fresh_name(), tmp_path / "frontier", KeptPort()
+    with ServerProcess(data, listen=kept.address) as server:
         server.stubs.launch(crawl, seed_of(crawl), of=spec(run_while_empty=True))
         process = run_it(server, "--crawl", crawl, "--json")
         follows = threading.Event()
@@ -407,10 +408,10 @@ def test_a_run_outlives_kills_of_the_frontier_and_tells_everything_once(tmp_path
         asking.join()
         server.kill()
     for target in (PAUSE, FINISH):
-        with ServerProcess(data, listen=address) as server:
+        with ServerProcess(data, listen=kept.address) as server:
             server.stubs.request(crawl, target)
             if target == FINISH:
-                output, errors = process.communicate(timeout=60)
+                output, errors = process.communicate(timeout=PATIENCE_S)
             server.kill()
     assert (process.returncode, errors) == (8, "")
     *events, last = [first, *map(json.loads, output.splitlines())]

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.stages import FakeFetcher, FakeWriter, stages
@@ -44,7 +45,7 @@ class Run:
     def end(self) -> None:
         self.fetcher.let_go()
         self.node.orphaned()
-        self._main.join(20)
+        self._main.join(PATIENCE_S)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
@@ -58,7 +59,7 @@ class Run:
         self._started = True
 
     def exit_code(self) -> ExitCode:
-        self._main.join(20)
+        self._main.join(PATIENCE_S)
         assert self._codes, "the node did not end"
         return self._codes[0]
 
@@ -277,7 +278,7 @@ def test_a_frontier_that_is_silent_at_the_goodbye_holds_up_nobody(
 
     def stay_silent(request: HeartbeatRequest) -> None:
         if request.leaving:
-            silent.wait(20)
+            silent.wait(PATIENCE_S)
 
     frontier.on_heartbeat = stay_silent
     run.start()
@@ -401,7 +402,7 @@ def test_leases_that_come_while_the_node_drains_are_handed_back(
     monkeypatch.setattr(LeaseBook, "add", add_late)
     run.start()
     frontier.give(lease("http://h/"))
-    assert coming.wait(10)
+    assert coming.wait(PATIENCE_S)
     run.node.drain()
     assert run.exit_code() is ExitCode.DRAINED
     assert frontier.released() == ["http://h/"] and run.fetcher.asked == []
@@ -428,7 +429,7 @@ def test_a_toe_that_cannot_be_interrupted_is_left_behind(
     stuck = threading.Event()
 
     def never(uri: str) -> object:
-        stuck.wait(20)
+        stuck.wait(PATIENCE_S)
         return page(uri)
 
     run.fetcher.answer = never  # type: ignore[assignment]
@@ -450,7 +451,7 @@ def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
 
     def never(uri: str) -> object:
         if uri.endswith("stuck"):
-            stuck.wait(20)
+            stuck.wait(PATIENCE_S)
         return page(uri)
 
     run.fetcher.answer = never  # type: ignore[assignment]

@@ -15,7 +15,7 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
-from node_doubles.waiting import DEADLINE_S, eventually
+from node_doubles.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 
@@ -45,7 +45,7 @@ class Program:
         """Its exit code and what it said on stderr, after these signals."""
         for number in signals:
             self.process.send_signal(number)
-        self.process.wait(DEADLINE_S)
+        self.process.wait(PATIENCE_S)
         assert self.process.stderr is not None
         return self.process.returncode, self.process.stderr.read()
 
@@ -59,7 +59,7 @@ class Site(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.asked.append(self.path)
         if self.path == "/slow":
-            self.go.wait(DEADLINE_S)
+            self.go.wait(PATIENCE_S)
         body = {
             "/robots.txt": b"User-agent: *\nDisallow: /private\nSitemap: http://site.test/map.xml\n",
         }.get(self.path, b"<a href=one>1</a> <img src=/two.png>")

@@ -10,6 +10,7 @@ import grpc
 import pytest
 from frontier_harness.calls import Refusal, refused
 from frontier_harness.odd_values import odd_numbers, put
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -23,8 +24,6 @@ from crawler_node.control.own_desk import OwnDesk
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
 from crawler_node.exits import ExitCode
 from toehold.node.v1 import node_pb2, node_pb2_grpc
-
-CALL_S = 10.0
 
 
 class Served:
@@ -41,25 +40,25 @@ class Served:
         self.stub = node_pb2_grpc.NodeServiceStub(self.channel)
 
     def pool(self) -> node_pb2.GetPoolResponse:
-        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=CALL_S)
+        return self.stub.GetPool(node_pb2.GetPoolRequest(), timeout=PATIENCE_S)
 
     def toes(self, stacks: bool = False) -> list[node_pb2.Toe]:
-        return list(self.stub.ListToes(node_pb2.ListToesRequest(stacks=stacks), timeout=CALL_S).toes)
+        return list(self.stub.ListToes(node_pb2.ListToesRequest(stacks=stacks), timeout=PATIENCE_S).toes)
 
     def resize(self, size: int) -> None:
-        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=CALL_S)
+        self.stub.SetPoolSize(node_pb2.SetPoolSizeRequest(size=size), timeout=PATIENCE_S)
 
     def kill(self, serial: int, replace: bool = True, worker: int = 0) -> None:
         request = node_pb2.KillToeRequest(worker=worker, serial=serial, replace=replace)
-        self.stub.KillToe(request, timeout=CALL_S)
+        self.stub.KillToe(request, timeout=PATIENCE_S)
 
     def drain(self) -> None:
-        self.stub.Drain(node_pb2.DrainRequest(), timeout=CALL_S)
+        self.stub.Drain(node_pb2.DrainRequest(), timeout=PATIENCE_S)
 
     def health(self, name: str = SERVICE) -> int:
         request = health_pb2.HealthCheckRequest(service=name)
         stub: Any = health_pb2_grpc.HealthStub(self.channel)
-        status: int = stub.Check(request, timeout=CALL_S).status
+        status: int = stub.Check(request, timeout=PATIENCE_S).status
         return status
 
     def busy(self, *uris: str) -> None:
@@ -168,7 +167,7 @@ def test_drained_it_ends_in_order_and_tells_so_meanwhile(served: Served) -> None
 def test_reflection_names_it(served: Served) -> None:
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(served.channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
-    answer = next(stub.ServerReflectionInfo(iter([request]), timeout=CALL_S))
+    answer = next(stub.ServerReflectionInfo(iter([request]), timeout=PATIENCE_S))
     assert SERVICE in {each.name for each in answer.list_services_response.service}
 
 

@@ -15,7 +15,7 @@ import pytest
 from frontier_harness.calls import FINISH, spec
 from frontier_harness.command_line import Toehold, facts
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import DEADLINE_S, eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client.cli import run
 
@@ -50,7 +50,7 @@ class _Answers(BaseHTTPRequestHandler):
         if self.path == "/robots.txt":
             self.send_error(404)
             return
-        self.server.go.wait(DEADLINE_S)
+        self.server.go.wait(PATIENCE_S)
         try:
             self.send_response(200)
             self.send_header("Content-Length", "2")
@@ -99,7 +99,7 @@ class Node:
 
     def end(self) -> int:
         """Its exit code, once it has ended by itself."""
-        return self.process.wait(DEADLINE_S)
+        return self.process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def node(
             process.terminate()
             site.go.set()
             try:
-                process.wait(DEADLINE_S)
+                process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from practice_web import render, serve, traps
 from practice_web.log import Entry
@@ -40,13 +41,13 @@ def connect(practice: PracticeWeb, key: str) -> http.client.HTTPConnection:
     origin, port = practice.web.origins[key], practice.web.ports[key]
     address = dict(line.rsplit(":", 1) for line in practice.resolve)[f"{origin.name}:{port}"]
     if origin.scheme == "http":
-        connection = http.client.HTTPConnection(origin.name, port, timeout=10)
-        connection.sock = socket.create_connection((address, port), timeout=10)
+        connection = http.client.HTTPConnection(origin.name, port, timeout=PATIENCE_S)
+        connection.sock = socket.create_connection((address, port), timeout=PATIENCE_S)
         return connection
     context = ssl.create_default_context(cafile=practice.ca_file)
     secure = http.client.HTTPSConnection(origin.name, port, timeout=10, context=context)
     secure.sock = context.wrap_socket(
-        socket.create_connection((address, port), timeout=10), server_hostname=origin.name
+        socket.create_connection((address, port), timeout=PATIENCE_S), server_hostname=origin.name
     )
     return secure
 
@@ -63,12 +64,12 @@ def get(practice: PracticeWeb, key: str, path: str, **headers: str) -> tuple[htt
 
 def logged(practice: PracticeWeb, path: str, count: int = 1) -> list[Entry]:
     """The path's lines in the log, once there are `count`: a line follows the answer's last byte."""
-    deadline = time.monotonic() + 10
-    while True:
-        lines = [entry for entry in practice.log() if entry.path == path]
-        if len(lines) >= count or time.monotonic() > deadline:
-            return lines
-        time.sleep(0.01)
+
+    def lines() -> list[Entry]:
+        return [entry for entry in practice.log() if entry.path == path]
+
+    eventually(lambda: len(lines()) >= count, f"{count} lines for {path}")
+    return lines()
 
 
 @pytest.mark.parametrize(
@@ -280,7 +281,7 @@ def test_it_ends_with_its_standard_input(pages: Path, tmp_path: Path) -> None:
     ) as child:
         assert child.stdout is not None
         assert json.loads(child.stdout.readline())["log"] == str(tmp_path / "access.log")
-        child.communicate(timeout=10)
+        child.communicate(timeout=PATIENCE_S)
         assert child.returncode == 0
 
 

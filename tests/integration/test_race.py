@@ -4,7 +4,6 @@ tried, and in what order, is by the interpreter's own account of attempts.
 
 from __future__ import annotations
 
-import errno
 import socket
 import sys
 import threading
@@ -14,7 +13,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from node_doubles.loopback import Fetching, ok, policy
+from frontier_harness.ports import bound_at_one_port
+from node_doubles.loopback import LONG_MS, Fetching, ok, policy
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver
 from crawler_node.fetching.connection import Cancellation
@@ -26,8 +26,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs more than
 DEAD, LIVE, OTHER, FORBIDDEN = (ip_address(f"127.67.0.{n}") for n in (1, 2, 3, 4))
 HOST = "several.example"
 OURS = AddressRule.parse([f"{each}/32" for each in (DEAD, LIVE, OTHER)])
-LONG_MS = 60_000
-"""A patience that no test waits for; nor does the deadline of a fetch end before it."""
 
 _attempts: list[str] = []
 
@@ -45,7 +43,8 @@ class Several:
 
     def __init__(self) -> None:
         self._open = ExitStack()
-        live, dead, _refusing = self._at_one_port(LIVE, DEAD, OTHER)
+        bound = map(self._open.enter_context, bound_at_one_port(str(LIVE), str(DEAD), str(OTHER)))
+        live, dead, _refusing = bound
         self.port: int = live.getsockname()[1]
         live.listen()
         self.live = live
@@ -73,26 +72,6 @@ class Several:
             with client:
                 if client.recv(65536):
                     client.sendall(ok(b"hello"))
-
-    def _at_one_port(self, *addresses: Address) -> list[socket.socket]:
-        """Sockets that are bound to these; a port that is taken on one of them is given up for another."""
-        while True:
-            bound: list[socket.socket] = []
-            for address in addresses:
-                sock = socket.socket()
-                bound.append(sock)
-                try:
-                    sock.bind((str(address), bound[0].getsockname()[1]))
-                except OSError as problem:
-                    for each in bound:
-                        each.close()
-                    if problem.errno != errno.EADDRINUSE:
-                        raise
-                    break
-            else:
-                for sock in bound:
-                    self._open.enter_context(sock)
-                return bound
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from itertools import cycle
 
 import pytest
+from frontier_harness.ports import listeners_at_one_port
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver
 from crawler_node.fetching.fetch import Fetch, FetchPolicy
@@ -44,11 +45,11 @@ sys.addaudithook(_note)  # for good: there is no way to remove one
 class Ear:
     """Listens, counts connections, and answers each of them with the same bytes."""
 
-    def __init__(self, address: Address, port: int = 0) -> None:
+    def __init__(self, listener: socket.socket) -> None:
         self.connections = 0
         self.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-        self._listener = socket.create_server((str(address), port))
-        self.port: int = self._listener.getsockname()[1]
+        self._listener = listener
+        self.port: int = listener.getsockname()[1]
         threading.Thread(target=self._listen, daemon=True).start()
 
     def close(self) -> None:
@@ -68,8 +69,7 @@ class Rebinding:
     """The host rebinding.example, at the same port of an allowed address and of one that is not."""
 
     def __init__(self) -> None:
-        self.allowed = Ear(ALLOWED)
-        self.refused = Ear(LOOPBACK, self.allowed.port)
+        self.allowed, self.refused = map(Ear, listeners_at_one_port(str(ALLOWED), str(LOOPBACK)))
         self.looked_up = 0
         _attempts.clear()
 

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from ipaddress import ip_address
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 
 from crawler_node.fetching.addresses import Address, Resolver, Unresolvable, parse_resolve
 
@@ -23,7 +24,7 @@ class Lookup:
 
     def __call__(self, host: str) -> Sequence[Address]:
         self.asked.append(host)
-        self.go_on.wait(5)
+        self.go_on.wait(PATIENCE_S)
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -35,7 +36,7 @@ class Small(Resolver):
 
 
 def answer(future: Future[tuple[Address, ...]]) -> tuple[Address, ...]:
-    return future.result(timeout=5)
+    return future.result(PATIENCE_S)
 
 
 def test_addresses_are_their_own_answer() -> None:

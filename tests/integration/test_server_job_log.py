@@ -272,7 +272,6 @@ def operators(text: bytes) -> int:
     return sum(b" OPERATOR " in line for line in text.splitlines(keepends=True) if line.endswith(b"\n"))
 
 
-@pytest.mark.timeout(240)
 def test_killed_at_any_moment_it_has_each_event_once(tmp_path: Path) -> None:
     chance = random.Random(5)
     data = tmp_path / "data"

@@ -14,7 +14,7 @@ from frontier_harness.calls import Refusal, next_request, schedule_request, spec
 from frontier_harness.every_rpc import RPCS, request
 from frontier_harness.held_store import HeldStore, full_disk
 from frontier_harness.in_process import Served, config, opened, running, serving
-from frontier_harness.waiting import Callers, callers, soon, turns
+from frontier_harness.waiting import PATIENCE_S, Callers, callers, soon, turns
 
 from frontier_server import wire
 from frontier_server.core.frontier import Frontier
@@ -24,7 +24,6 @@ from frontier_server.exchange import MAX_SCHEDULES, Exchange
 from frontier_server.runner import Closing, Refused
 from toehold.frontier.v1 import frontier_pb2
 
-ANSWER_S = 20.0
 NEW = "http://a.example/new"
 
 
@@ -41,7 +40,7 @@ async def launch(runner: Exchange) -> dict[str, bytes]:
     await runner.run(lambda f, now: f.control.launch("t", now))
     tokens: dict[str, bytes] = {}
     while len(tokens) < 2:
-        answer = await runner.next("n", "s", 10, "t", ANSWER_S)
+        answer = await runner.next("n", "s", 10, "t", PATIENCE_S)
         robots = [Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots]
         if robots:
             await runner.finished(robots, "n", "s")
@@ -62,7 +61,9 @@ class Bench:
     async def offer(self, uri: str) -> list[Verdict]:
         """Schedule without asking for admission, which a stall refuses for a while."""
         offered = [candidate(uri)]
-        return await asyncio.wait_for(self.runner.run(lambda f, now: f.schedule("t", offered, now)), ANSWER_S)
+        return await asyncio.wait_for(
+            self.runner.run(lambda f, now: f.schedule("t", offered, now)), PATIENCE_S
+        )
 
     async def stalled(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
         """A call whose write stalls."""
@@ -107,7 +108,7 @@ async def refused(call: Awaitable[Any]) -> Refusal:
         return await call
 
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(waiting(), ANSWER_S)
+        await asyncio.wait_for(waiting(), PATIENCE_S)
     return Refusal.of(caught.value)
 
 
@@ -153,7 +154,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
         waiting.append(at.calls.start(runner.schedule("t", [candidate(f"{NEW}2")])))
         await turns()
         store.release()
-        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), ANSWER_S)
+        told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE_S)
         assert all(isinstance(problem, Closing) for problem in told), told
         assert runner.failed.result()
         assert not runner.serving
@@ -166,7 +167,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
             anext(runner.events("t", 0)),
         ):
             with pytest.raises(Closing):
-                await asyncio.wait_for(at.calls.start(later), ANSWER_S)
+                await asyncio.wait_for(at.calls.start(later), PATIENCE_S)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -178,7 +179,7 @@ async def test_what_was_acknowledged_before_the_store_failed_is_on_the_disk(
         assert await at.runner.schedule("t", offered) == [Verdict.QUEUED] * 5
         trouble(at.store)
         with pytest.raises(Closing):
-            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}5")]), ANSWER_S)
+            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}5")]), PATIENCE_S)
         frontier, clock = opened(at.store.disk, config(tmp_path))
         verdicts, _ = frontier.schedule("t", offered, clock.now_ms())
         assert verdicts == [Verdict.ALREADY_SEEN] * 5
@@ -188,7 +189,7 @@ async def test_a_store_that_fails_at_the_last_flush_is_told_and_does_not_hang_th
     async with launched(tmp_path) as at:
         await at.runner.apply(lambda f, now: f.schedule("t", [candidate(NEW)], now))
         at.store.flush_problem = full_disk("flush")
-        await asyncio.wait_for(at.runner.close(), ANSWER_S)
+        await asyncio.wait_for(at.runner.close(), PATIENCE_S)
         assert "No space left" in at.runner.failed.result()
 
 
@@ -241,8 +242,8 @@ async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tm
         assert not ran and not write.done()
         assert runner.serving and not runner.failed.done()
         store.stalled = False
-        assert await asyncio.wait_for(write, ANSWER_S) == [Verdict.QUEUED]
-        await asyncio.wait_for(asyncio.gather(*others), ANSWER_S)
+        assert await asyncio.wait_for(write, PATIENCE_S) == [Verdict.QUEUED]
+        await asyncio.wait_for(asyncio.gather(*others), PATIENCE_S)
         assert ran == ["0", "1", "2", "3", "4"]
 
 
@@ -250,10 +251,10 @@ async def test_while_writes_stall_nothing_more_is_taken_in(tmp_path: Path) -> No
     async with launched(tmp_path) as at:
         write = await at.stalled(at.runner.schedule("t", [candidate(f"{NEW}1")]))
         with pytest.raises(Refused) as caught:
-            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}2")]), ANSWER_S)
+            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}2")]), PATIENCE_S)
         assert (caught.value.reason, caught.value.retry_ms > 0) == ("OVERLOADED", True)
         at.store.stalled = False
-        await asyncio.wait_for(write, ANSWER_S)
+        await asyncio.wait_for(write, PATIENCE_S)
 
 
 async def test_a_caller_that_goes_while_its_write_stalls_does_not_take_the_write_with_it(
@@ -263,7 +264,7 @@ async def test_a_caller_that_goes_while_its_write_stalls_does_not_take_the_write
         task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
         at.store.stalled = False
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, ANSWER_S)
+            await asyncio.wait_for(task, PATIENCE_S)
         assert await at.offer(NEW) == [Verdict.ALREADY_SEEN]
         frontier, clock = opened(at.store.disk, config(tmp_path))
         verdicts, _ = frontier.schedule("t", [candidate(NEW)], clock.now_ms())
@@ -281,7 +282,7 @@ async def test_a_uri_whose_caller_went_while_its_write_stalled_reaches_the_node_
         task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
         at.store.stalled = False
         await asyncio.gather(task, return_exceptions=True)
-        answer = await asyncio.wait_for(waiting, ANSWER_S)
+        answer = await asyncio.wait_for(waiting, PATIENCE_S)
         assert [grant.uri for grant in answer.grants] == [NEW]
 
 
@@ -292,7 +293,7 @@ async def test_leases_whose_caller_went_while_their_write_stalled_go_back_at_onc
         task = await at.stalled_and_cancelled(at.runner.next("n", "s", 1, "t", 0))
         at.store.stalled = False
         await asyncio.gather(task, return_exceptions=True)
-        answer = await asyncio.wait_for(at.runner.next("other", "s", 1, "t", 5), ANSWER_S)
+        answer = await asyncio.wait_for(at.runner.next("other", "s", 1, "t", PATIENCE_S), PATIENCE_S)
         assert [(grant.uri, grant.attempt) for grant in answer.grants] == [(NEW, 1)]
 
 
@@ -307,10 +308,10 @@ async def test_a_write_that_stalls_while_the_store_fails_is_refused_and_not_kept
         at.store.flush_problem = full_disk("flush")
         at.store.release()
         with pytest.raises(Closing):
-            await asyncio.wait_for(first, ANSWER_S)
+            await asyncio.wait_for(first, PATIENCE_S)
         at.store.stalled = False
         with pytest.raises(Closing):
-            await asyncio.wait_for(second, ANSWER_S)
+            await asyncio.wait_for(second, PATIENCE_S)
 
 
 async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_not(tmp_path: Path) -> None:
@@ -323,12 +324,12 @@ async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_no
         await soon(lambda: len(at.runner._durable_waiters) == 2, "the second is not written")
         pause = await at.stalled(at.runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now)))
         at.store.release()
-        answers = [await asyncio.wait_for(call, ANSWER_S) for call in (first, second)]
+        answers = [await asyncio.wait_for(call, PATIENCE_S) for call in (first, second)]
         assert answers == [[Verdict.QUEUED]] * 2
         log = tmp_path / "crawls" / "t" / "job.log"
         assert "PAUSING" not in log.read_text()
         at.store.stalled = False
-        await asyncio.wait_for(pause, ANSWER_S)
+        await asyncio.wait_for(pause, PATIENCE_S)
         assert "PAUSING" in log.read_text()
         assert at.runner.serving
 
@@ -341,9 +342,9 @@ async def test_a_write_that_stalls_for_good_does_not_keep_the_server_from_ending
         write = await at.stalled(at.runner.schedule("t", [candidate(NEW)]))
         waiting = at.calls.start(at.runner.read(lambda frontier, _: frontier.crawl("t")))
         await turns()
-        await asyncio.wait_for(at.runner.close(), ANSWER_S)
+        await asyncio.wait_for(at.runner.close(), PATIENCE_S)
         assert "0.2 s" in at.runner.failed.result()
-        told = await asyncio.wait_for(asyncio.gather(write, waiting, return_exceptions=True), ANSWER_S)
+        told = await asyncio.wait_for(asyncio.gather(write, waiting, return_exceptions=True), PATIENCE_S)
         assert all(isinstance(problem, Closing) for problem in told), told
 
 
@@ -364,7 +365,7 @@ async def test_no_more_requests_to_schedule_are_worked_on_than_the_limit_says(tm
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
         assert problem.retry_s
         at.store.release()
-        await asyncio.wait_for(asyncio.gather(*waiting), ANSWER_S)
+        await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
         await server.frontier.Schedule(beyond)
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
 import grpc
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import ErrorInfo
@@ -74,17 +76,14 @@ class FakeFrontier(FrontierServiceServicer):
         self._changed = threading.Condition()
         self._waiting: list[Lease] = []
         self._server: grpc.Server | None = None
-        self.port = 0
+        self._port = KeptPort()
+        self.address = self._port.address
         self.start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
         server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         add_FrontierServiceServicer_to_server(self, server)
-        self.port = server.add_insecure_port(f"127.0.0.1:{self.port}")
+        server.add_insecure_port(self.address)
         server.start()
         self._server = server
 
@@ -94,7 +93,7 @@ class FakeFrontier(FrontierServiceServicer):
             self._server.stop(grace=0)
             with self._changed:
                 self._changed.notify_all()
-            self._server.wait_for_termination(10)
+            self._server.wait_for_termination(PATIENCE_S)
             self._server = None
 
     def give(self, *leases: Lease) -> None:

@@ -15,11 +15,17 @@ from crawler_node.fetching.http_fetch import HttpFetcher
 LOOPBACK = AddressRule.parse(["loopback"])
 AGENT = "toehold-test/1 (+https://contact.example/)"
 
+LONG_MS = 60_000
+"""The deadline of a fetch that has another reason to end: one that takes less has ended for that reason."""
+
+SHORT_MS = 1_000
+"""The deadline of a fetch that is to end by it, after something that must come in time on a busy machine."""
+
 Answer = bytes | Callable[[socket.socket], None]
 
 
 def policy(
-    *, timeout_ms: int = 5000, max_bytes: int = 1_000_000, addresses: AddressRule = LOOPBACK, **more: Any
+    *, timeout_ms: int = LONG_MS, max_bytes: int = 1_000_000, addresses: AddressRule = LOOPBACK, **more: Any
 ) -> FetchPolicy:
     return FetchPolicy("p1", AGENT, timeout_ms, max_bytes, addresses, **more)
 
@@ -27,14 +33,14 @@ def policy(
 class Site:
     """A server on loopback that answers each request with the bytes, or by the function, set for its path."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, listener: socket.socket | None = None) -> None:
         self.answers: dict[str, Answer] = {}
         self.requests: list[bytes] = []
         self.connections = 0
         self.over = threading.Event()
         self.hung_up = threading.Event()  # a client went away before its answer was complete
         self._tls = tls
-        self._listener = socket.create_server((address, port))
+        self._listener = listener or socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

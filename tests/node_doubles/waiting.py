@@ -1,14 +1,4 @@
-"""Waiting for what other threads and processes do: a condition and a deadline, never a fixed time."""
+"""Waiting for what other threads and processes do, as tests of the frontier do."""
 
-import time
-from collections.abc import Callable
-
-DEADLINE_S = 15.0
-
-
-def eventually(holds: Callable[[], object], what: str = "") -> None:
-    """Returns as soon as it holds; fails when it does not within the deadline."""
-    until_s = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < until_s, what or "what was waited for did not happen"
-        time.sleep(0.002)
+from frontier_harness.waiting import PATIENCE_S as PATIENCE_S
+from frontier_harness.waiting import eventually as eventually

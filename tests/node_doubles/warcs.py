@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.leases import lease
 
 from crawler_node.fetching.fetch import Fetch
@@ -97,7 +98,7 @@ def check(*paths: Path) -> None:
                 assert each.verify_payload_digest(), each.record_id
     fastwarc = [[sys.executable, "-m", "fastwarc.cli", "check", str(path)] for path in paths]
     for command in (*fastwarc, [sys.executable, "-m", "warcio.cli", "check", *map(str, paths)]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
         assert done.returncode == 0, (command, done.stdout, done.stderr)
         assert "fail" not in done.stdout.lower(), done.stdout
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from frontier_harness.waiting import PATIENCE_S
+
 from practice_web import log
 from practice_web.web import Web
 
@@ -18,9 +20,6 @@ _SERVE = Path(__file__).with_name("serve.py")
 
 PAGES = Path(__file__).resolve().parents[2] / "build" / "practice_pages"
 """Where set-up renders the pages."""
-
-STOP_S = 10.0
-"""How long the child may take to end before it is killed."""
 
 
 class PracticeWeb:
@@ -80,7 +79,7 @@ class PracticeWeb:
         with contextlib.suppress(ProcessLookupError):
             self._child.send_signal(signal.SIGTERM)
         try:
-            self._child.communicate(timeout=STOP_S)
+            self._child.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.communicate()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.client import FakeClient
 from node_doubles.leases import held, lease
 from node_doubles.stages import FakeWriter, page
@@ -377,7 +378,7 @@ def running(rig: Rig) -> Iterator[Rig]:
     rig.client.gate.set()
     rig.reporter.lift_bound()
     rig.reporter.abandon()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -415,7 +416,7 @@ def test_toes_wait_while_too_much_waits_to_be_reported(
     assert running.reporter.unreported_count() == 3
     running.reporter.give_back([])  # never waits
     running.client.gate.set()
-    toe.join(10)
+    toe.join(PATIENCE_S)
     eventually(lambda: {report.token for report in running.client.reports} == {b"in hand", b"b", b"c", b"d"})
 
 
@@ -425,7 +426,7 @@ def test_at_the_end_no_toe_waits_any_more(running: Rig, monkeypatch: pytest.Monk
     toe = threading.Thread(target=running.put, args=("a",))
     toe.start()
     running.reporter.lift_bound()
-    toe.join(10)
+    toe.join(PATIENCE_S)
     assert not toe.is_alive()
 
 

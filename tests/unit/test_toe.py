@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page
 
@@ -45,7 +46,7 @@ class Work:
         book.add([(one, POLICY if with_policy else None)])
         self.toe = ToeThread(7, book, Chain(Stages(self.fetcher, self.extract, self.sitemaps, self)), self)
         self.toe.start()
-        self.toe.join(10)
+        self.toe.join(PATIENCE_S)
         (done,) = self.pages
         return done
 
@@ -250,7 +251,7 @@ def test_what_a_thread_brings_after_its_lease_was_taken_away_is_discarded(work: 
     book.add([(lease("http://h/"), POLICY)])
     work.toe = ToeThread(7, book, Chain(Stages(work.fetcher, work.extract, work.sitemaps, work)), work)
     work.toe.start()
-    work.toe.join(10)
+    work.toe.join(PATIENCE_S)
     assert len(taken) == 1 and taken[0] is not None
     assert work.pages == [] and work.stored == []
     assert book.wait_for_room() == 2, "nobody is at work"

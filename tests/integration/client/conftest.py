@@ -12,6 +12,7 @@ import pytest
 from client_doubles.blocking import BlockingAsyncClient, Connect, controller_of
 from client_doubles.command_line import Toehold
 from client_doubles.fake_frontier import FakeFrontier, serving
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client import FrontierClient
 from toehold_client.cli import run
@@ -54,4 +55,4 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
 @pytest.fixture
 def controller(address: str, connect: Connect) -> Any:
     """The controller of the crawl `c`, of one kind, then of the other, with patience."""
-    return controller_of(connect(address, patience_s=10), "c")
+    return controller_of(connect(address, patience_s=PATIENCE_S), "c")

@@ -11,6 +11,7 @@ import grpc
 import pytest
 from client_doubles.blocking import Connect
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, FakeFrontier, Refusal
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf import message_factory
 from google.protobuf.message import Message
 from node_doubles.waiting import eventually
@@ -194,7 +195,7 @@ def test_all_pages_of_a_listing_are_read_as_they_are_needed(
         response(rpc, next_page_token="2"),
         response(rpc, **{items: found[2:]}),
     )
-    listing = getattr(connect(address, patience_s=10), method)("c", *arguments)
+    listing = getattr(connect(address, patience_s=PATIENCE_S), method)("c", *arguments)
     assert next(listing) == found[0]
     assert len(frontier.asked[rpc]) == 1
     assert list(listing) == found[1:]
@@ -242,7 +243,7 @@ def test_starting_a_job_is_not_repeated_after_a_broken_connection(
     """It might start another."""
     frontier.will("StartJob", UNAVAILABLE)
     with pytest.raises(FrontierUnavailable):
-        connect(address, patience_s=10).start_job("c", VerifyJob())
+        connect(address, patience_s=PATIENCE_S).start_job("c", VerifyJob())
     assert len(frontier.asked["StartJob"]) == 1
 
 
@@ -348,7 +349,7 @@ def test_an_import_into_a_crawl_that_is_held_is_sent_once_when_it_is_released(
     held = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c", status=CrawlStatus(held=True)))
     frontier.will("GetCrawl", held, held, FOUND)
     frontier.will("ImportUris", response("ImportUris", job=JOB))
-    assert connect(address, patience_s=10).import_uris("c", entries(1)) == JOB
+    assert connect(address, patience_s=PATIENCE_S).import_uris("c", entries(1)) == JOB
     assert len(frontier.asked["ImportUris"]) == 1
 
 
@@ -358,7 +359,7 @@ def test_uris_are_not_read_for_a_crawl_that_is_not_there(
     frontier.will("GetCrawl", UNAVAILABLE, UNKNOWN)
     unread = entries(1)
     with pytest.raises(UnknownCrawl):
-        connect(address, patience_s=10).import_uris("c", unread)
+        connect(address, patience_s=PATIENCE_S).import_uris("c", unread)
     assert len(list(unread)) == 1
 
 
@@ -380,7 +381,7 @@ def test_closing_a_client_ends_an_import_that_waits(
     bringing.start()
     eventually(lambda: frontier.asked["ImportUris"])
     client.close()
-    bringing.join(10)
+    bringing.join(PATIENCE_S)
     assert len(failures) == 1
 
 
@@ -405,7 +406,7 @@ def test_outcomes_go_on_through_restarts_without_gap_or_repeat(
         UNAVAILABLE,
         [KEPT, told(3)],
     )
-    stream = connect(address).stream_outcomes("c", "start", reconnect_s=10)
+    stream = connect(address).stream_outcomes("c", "start", reconnect_s=PATIENCE_S)
     assert list(stream) == [KEPT, told(1, 2), alive, told(3)]
     asked = [request("StreamOutcomes", cursor=cursor, follow=True) for cursor in ("start", "o2", "o2")]
     assert frontier.asked["StreamOutcomes"] == asked
@@ -452,7 +453,7 @@ def test_an_export_goes_on_through_restarts_without_gap_or_repeat(
         for key, cursor in (("a", "1"), ("b", "2"), ("c", "end"))
     ]
     frontier.will("ExportUris", [parts[0], UNAVAILABLE], [parts[1], UNAVAILABLE], [parts[2]])
-    stream = connect(address).export_uris("c", reconnect_s=10)
+    stream = connect(address).export_uris("c", reconnect_s=PATIENCE_S)
     assert list(stream) == parts
     assert [asked.cursor for asked in frontier.asked["ExportUris"]] == ["", "1", "2"]
 

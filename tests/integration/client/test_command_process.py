@@ -11,6 +11,7 @@ from pathlib import Path
 
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier
 from client_doubles.terminals import read_all
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.admin_pb2 import ListQueuesResponse, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
@@ -45,7 +46,9 @@ def test_an_interrupt_while_it_is_being_imported_ends_it_likewise(tmp_path: Path
     (tmp_path / "click.py").write_text(IMPORTED_WITH_CTRL_C)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-m", "toehold_client", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
@@ -55,7 +58,7 @@ def test_an_interrupt_ends_a_command_with_130_and_no_traceback(frontier: FakeFro
         assert process.stdout is not None
         assert "RUNNING" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert errors.strip() == "Interrupted."
 
@@ -69,7 +72,7 @@ def test_a_reader_that_has_enough_is_no_trouble(frontier: FakeFrontier, address:
         process.stdout.close()
         assert process.stderr is not None
         errors = process.stderr.read()
-        process.wait(30)
+        process.wait(PATIENCE_S)
     assert process.returncode == 1
     assert errors == ""
 
@@ -80,7 +83,7 @@ def test_an_output_that_is_full_is_told(frontier: FakeFrontier, address: str) ->
         Path("/dev/full").open("w") as full,
         start(address, "queues", "--json", output=full.fileno()) as process,
     ):
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert errors == "Error: No space left on device\n"
 
@@ -91,6 +94,6 @@ def test_a_terminal_gets_a_drawn_table(frontier: FakeFrontier, address: str) -> 
     with start(address, "queues", output=theirs) as process:
         os.close(theirs)
         drawn = read_all(ours)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert "com,example" in drawn
     assert "─" in drawn or "━" in drawn

@@ -23,6 +23,8 @@ from client_doubles.told import (
     present,
     seeded,
 )
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.waiting import eventually
 
 from toehold.frontier.v1.admin_pb2 import (
@@ -164,7 +166,7 @@ def test_a_state_that_is_there_already_is_not_waited_for(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     frontier.will("StateEvents", [present(PAUSED), SILENCE])
-    assert controller.wait_for({PAUSED}, 10).state == PAUSED
+    assert controller.wait_for({PAUSED}, PATIENCE_S).state == PAUSED
 
 
 def test_a_state_is_waited_for_among_other_events(
@@ -185,7 +187,7 @@ def test_waiting_outlives_a_restart_of_the_frontier(
         UNAVAILABLE,
         [present(PAUSED, "e0"), became(1, PAUSED), SILENCE],
     )
-    assert controller.wait_for({PAUSED}, 10).state == PAUSED
+    assert controller.wait_for({PAUSED}, PATIENCE_S).state == PAUSED
 
 
 def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
@@ -194,13 +196,16 @@ def test_waiting_outlives_a_frontier_that_dies(connect: Connect) -> None:
     reborn.will("StateEvents", [present(PAUSED), became(1, PAUSED)])
     reached: list[CrawlStatus] = []
     with ExitStack() as opened:
-        with serving(dying) as address:
+        kept = opened.enter_context(KeptPort())
+        with serving(dying, kept.address) as address:
             controller = controller_of(connect(address), "c")
-            waiting = threading.Thread(target=lambda: reached.append(controller.wait_for({PAUSED}, 20)))
+            waiting = threading.Thread(
+                target=lambda: reached.append(controller.wait_for({PAUSED}, PATIENCE_S))
+            )
             waiting.start()
             eventually(lambda: dying.asked["StateEvents"])
         opened.enter_context(serving(reborn, address))
-        waiting.join(20)
+        waiting.join(PATIENCE_S)
     assert [status.state for status in reached] == [PAUSED]
 
 
@@ -217,7 +222,7 @@ def test_nothing_is_waited_for_that_can_no_longer_come(
 ) -> None:
     frontier.will("StateEvents", [present(PAUSING), became(1, STOPPING), became(2, FINISHED)])
     with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
-        controller.wait_for({PAUSED}, 10)
+        controller.wait_for({PAUSED}, PATIENCE_S)
 
 
 def test_what_can_no_longer_come_is_told_although_a_teardown_goes_on(
@@ -244,7 +249,7 @@ def test_waiting_ends_with_the_client(frontier: FakeFrontier, address: str, conn
     waiting.start()
     eventually(lambda: frontier.asked["StateEvents"])
     client.close()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert [type(failure) for failure in failures] == [ClientClosed]
 
 
@@ -284,23 +289,20 @@ def test_the_events_so_far_are_told_without_waiting_for_more(
 
 
 def test_without_a_frontier_every_method_says_so(connect: Connect) -> None:
-    with serving(FakeFrontier()) as address:
-        pass
-    controller = controller_of(connect(address), "c")
-    for attempt in (
-        controller.status,
-        controller.launch,
-        controller.pause,
-        controller.statistics,
-        controller.teardown,
-        controller.delete,
-    ):
-        with pytest.raises(FrontierUnavailable, match=address):
-            attempt()
-    with pytest.raises(FrontierUnavailable, match=address):
-        controller.wait_for({PAUSED}, 10)
-    with pytest.raises(FrontierUnavailable, match=address):
-        controller.listen(print)
+    with KeptPort() as nobodys:
+        controller = controller_of(connect(nobodys.address), "c")
+        for attempt in (
+            controller.status,
+            controller.launch,
+            controller.pause,
+            controller.statistics,
+            controller.teardown,
+            controller.delete,
+            lambda: controller.wait_for({PAUSED}, PATIENCE_S),
+            lambda: controller.listen(print),
+        ):
+            with pytest.raises(FrontierUnavailable, match=nobodys.address):
+                attempt()
 
 
 # jobs, outcomes, waiting URIs

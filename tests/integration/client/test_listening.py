@@ -14,6 +14,7 @@ import pytest
 from client_doubles.blocking import Connect, controller_of
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.told import FINISHED, PAUSED, RUNNING, became, present, seeded, torn_down
+from frontier_harness.waiting import PATIENCE_S
 from node_doubles.waiting import eventually
 
 from toehold.frontier.v1.crawl_pb2 import Event
@@ -51,7 +52,7 @@ def test_a_listener_hears_each_event_once_and_in_order_whatever_the_connection_d
     )
     heard = Heard()
     listener = controller.listen(heard, "start")
-    assert listener.join(20)
+    assert listener.join(PATIENCE_S)
     assert heard.numbers == [1, 2, 3, 4]
     assert [asked.cursor for asked in frontier.asked["StateEvents"]] == ["start", "e2", "e2"]
     assert listener.cursor == "e4"
@@ -94,18 +95,18 @@ def test_closing_waits_until_the_listener_has_returned(frontier: FakeFrontier, a
 
     def slow(event: Event) -> None:
         entered.set()
-        leave.wait(10)
+        leave.wait(PATIENCE_S)
         left.set()
 
     with FrontierClient(address) as client:
         listener = CrawlController(client, "c").listen(slow)
-        assert entered.wait(10)
+        assert entered.wait(PATIENCE_S)
         closing = threading.Thread(target=listener.close)
         closing.start()
         closing.join(0.05)
         assert closing.is_alive()
         leave.set()
-        closing.join(10)
+        closing.join(PATIENCE_S)
         assert left.is_set() and listener.cursor == "e1"
 
 
@@ -121,7 +122,7 @@ def test_what_a_listener_raises_ends_it_and_is_raised_once(
     with pytest.raises(LookupError, match="event 2 is not to be heard"):
         getattr(listener, end)()
     listener.close()
-    assert listener.join(10) is True
+    assert listener.join(PATIENCE_S) is True
     assert heard.numbers == [1]
 
 
@@ -135,10 +136,10 @@ def test_a_listener_goes_on_after_the_last_event_that_was_taken(
     )
     failing = controller.listen(Heard(bad=2), "start")
     with pytest.raises(LookupError):
-        failing.join(10)
+        failing.join(PATIENCE_S)
     assert failing.cursor == "e1"
     heard = Heard()
-    assert controller.listen(heard, failing.cursor).join(10)
+    assert controller.listen(heard, failing.cursor).join(PATIENCE_S)
     assert heard.numbers == [2, 3]
     assert frontier.asked["StateEvents"][1].cursor == "e1"
 
@@ -146,7 +147,7 @@ def test_a_listener_goes_on_after_the_last_event_that_was_taken(
 def test_a_listener_that_comes_too_late_is_told(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("StateEvents", [present(RUNNING, "e9"), TOO_OLD])
     with pytest.raises(CursorTooOld, match="events 1 to 7 are no longer kept"):
-        controller.listen(Heard(), "e0").join(10)
+        controller.listen(Heard(), "e0").join(PATIENCE_S)
 
 
 def test_a_listener_ends_with_the_client(frontier: FakeFrontier, address: str, connect: Connect) -> None:
@@ -154,14 +155,14 @@ def test_a_listener_ends_with_the_client(frontier: FakeFrontier, address: str, c
     client = connect(address)
     listener = controller_of(client, "c").listen(Heard())
     client.close()
-    assert listener.join(10) is True
+    assert listener.join(PATIENCE_S) is True
 
 
 def test_several_listeners_hear_all(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("StateEvents", *[[present(RUNNING), seeded(1), became(2, FINISHED)]] * 3)
     heard = [Heard() for _ in range(3)]
     for listener in [controller.listen(each, "start") for each in heard]:
-        assert listener.join(10)
+        assert listener.join(PATIENCE_S)
     assert [each.numbers for each in heard] == [[1, 2]] * 3
 
 
@@ -197,14 +198,14 @@ def test_a_listener_may_close_itself(frontier: FakeFrontier, address: str) -> No
     begun = threading.Event()
 
     def once(event: Event) -> None:
-        begun.wait(10)
+        begun.wait(PATIENCE_S)
         heard.append(event.sequence)
         listener.close()
 
     with FrontierClient(address) as client:
         listener = CrawlController(client, "c").listen(once, "start")
         begun.set()
-        assert listener.join(10)
+        assert listener.join(PATIENCE_S)
     assert heard == [1]
 
 
@@ -225,11 +226,11 @@ async def test_a_listener_in_a_task_may_close_itself_but_not_wait_for_its_end(
     async with AsyncFrontierClient(address) as client:
         controller = AsyncCrawlController(client, "c")
         listener = await controller.listen(once, "start")
-        assert await listener.join(10)
+        assert await listener.join(PATIENCE_S)
         assert heard == [1]
         listener = await controller.listen(forever, "start")
         with pytest.raises(RuntimeError, match="cannot wait for its own end"):
-            await listener.join(10)
+            await listener.join(PATIENCE_S)
 
 
 async def test_a_listener_in_a_task_is_awaited_before_the_next_event(
@@ -244,7 +245,7 @@ async def test_a_listener_in_a_task_is_awaited_before_the_next_event(
         steps.append(f"ends {event.sequence}")
 
     async with AsyncFrontierClient(address) as client, AsyncCrawlController(client, "c") as controller:
-        assert await (await controller.listen(slow, "start")).join(10)
+        assert await (await controller.listen(slow, "start")).join(PATIENCE_S)
     assert steps == ["begins 1", "ends 1", "begins 2", "ends 2"]
 
 
@@ -256,7 +257,7 @@ async def test_a_task_that_listens_can_be_cancelled_with_its_loop(
         listener = await AsyncCrawlController(client, "c").listen(Heard())
         (task,) = [each for each in asyncio.all_tasks() if each.get_name() == "toehold-listener"]
         task.cancel()
-        assert await listener.join(10)
+        assert await listener.join(PATIENCE_S)
 
 
 async def test_a_task_listens_although_nobody_keeps_it(frontier: FakeFrontier, address: str) -> None:
@@ -266,7 +267,7 @@ async def test_a_task_listens_although_nobody_keeps_it(frontier: FakeFrontier, a
         await AsyncCrawlController(client, "c").listen(lambda event: heard.put(event.sequence))
         await asyncio.sleep(0)
         gc.collect()
-        assert await asyncio.wait_for(heard.get(), 10) == 1
+        assert await asyncio.wait_for(heard.get(), PATIENCE_S) == 1
 
 
 def test_a_program_that_ends_does_not_wait_for_its_listeners(frontier: FakeFrontier, address: str) -> None:
@@ -277,10 +278,10 @@ def test_a_program_that_ends_does_not_wait_for_its_listeners(frontier: FakeFront
         "heard = threading.Event()\n"
         "crawl = CrawlController(FrontierClient(sys.argv[1]), 'c')\n"
         "crawl.listen(lambda event: heard.set(), 'start')\n"
-        "sys.exit(0 if heard.wait(10) else 'nothing was heard')\n"
+        "sys.exit(0 if heard.wait(60) else 'nothing was heard')\n"
     )
     command = (sys.executable, "-c", program, address)
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,6 +10,8 @@ import grpc
 import pytest
 from client_doubles.blocking import BlockingAsyncNode, Connect
 from client_doubles.fake_frontier import NODE, SILENCE, FakeFrontier, Refusal, serving
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.frontier_pb2 import PoolFigures
 from toehold.node.v1 import node_pb2
@@ -132,16 +133,14 @@ def test_with_patience_a_process_that_is_silent_is_asked_again(
     node: FakeFrontier, address: str, connect: Connect
 ) -> None:
     node.will("KillToe", SILENT, node_pb2.KillToeResponse())
-    connect(address, patience_s=10).kill_toe(1, worker=2)
+    connect(address, patience_s=PATIENCE_S).kill_toe(1, worker=2)
     assert len(node.asked["KillToe"]) == 2
 
 
 def test_no_node_there_is_told_by_its_address(connect: Connect) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # and nobody listens
-        nowhere = f"127.0.0.1:{bound.getsockname()[1]}"
-        with pytest.raises(NodeUnavailable, match=rf"^no node answers at {nowhere} \("):
-            connect(nowhere).get_pool()
+    kept = KeptPort()
+    with pytest.raises(NodeUnavailable, match=rf"^no node answers at {kept.address} \("):
+        connect(kept.address).get_pool()
 
 
 def test_silence_ends_at_the_deadline(node: FakeFrontier, address: str, connect: Connect) -> None:

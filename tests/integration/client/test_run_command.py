@@ -25,8 +25,10 @@ from client_doubles.command_line import (
     said,
     status,
 )
-from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
+from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.terminals import read_all, read_until
+from frontier_harness.ports import KeptPort
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.admin_pb2 import (
@@ -289,11 +291,10 @@ def test_a_restart_of_the_frontier_is_waited_out_without_gap_or_repeat(
 
 
 def test_no_frontier_there_is_exit_code_3_at_once(toehold_at: Toehold, spec: str) -> None:
-    with serving(FakeFrontier()) as address:
-        pass
-    code, output, errors = toehold_at("run", spec, "--frontier", address)
+    with KeptPort() as nobodys:
+        code, output, errors = toehold_at("run", spec, "--frontier", nobodys.address)
     assert (code, output) == (3, "")
-    assert errors == f"Error: no frontier answers at {address} (Connection refused)\n"
+    assert errors == f"Error: no frontier answers at {nobodys.address} (Connection refused)\n"
 
 
 def started(address: str, *arguments: str, output: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -311,7 +312,7 @@ def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, addre
         assert process.stdout is not None
         assert "RUNNING" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     stop = f"toehold stop --crawl c --frontier {address}"
     assert errors == f"Not followed any more; the crawl goes on. To stop it: {stop}\n"
@@ -332,6 +333,6 @@ def test_a_terminal_has_a_line_that_tells_how_it_goes(
         shown = read_until(ours, "every host rests")
         process.send_signal(signal.SIGINT)
         shown += read_all(ours)
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE_S) == 130
     assert f"{WHEN}  PAUSED" in shown and f"{WHEN}  RUNNING" in shown
     assert "RUNNING  12 succeeded  4.5/s  0 queued  0 out  2 failed  3.0 kB  every host rests" in shown

@@ -10,14 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from frontier_harness.waiting import PATIENCE_S
+
 from practice_web.hostile.nastiness import Nastiness, Ports
 from practice_web.hostile.serve import ADDRESS
 from practice_web.hostile.table import NASTINESSES
 
 _SERVE = Path(__file__).with_name("serve.py")
-
-STOP_S = 10.0
-"""How long the child may take to end before it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class HostileWeb:
     ) -> None:
         assert self._child is not None
         try:
-            self._child.communicate(timeout=STOP_S)
+            self._child.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.communicate()

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO
 
 import trustme
+from frontier_harness.ports import is_there, listeners_at_one_port
 
 from practice_web.hostile.nastiness import DOMAIN, Nastiness, Ports, Visit, answers
 from practice_web.hostile.table import NASTINESSES
@@ -129,25 +130,11 @@ def _close(listener: socket.socket) -> None:
     listener.close()
 
 
-def _decoys() -> list[socket.socket]:
-    """Listeners on the decoys' addresses, all at the same port; of a family that this system lacks, none."""
-    listeners = [_listen(DECOYS[0], 0)]
-    port = listeners[0].getsockname()[1]
-    for address in DECOYS[1:]:
-        with contextlib.suppress(OSError):
-            listeners.append(_listen(address, port))
-    return listeners
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    return socket.create_server((address, port), family=family, backlog=64)
-
-
 async def serve(state: Path) -> None:
     """Serves until standard input ends; prints the ready line."""
     ca_file, contexts = certificates(state)
-    decoys = _decoys()
+    # All at the same port; on an address that this system lacks, none.
+    decoys = listeners_at_one_port(*filter(is_there, DECOYS))
     decoy = decoys[0].getsockname()[1]
     ended = asyncio.Event()
     log_file = state / "visits.jsonl"
@@ -170,7 +157,7 @@ async def serve(state: Path) -> None:
                 await server.visited(row, listener, reader, writer)
 
         for row in NASTINESSES:
-            listener = _listen(ADDRESS, 0)
+            listener = socket.create_server((ADDRESS, 0), backlog=64)
             ports[row.name] = listener.getsockname()[1]
             await asyncio.start_server(partial(accept, row, listener), sock=listener)
         for listener in decoys:
