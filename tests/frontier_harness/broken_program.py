@@ -17,9 +17,12 @@ from frontier_server.core.store import WriteStalled
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.job_feed import JobFeed
 from frontier_server.stores.rocks import RocksStore
+from frontier_server.wire import ContractCodec
 
 # No task, but what each of them may come to wait for.
 STALL = "stalled write"
+# No task either, but what one who asks for leases runs into, in the middle of giving one out.
+OPERATION = "operation"
 PARTS: dict[str, tuple[Any, str, Exception]] = {
     "flusher": (JobFeed, "collect", IndexError("a defect")),
     "worker": (Checkpoints, "close_readers", RuntimeError("a defect")),
@@ -47,7 +50,8 @@ def breaking(whole: Callable[..., Any], problem: Exception, trigger: Path) -> Ca
 if __name__ == "__main__":
     part, trigger, *flags = sys.argv[1:]
     stall = (RocksStore, "write", WriteStalled("Result incomplete: Write stall"))
-    owner, name, problem = (PARTS | {STALL: stall})[part]
+    operation = (ContractCodec, "decode", RuntimeError("a defect"))
+    owner, name, problem = (PARTS | {STALL: stall, OPERATION: operation})[part]
     setattr(owner, name, breaking(getattr(owner, name), problem, Path(trigger)))
     vars(program)["CLOCK_CHECK_S"] = 0.05
     vars(program)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5

@@ -85,7 +85,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def test_it_describes_the_node_and_its_pool(served: Served) -> None:
-    """S4.1; section 2.20: the line of the pool."""
+    """S4.1: the pool is there with the node, in its size. Section 2.20: the line of the pool."""
     pool = served.pool()
     assert (pool.node, pool.frontier_address) == ("n1", served.frontier.address)
     assert (pool.pool.size, pool.pool.alive_count, pool.draining) == (2, 2, False)
@@ -95,7 +95,7 @@ def test_it_describes_the_node_and_its_pool(served: Served) -> None:
 
 
 def test_each_thread_tells_what_it_is_at_for_how_long_and_where_in_the_program(served: Served) -> None:
-    """2.20/reports."""
+    """2.20/reports: its serial, URI, step and stack."""
     served.busy("http://h/a")
     (busy,) = [toe for toe in served.toes(stacks=True) if toe.uri]
     assert (busy.uri, busy.crawl, busy.step, busy.worker, busy.attempt) == (
@@ -112,7 +112,7 @@ def test_each_thread_tells_what_it_is_at_for_how_long_and_where_in_the_program(s
 
 
 def test_the_pool_grows_and_shrinks_at_any_time(served: Served) -> None:
-    """S4.5."""
+    """S4.5: again and again, while it runs."""
     served.resize(5)
     assert [toe.serial for toe in served.toes()] == [1, 2, 3, 4, 5]
     served.resize(1)
@@ -134,7 +134,7 @@ def test_a_size_that_no_pool_can_have_is_refused(served: Served, size: int) -> N
 
 
 def test_a_killed_thread_is_replaced_if_wanted_and_its_uri_has_failed(served: Served) -> None:
-    """2.20/kill."""
+    """2.20/kill: the URI with -7000; without the wish the pool is smaller."""
     served.busy("http://h/a", "http://h/b")
     first, second = sorted(toe.serial for toe in served.toes() if toe.uri)
     served.kill(first)
@@ -200,7 +200,7 @@ def test_no_number_in_a_request_ends_the_node(served: Served, rpc: str) -> None:
         request: Any = message_factory.GetMessageClass(method.input_type)()
         put(request, path, value)
         try:
-            getattr(served.stub, rpc)(request, timeout=CALL_S)
+            getattr(served.stub, rpc)(request, timeout=PATIENCE_S)
         except grpc.RpcError as problem:
             told = Refusal.of(problem)
             known = ("INVALID_ARGUMENT_VALUE", "UNKNOWN_TOE")

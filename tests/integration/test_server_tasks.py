@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 from frontier_harness import broken_program
-from frontier_harness.broken_program import PARTS, STALL
+from frontier_harness.broken_program import OPERATION, PARTS, STALL
 from frontier_harness.calls import (
     TIMEOUT_S,
     Refusal,
@@ -22,7 +22,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 STORE = 5
 
@@ -81,6 +81,42 @@ def test_a_server_whose_writes_stall_for_good_ends_when_it_is_told_to(tmp_path: 
             line for line in server.errors.read_text().splitlines() if line.startswith("toehold-frontier")
         ]
         assert len(told) == 1 and "did not reach the disk" in told[0], told
+
+
+def test_an_operation_that_fails_in_the_middle_ends_the_server_and_the_next_start_has_the_crawl_as_it_was(
+    tmp_path: Path,
+) -> None:
+    """S0.41: memory and store may disagree then, so the server stops by itself, and says why; nothing of that
+    operation is stored.
+    """
+    trigger = tmp_path / "break"
+    program = (broken_program.__file__, OPERATION, str(trigger))
+    with ServerProcess(tmp_path / "data", program=program) as server:
+        stubs = server.stubs
+        stubs.launch("t", seed_of("t"))
+        (robots,) = stubs.next("t", wait_s=TIMEOUT_S).leases
+        stubs.finish(report(robots))
+        before, events = stubs.statistics("t"), len(stubs.events_so_far("t"))
+        trigger.touch()
+        asking = stubs.frontier.Next.future(next_request("t", wait_s=TIMEOUT_S), timeout=TIMEOUT_S)
+        assert server.wait() == STORE
+        problem = asking.exception(TIMEOUT_S)
+        assert isinstance(problem, grpc.RpcError) and problem.code() == grpc.StatusCode.UNAVAILABLE
+        told = [
+            line for line in server.errors.read_text().splitlines() if line.startswith("toehold-frontier")
+        ]
+        assert len(told) == 1 and "a defect" in told[0], told
+    with ServerProcess(tmp_path / "data") as server:
+        stubs = server.stubs
+        assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_RUNNING
+        assert len(stubs.events_so_far("t")) == events
+        after = stubs.statistics("t")
+        for field in ("queued_count", "leased_count", "succeeded_count", "robots_fetch_count"):
+            assert getattr(after, field) == getattr(before, field), field
+        (page,) = stubs.pages("t")
+        assert (page.uri, page.attempt) == (seed_of("t"), 1)
+        assert stubs.finish(report(page)) == [("SUCCEEDED", False)]
+        stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
 
 
 def until_refused(stubs: Stubs) -> Refusal:

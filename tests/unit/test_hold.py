@@ -85,7 +85,7 @@ def test_it_waits_for_what_is_in_flight() -> None:
 
 
 def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
-    """Else to note that they are would be a write."""
+    """S0.39: it is not reached before; else to note that they are would be a write."""
     shell, (grant,) = fetching(most=1)
     fetch(shell, grant)
     awaited = [shell.frontier.awaits_log]
@@ -102,6 +102,7 @@ def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
 
 
 def test_it_waits_for_an_import_that_comes_in_and_keeps_it_for_later() -> None:
+    """S0.39: it is not reached before the last entry has come."""
     shell = launched()
     number = shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
     rows = [ImportRow(candidate(f"{SEEDS[0]}imported").record)]

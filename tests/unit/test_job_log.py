@@ -68,7 +68,7 @@ def test_a_line_has_a_word_for_what_happened_and_words_that_tell_more(row: Event
 
 
 def test_a_state_is_told_by_its_name_with_the_launch_id_if_there_is_one() -> None:
-    """S0.6"""
+    """S0.6: before a launch there is none."""
     assert said(state("NASCENT")) == "NASCENT"
     assert said(state("FINISHED")) == "FINISHED", "stopped before it was launched"
     assert said(state("RUNNING"), LAUNCH_ID) == f"RUNNING {LAUNCH_ID}"
@@ -87,7 +87,7 @@ def test_a_launch_id_is_the_launch_time_in_17_digits() -> None:
 
 
 def test_a_checkpoint_is_told_by_its_name() -> None:
-    """S0.8"""
+    """S0.8: as ever, by the name that it was given."""
     assert said(event("checkpointed", checkpoint="cp00001-20260101")) == "CHECKPOINTED cp00001-20260101"
 
 

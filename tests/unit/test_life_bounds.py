@@ -165,7 +165,7 @@ def test_a_pause_after_a_resume_has_a_bound_of_its_own() -> None:
 
 
 def test_the_end_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
-    """D6: in Heritrix FINISH waits for URIs in process without limit."""
+    """D6, S0.40: in Heritrix FINISH waits for URIs in process without limit."""
     shell, grants = flying()
     assert shell.request(NAME, Input.STOP) is S.STOPPING
     wait(shell, STOP_MS - 1, *grants)
@@ -178,7 +178,7 @@ def test_the_end_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
 
 
 def test_what_the_end_waited_for_in_vain_has_failed_with_its_own_status() -> None:
-    """-7000, once, in the crawl log; D6."""
+    """S0.40, D6: -7000, once, in the crawl log."""
     shell, grants = flying()
     shell.request(NAME, Input.STOP)
     wait(shell, STOP_MS, *grants)
@@ -261,7 +261,7 @@ def test_it_is_told_of_whoever_asks_and_once() -> None:
 
 
 def test_what_is_still_out_a_while_after_a_second_stop_is_cancelled() -> None:
-    """15 s: a heartbeat's time, and that of a report."""
+    """S0.17: 15 s later, which is a heartbeat's time, and that of a report."""
     shell, grants = fetching(most=2, stop_timeout_ms=600_000)
     shell.request(NAME, Input.STOP)
     wait(shell, 30_000, *grants)

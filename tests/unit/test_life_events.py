@@ -416,7 +416,7 @@ def test_a_pause_that_was_asked_for_has_no_problem_for_its_reason() -> None:
 
 
 def test_a_serious_error_of_a_node_pauses_the_crawl() -> None:
-    """S4.12: -3000. The URI is done with; the problem says which it was, and whose."""
+    """S0.41, S4.12: -3000. The URI is done with; the problem says which it was, and whose."""
     shell, (bad, other) = fetching(most=2)
     shell.finish(report(bad, SERIOUS_ERROR))
     (problem,) = of_kind(shell, "problem")

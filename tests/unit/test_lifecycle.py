@@ -79,13 +79,13 @@ def test_every_state_hears_every_input(state: CrawlState, heard: Input) -> None:
 
 
 def test_there_are_exactly_eight_states() -> None:
-    """S0.1"""
+    """S0.1: a crawl is in one of these."""
     names = "NASCENT RUNNING EMPTY PAUSED PAUSING STOPPING FINISHED PREPARING"
     assert {state.value for state in CrawlState} == set(names.split())
 
 
 def test_nothing_leads_out_of_the_end() -> None:
-    """FINISH is irreversible (S0.32, S0.43, D3)."""
+    """S0.32, S0.43, D3: FINISH is irreversible."""
     assert [move for (state, _), move in TABLE.items() if state is S.FINISHED] == [STAY]
     after_stop = {step.state for (state, _), step in TABLE.items() if state is S.STOPPING}
     assert after_stop == {None, S.FINISHED}
@@ -102,7 +102,7 @@ def test_every_way_to_the_end_says_how_it_ended_and_none_says_it_twice() -> None
 
 @pytest.mark.parametrize("status", ExitStatus)
 def test_an_exit_status_describes_and_decides_nothing(status: ExitStatus) -> None:
-    """S0.3"""
+    """S0.3: whatever it is, a crawl resumes and stops as ever."""
     shell = in_state(S.PAUSED)
     shell.frontier.registry.named("crawl").state_row.exit_status = status.value
     assert shell.request("crawl", I.RESUME) is S.RUNNING
@@ -125,7 +125,7 @@ REQUESTS = (I.LAUNCH, I.RESUME, I.PAUSE, I.HOLD, I.STOP)
 
 @pytest.mark.parametrize(("state", "asked"), list(itertools.product(CrawlState, REQUESTS)))
 def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlState, asked: Input) -> None:
-    """S0.23, D3. Refused by name; allowed ones are those of the table."""
+    """S0.23, D3: it is refused by name; what is allowed is in the table."""
     shell = in_state(state)
     before, events = shell.frontier.crawl("crawl"), shell.events("crawl")
 
@@ -157,7 +157,7 @@ def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlSta
     ],
 )
 def test_asking_for_what_is_so_or_under_way_succeeds_and_is_no_event(state: CrawlState, asked: Input) -> None:
-    """S0.4, S0.15, S0.19."""
+    """S0.4: what is so already is no event. S0.15: a pause of what pauses. S0.19: a stop of what stops."""
     shell = in_state(state)
     events = shell.events("crawl")
     assert shell.request("crawl", asked) is state
@@ -165,7 +165,7 @@ def test_asking_for_what_is_so_or_under_way_succeeds_and_is_no_event(state: Craw
 
 
 def test_a_crawl_is_built_before_it_is_launched() -> None:
-    """S0.2, S0.3"""
+    """S0.2: it begins as NASCENT, and nothing is launched. S0.3: its exit status says what it is doing."""
     view = created().frontier.crawl("crawl")
     assert (view.state, view.exit_status) == (S.NASCENT, X.CREATED)
     assert view.launch_ms == view.finish_ms == 0
@@ -188,7 +188,10 @@ def test_a_launch_without_seeds_is_refused() -> None:
 
 
 def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
-    """D1: EMPTY is published before STOPPING. S0.45, S0.46, S0.47, S0.48."""
+    """D1, S0.46: EMPTY is told first, then STOPPING. S0.45: RUNNING when it is reached; S0.48: FINISHED, too.
+
+    Each with its exit status.
+    """
     shell = launched()
     fetch_all(shell)
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
@@ -197,7 +200,7 @@ def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
 
 
 def test_a_natural_end_is_not_overwritten_by_a_later_stop() -> None:
-    """S0.24"""
+    """S0.24: whoever stops it then, it keeps its exit status."""
     shell = launched()
     fetch_all(shell)
     shell.request("crawl", I.STOP)
@@ -234,7 +237,7 @@ def test_a_crawl_stopped_before_its_launch_was_never_launched() -> None:
 
 
 def test_a_pause_waits_for_what_is_in_flight_and_says_so() -> None:
-    """S0.16, S0.47"""
+    """S0.16: PAUSING, and WAITING_FOR_PAUSE as its exit status. S0.47: then PAUSED, when it is reached."""
     shell, (grant,) = fetching(most=1)
     assert shell.request("crawl", I.PAUSE) is S.PAUSING
     assert shell.frontier.crawl("crawl").exit_status is X.WAITING_FOR_PAUSE

@@ -307,7 +307,7 @@ def test_a_crawl_that_waits_in_empty_ends_when_nobody_wants_that_any_more() -> N
 
 
 def test_a_crawl_that_is_to_wait_in_empty_does_from_then_on() -> None:
-    """S0.51"""
+    """S0.51: until a URI comes."""
     shell, grants = fetching(SEEDS[0])
     update(shell, run_while_empty=True)
     fetch(shell, *grants)

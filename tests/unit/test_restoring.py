@@ -11,9 +11,11 @@ from core_doubles.shell import Shell
 from frontier_server.core import errors
 from frontier_server.core.jobs import job, restoring, seeding
 from frontier_server.core.jobs.job import Kind
+from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
-from frontier_server.core.model import Report, Verdict
+from frontier_server.core.model import QueueView, Report, Verdict
+from frontier_server.core.queue import QueueState as Q
 from frontier_server.core.records import JobRow, encode
 from frontier_server.core.spec.settings import (
     CrawlSettings,
@@ -109,6 +111,35 @@ def test_it_goes_on_with_what_was_left_and_fetches_nothing_twice() -> None:
     assert shell.count("second", "succeeded_count") == 4  # one of them before the checkpoint
     assert [row.kind for row in shell.events("second")].count("seeds_concluded") == 0
     Recount(shell, shell.frontier.registry.named("second")).run()
+
+
+def test_its_queues_are_those_of_the_checkpoint() -> None:
+    """S2.1: each with its URIs and what it has spent, in the state that it had there."""
+    shell = half_done()
+    (gamma,) = (key for key, view in queues(shell, "first").items() if view.host == "gamma.example")
+    retired = QueueChange(retired=True)
+    shell.do(lambda frontier, now: frontier.administration.change_queue("first", gamma, retired, now))
+    shell.keep("cp")
+    at_checkpoint = queues(shell, "first")
+    states = {view.host.partition(".")[0]: view.state for view in at_checkpoint.values()}
+    assert states == {"alpha": Q.SNOOZED, "beta": Q.BUSY, "gamma": Q.RETIRED}
+    assert pages(shell, "first")
+    shell.relaunch("second", "first")
+    shell.work()
+    shell.restart()
+    found = queues(shell, "second")
+    assert found.keys() == at_checkpoint.keys()
+    for key, before in at_checkpoint.items():
+        told, wanted = ((it.queued, it.expenditure, it.successes) for it in (found[key], before))
+        assert told == wanted, key
+        active = before.state in (Q.SNOOZED, Q.BUSY)  # rests are over, and nothing is out
+        assert found[key].state is (Q.READY if active else before.state), key
+
+
+def queues(shell: Shell, crawl: str) -> dict[str, QueueView]:
+    """All queues by key."""
+    views, _ = shell.frontier.administration.queues(crawl, None, 100, b"")
+    return {view.key: view for view in views}
 
 
 def test_hosts_that_the_crawl_counts_for_itself_alone_rest_on() -> None:

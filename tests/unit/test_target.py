@@ -150,7 +150,7 @@ def test_a_pause_and_what_would_switch_between_empty_and_running_at_once_end_in_
 def test_an_error_in_the_middle_of_giving_out_holds_up_no_later_pause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """D5: in Heritrix it leaks a lock. S0.41: here it has written nothing, and a restart goes on."""
+    """D5: in Heritrix it leaks a lock. S0.41: here it has written nothing, so that the next start goes on."""
     shell = in_state(S.PAUSED)
     shell.request(NAME, I.RESUME)
     with monkeypatch.context() as broken, pytest.raises(RuntimeError, match="in the middle"):

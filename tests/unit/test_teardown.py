@@ -425,7 +425,7 @@ def test_it_completes_whatever_is_killed_between_two_steps(killed_at: int, kind:
 
 
 def test_nothing_of_it_stays_in_memory() -> None:
-    """S0.29"""
+    """S0.29: but for its name; the job log hears of it once more."""
     shell, grants = fetching(most=3)
     crawl = weakref.ref(shell.frontier.registry.named(NAME))
     tear_down(shell)

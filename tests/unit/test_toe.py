@@ -203,7 +203,7 @@ def test_an_exception_is_that_uris_outcome_and_nobody_elses(work: Work) -> None:
 
 
 def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
-    """S4.12"""
+    """S4.12: the URI is marked with -3000."""
 
     def fail(*args: object) -> Found:
         raise MemoryError
@@ -213,7 +213,7 @@ def test_running_out_of_memory_is_a_serious_error(work: Work) -> None:
 
 
 def test_memory_is_kept_in_reserve_and_taken_again_when_it_was_let_go() -> None:
-    """S4.12"""
+    """S4.12: a reserve, which is freed when there is no more."""
     reserve = MemoryReserve(1024)
     full = [reserve.is_full]
     reserve.release()
@@ -333,7 +333,7 @@ def test_a_toe_at_work_is_not_free_before_its_page_is_handed_over(work: Work) ->
 
 
 def test_a_thread_that_dies_hands_its_lease_back_first(work: Work) -> None:
-    """S4.11 and S4.13; section 2.20: an unfinished URI goes back with -7000."""
+    """S4.11: what is meant to end threads ends it. S4.13: what it had not finished goes back with -7000."""
 
     def die(*args: object) -> Found:
         raise SystemExit

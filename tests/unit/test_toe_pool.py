@@ -60,12 +60,12 @@ def rig() -> Iterator[Rig]:
 
 
 def test_a_new_pool_has_no_threads(rig: Rig) -> None:
-    """S4.2"""
+    """S4.2: until it is given a size."""
     assert rig.pool.serials() == [] and rig.pool.steps() == {}
 
 
 def test_growing_starts_as_many_as_are_missing(rig: Rig) -> None:
-    """S4.3"""
+    """S4.3: from two to five by three."""
     rig.pool.set_size(2)
     rig.pool.set_size(5)
     assert rig.pool.serials() == [1, 2, 3, 4, 5]
@@ -73,14 +73,14 @@ def test_growing_starts_as_many_as_are_missing(rig: Rig) -> None:
 
 
 def test_shrinking_spares_the_oldest(rig: Rig) -> None:
-    """S4.4"""
+    """S4.4: the first threads stay, and the others retire."""
     rig.pool.set_size(5)
     rig.pool.set_size(2)
     assert rig.pool.serials() == [1, 2]
 
 
 def test_numbers_are_never_used_again(rig: Rig) -> None:
-    """S4.5 and S4.7"""
+    """S4.7: each thread has the next one. S4.5: however often the size is set."""
     rig.pool.set_size(3)
     rig.pool.set_size(1)
     rig.pool.set_size(3)
@@ -96,7 +96,7 @@ def test_a_thread_that_waits_retires_at_once(rig: Rig) -> None:
 
 
 def test_a_thread_at_work_retires_after_its_uri(rig: Rig) -> None:
-    """S4.14"""
+    """S4.14: it takes no other."""
     rig.fetcher.hold()
     rig.pool.set_size(1)
     rig.add("a", "b")
@@ -128,7 +128,7 @@ def test_a_closed_pool_stays_empty(rig: Rig) -> None:
 
 
 def test_a_dead_thread_is_replaced_and_its_lease_handed_back(rig: Rig) -> None:
-    """D12 and S4.13"""
+    """D12, S4.13: another takes its place, and what it was at goes back with -7000."""
 
     def die(uri: str) -> object:
         raise SystemExit
@@ -273,7 +273,7 @@ def test_a_thread_that_finds_no_end_of_a_page_is_broken_off(rig: Rig) -> None:
 
 
 def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> None:
-    """S4.6; section 2.20: the report of a thread."""
+    """S4.6: none is missed, busy or idle. Section 2.20: the report of a thread."""
     rig.fetcher.hold()
     rig.pool.set_size(2)
     rig.add("a")

@@ -147,7 +147,7 @@ MESSAGES_OF_EVENTS = [
 
 
 def test_every_kind_of_event_has_its_message() -> None:
-    """S0.9"""
+    """S0.9: one stream of typed messages, each with its number."""
     told = [wire.event(number, row) for number, row in enumerate(EVENTS, 1)]
     kinds = [field.name for field in crawl_pb2.Event.DESCRIPTOR.oneofs_by_name["kind"].fields]
     assert [event.WhichOneof("kind") for event in told] == kinds == [row.kind for row in EVENTS]
