@@ -21,7 +21,7 @@ from .model import Candidate, CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, decode_pending, encode
-from .robotstxt.authority import Gate, gate
+from .robotstxt.authority import Gate, standing
 from .robotstxt.robots_table import RobotsTable, key_of
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
@@ -117,9 +117,10 @@ class Dispatcher:
                 continue
             key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
             robots = self.robots.row(op.tx, key)
-            match gate(robots, op.now_ms, head.settings.robots, said_by(robots) == fetched_for_it):
+            its = standing(robots, op.now_ms, head.settings.robots, said_by(robots) == fetched_for_it)
+            match its.gate:
                 case Gate.FETCH:
-                    lease = self._robots_lease(op, queue, head, robots, node, session)
+                    lease = self._robots_lease(op, queue, head, its.tries, node, session)
                     if self.leases.robots_out(crawl.number, lease.scheme, lease.authority):
                         host.waiting.append(queue)  # another queue of a host that answers several at once
                         return None
@@ -128,7 +129,7 @@ class Dispatcher:
                 case Gate.WAIT:
                     assert robots is not None
                     reason = f"its robots.txt ({robots.fetch_status})"
-                    op.move(crawl, queue, QueueEvent.RESTED, robots.next_try_ms, reason)
+                    op.move(crawl, queue, QueueEvent.RESTED, its.next_try_ms, reason)
                     return None
                 case Gate.FAIL:
                     why = f"robots:{robots.fetch_status if robots else 0}"
@@ -216,7 +217,7 @@ class Dispatcher:
         op: Operation,
         queue: WorkQueue,
         head: Head,
-        robots: RobotsRow | None,
+        tries: int,
         node: str,
         session: str,
     ) -> LeaseRow:
@@ -226,7 +227,7 @@ class Dispatcher:
             queue.queue,
             head.suffix,
             partition_of(head.uri.host),
-            robots.attempts + 1 if robots else 1,
+            tries + 1,
             op.now_ms,
             head.uri.scheme,
             head.uri.authority,

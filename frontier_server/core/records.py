@@ -186,18 +186,20 @@ class HostRow(Record):
 
 
 class RobotsRow(Record):
-    """What a robots.txt said, and when to ask again."""
+    """What was seen of a robots.txt; each crawl judges it by its own settings (`authority.standing`)."""
 
-    outcome: str
+    outcome: str  # of the last answer
     rules: str = ""  # the group that applies, cut; see `robots.group_for`
-    fetch_ms: int = 0
-    expire_ms: int = 0  # end of validity
-    attempts: int = 0  # in a row that brought nothing
-    next_try_ms: int = 0
+    fetch_ms: int = 0  # when it was last asked for
+    expire_ms: int = 0  # unused: older servers stored one crawl's judgement for all
+    attempts: int = 0  # since the last answer, that brought none
+    next_try_ms: int = 0  # unused likewise
     fetch_status: int = 0
     token_crawl: int = 0  # the lease whose report came last
     token_serial: int = 0
     token_disposition: str = ""
+    answer_ms: int = 0  # when the last answer came
+    tries_ms: tuple[int, ...] = ()  # when those attempts ended, as far as that is kept
 
 
 class JobRow(Record):

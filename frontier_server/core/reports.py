@@ -219,7 +219,7 @@ class Reports:
         if report.status in (UNFETCHABLE_URI, DEFERRED):
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
-            row = after_fetch(before, report, op.now_ms, settings.robots, settings.fetch.product_token)
+            row = after_fetch(before, report, op.now_ms, settings.fetch.product_token)
         if disposition is not None:
             row.token_crawl, row.token_serial = lease.crawl, lease.serial
             row.token_disposition = disposition.value

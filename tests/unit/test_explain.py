@@ -528,7 +528,7 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     shell.now_ms += 1_000
     assert explained(shell, "a/")[0] == Reason(
         Why.ROBOTS_PENDING,
-        "http://a/robots.txt could not be had (fetch status -2); its URIs fail with -61",
+        "http://a/robots.txt could not be had in 2 attempts (fetch status -2); its URIs fail with -61",
     )
     shell.grants()
     assert explained(shell, "a/") == [Reason(Why.SEEN_ALREADY, "FAILED with fetch status -61, 0 s ago")]

@@ -418,21 +418,18 @@ def test_tries_and_revisits_count_for_the_next_report() -> None:
     assert shell.count(NAME, "future_count") == 2, "each comes again, in a week"
 
 
-def test_the_validity_of_robots_txt_counts_for_those_fetched_from_then_on() -> None:
+def test_the_validity_of_robots_txt_counts_for_those_that_are_known_too() -> None:
     shell, (page,) = fetching(SEEDS[0], robots=RobotsSettings(validity_ms=1_000))
     shell.schedule(NAME, f"{SEEDS[0]}1", f"{SEEDS[0]}2")
     fetch(shell, page)
-    update(shell, robots=RobotsSettings(validity_ms=3_600_000))
     shell.now_ms += 1_000
+    update(shell, robots=RobotsSettings(validity_ms=3_600_000))
+    (page,) = shell.grants()
+    assert not page.robots
+    fetch(shell, page)
+    update(shell, robots=RobotsSettings(validity_ms=1_000))
     (again,) = shell.grants()
     assert again.robots
-    fetch(shell, again)
-    shell.now_ms += 3_000_000
-    (page,) = shell.grants()
-    fetch(shell, page)
-    assert not page.robots
-    (page,) = shell.grants()
-    assert not page.robots
 
 
 def test_queues_that_wait_get_the_precedence_that_follows_by_a_job() -> None:

@@ -13,7 +13,7 @@ from ..model import Reason, UriState, UriStory, Why
 from ..operation import Operation, is_barred
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
-from ..robotstxt.authority import Gate, gate
+from ..robotstxt.authority import Gate, Standing, standing
 from ..robotstxt.robots_table import key_of
 from ..spec.settings import CrawlSettings
 from ..store import Family
@@ -102,7 +102,8 @@ class Explanations:
     def _rest(self, op: Operation, queue: WorkQueue, head: Head, until_ms: int, reason: str) -> Reason:
         if reason.startswith("its robots.txt"):
             robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
-            return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots), until_ms)
+            its = standing(robots, op.now_ms, head.settings.robots)
+            return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots, its), until_ms)
         why = Why.GROUP_BUSY if reason.endswith(": gap") else Why.QUEUE_SNOOZED
         return Reason(why, _resting(queue, reason), until_ms)
 
@@ -138,15 +139,16 @@ class Explanations:
             found.append(Reason(Why.QUEUE_INACTIVE, words))
         robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
         fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
-        match gate(robots, op.now_ms, settings.robots, fetched_for_it):
+        its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
+        match its.gate:
             case Gate.FETCH:
                 words = f"{_robots_uri(head.uri)} is fetched first"
                 found.append(Reason(Why.ROBOTS_PENDING, words))
             case Gate.WAIT:
-                assert robots is not None
-                found.append(Reason(Why.ROBOTS_PENDING, _unreachable(head, robots), robots.next_try_ms))
+                words = _unreachable(head, robots, its)
+                found.append(Reason(Why.ROBOTS_PENDING, words, its.next_try_ms))
             case Gate.FAIL:
-                words = f"{_unreachable(head, robots)}; its URIs fail with -61"
+                words = f"{_unreachable(head, robots, its)}; its URIs fail with -61"
                 found.append(Reason(Why.ROBOTS_PENDING, words))
             case _:
                 found += self._forbidden(op, crawl, head.uri)
@@ -236,9 +238,9 @@ def _robots_uri(uri: CanonicalUri) -> str:
     return f"{uri.scheme}://{uri.authority}/robots.txt"
 
 
-def _unreachable(head: Head, robots: RobotsRow | None) -> str:
-    status, tries = (robots.fetch_status, robots.attempts) if robots is not None else (0, 0)
-    tried = f" in {some(tries, 'attempt')}" if tries else ""
+def _unreachable(head: Head, robots: RobotsRow | None, its: Standing) -> str:
+    status = robots.fetch_status if robots is not None else 0
+    tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
     return f"{_robots_uri(head.uri)} could not be had{tried} (fetch status {status})"
 
 

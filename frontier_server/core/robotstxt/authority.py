@@ -1,24 +1,30 @@
-"""The state of one authority's robots.txt: what it lets us do now.
+"""The state of one authority's robots.txt: what was seen of it, and what that lets a crawl do now.
 
-A row without valid rules leads to a fetch; failures to waiting, longer each time;
-and after the last try to failure of the URIs, so that a crawl always ends.
+All crawls with one product token share what was seen: the last answer, and the tries
+since then that brought none. What follows is judged anew for each crawl that asks,
+by its own settings (RobotsSpec): how long an answer is valid, when to try again,
+after how many tries to give up, and what an unreachable robots.txt means.
+
+A row without valid rules leads to a fetch; tries that bring nothing to waiting, longer
+each time; and after the last one to failure of the URIs, so that a crawl always ends.
 """
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from ..records import RobotsRow
-from ..rules.disposition import DEEMED_NOT_FOUND, grown
+from ..rules.disposition import DEEMED_NOT_FOUND
 from ..spec.settings import DAY_MS, RobotsSettings
 from .robots import group_for
 
 
 class Outcome(Enum):
-    """What the last fetch that brought an answer said; stored in RobotsRow.outcome."""
+    """What the last answer said; stored in RobotsRow.outcome."""
 
     NONE = "none"  # never had an answer
     RULES = "rules"
-    ALLOW_ALL = "allow-all"
+    ALLOW_ALL = "allow-all"  # it is not there
 
 
 class Gate(Enum):
@@ -26,29 +32,92 @@ class Gate(Enum):
 
     OPEN = "open"  # ask the rules
     FETCH = "fetch"
-    WAIT = "wait"  # until RobotsRow.next_try_ms
+    WAIT = "wait"  # until Standing.next_try_ms
     FAIL = "fail"  # with -61
+
+
+class Standing(NamedTuple):
+    """What an authority's robots.txt means for a crawl now."""
+
+    gate: Gate
+    tries: int = 0  # in a row that brought nothing, as this crawl counts them
+    next_try_ms: int = 0  # after them
 
 
 MAX_RETRY_DELAY_MS = DAY_MS
 ALLOW_AFTER_ATTEMPTS = 3  # Heritrix 2.8
+KEPT_TRIES = 1_000  # whose times are kept at least: as many as a crawl may have (RobotsSpec.max_attempts)
 
 
-def gate(row: RobotsRow | None, now_ms: int, settings: RobotsSettings, for_this: bool = False) -> Gate:
-    """What to do about a URI of the authority.
+def standing(
+    row: RobotsRow | None, now_ms: int, settings: RobotsSettings, for_this: bool = False
+) -> Standing:
+    """What to do about a URI of the authority, by the settings of its crawl.
 
     What was fetched just for this URI (`for_this`) counts though it has expired meanwhile:
     else a host that rests for longer than that would be asked for nothing but its robots.txt.
     """
     if row is None:
-        return Gate.FETCH
-    if now_ms < row.expire_ms or (for_this and row.expire_ms):
-        return Gate.OPEN if row.outcome != Outcome.NONE.value else Gate.FAIL
-    if row.attempts == 0 or now_ms >= row.next_try_ms:
-        return Gate.FETCH
-    if row.outcome != Outcome.NONE.value:
-        return Gate.OPEN  # the last good copy counts while fetching again fails
-    return Gate.WAIT
+        return Standing(Gate.FETCH)
+    answered = row.outcome != Outcome.NONE.value
+    if answered and _lasts(row.answer_ms, now_ms, settings):
+        return Standing(Gate.OPEN)
+    if not row.attempts:
+        return Standing(Gate.OPEN if answered and for_this else Gate.FETCH)
+    limit = None if answered else _limit(settings)
+    tries = _count(row, settings, limit)
+    # While fetching again fails, the last copy counts (RFC 9309, 2.3.1.4), and so does leniency.
+    lenient = answered or (tries.given_up_ms is not None and settings.allow_unreachable)
+    if tries.given_up_ms is not None and (
+        _lasts(tries.given_up_ms, now_ms, settings) or (for_this and not tries.in_a_row)
+    ):
+        return Standing(Gate.OPEN if lenient else Gate.FAIL, limit or 0)
+    if not tries.in_a_row or now_ms >= tries.next_try_ms:
+        return Standing(Gate.FETCH, tries.in_a_row)
+    return Standing(Gate.OPEN if lenient else Gate.WAIT, tries.in_a_row, tries.next_try_ms)
+
+
+def _lasts(begin_ms: int, now_ms: int, settings: RobotsSettings) -> bool:
+    return now_ms < begin_ms + settings.validity_ms
+
+
+def _limit(settings: RobotsSettings) -> int:
+    """After how many tries in a row a crawl gives up."""
+    if settings.allow_unreachable:
+        return min(ALLOW_AFTER_ATTEMPTS, settings.max_attempts)
+    return settings.max_attempts
+
+
+class _Tries(NamedTuple):
+    in_a_row: int  # since the crawl began or last gave up
+    next_try_ms: int  # after them
+    given_up_ms: int | None  # when the crawl last gave up, if it ever did
+
+
+def _count(row: RobotsRow, settings: RobotsSettings, limit: int | None) -> _Tries:
+    """The tries that brought nothing, as a crawl with these settings counts them.
+
+    They may have been other crawls': one that comes before the crawl would have tried itself is
+    none of its own, lest an eager crawl uses up the patience of all others.
+    """
+    count = row.attempts - len(row.tries_ms)  # whose times are forgotten
+    if limit is not None:
+        count = min(count, limit - 1)
+    delay_ms = float(settings.retry_delay_ms)
+    for _ in range(count - 1):
+        if delay_ms >= MAX_RETRY_DELAY_MS or not delay_ms:
+            break
+        delay_ms *= 2
+    due_ms, given_up_ms = 0, None
+    for try_ms in row.tries_ms:
+        if try_ms < due_ms:
+            continue
+        delay_ms = delay_ms * 2 if count else float(settings.retry_delay_ms)
+        count += 1
+        due_ms = try_ms + int(min(delay_ms, MAX_RETRY_DELAY_MS))
+        if count == limit:
+            count, given_up_ms, due_ms = 0, try_ms, try_ms + settings.validity_ms
+    return _Tries(count, due_ms, given_up_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +128,46 @@ class RobotsReport:
     body: bytes
 
 
-def after_fetch(
-    row: RobotsRow | None, report: RobotsReport, now_ms: int, settings: RobotsSettings, product_token: str
-) -> RobotsRow:
-    """The row after a fetch (RFC 9309, 2.3.1)."""
+def after_fetch(row: RobotsRow | None, report: RobotsReport, now_ms: int, product_token: str) -> RobotsRow:
+    """The row after a fetch (RFC 9309, 2.3.1): what was seen, and nothing that a crawl's settings decide."""
     status = report.status
-    before = row or RobotsRow(Outcome.NONE.value)
-    after = RobotsRow(
-        before.outcome,
-        rules=before.rules,
-        fetch_ms=now_ms,
-        fetch_status=status,
-    )
+    after = RobotsRow(Outcome.NONE.value, fetch_ms=now_ms, fetch_status=status)
     if 200 <= status < 300:
         after.outcome, after.rules = Outcome.RULES.value, group_for(report.body, product_token)
-    elif (300 <= status < 500 and status != 429) or status == DEEMED_NOT_FOUND:
-        # 4xx, and redirects that lead nowhere: unavailable, so everything is allowed.
-        after.outcome, after.rules = Outcome.ALLOW_ALL.value, ""
+        after.answer_ms = now_ms
+    elif _unavailable(status):
+        after.outcome, after.answer_ms = Outcome.ALLOW_ALL.value, now_ms
     else:
-        after.attempts = before.attempts + 1
-        delay = grown(settings.retry_delay_ms, 2, after.attempts - 1, MAX_RETRY_DELAY_MS)
-        after.next_try_ms = now_ms + int(delay)
-        after.expire_ms = 0
-        if before.outcome != Outcome.NONE.value:
-            return after
-        if settings.allow_unreachable and after.attempts >= min(ALLOW_AFTER_ATTEMPTS, settings.max_attempts):
-            after.outcome = Outcome.ALLOW_ALL.value
-        elif after.attempts < settings.max_attempts:
-            return after
-        after.attempts = 0
-    after.expire_ms = now_ms + settings.validity_ms
+        after.attempts, after.tries_ms = 1, (now_ms,)
+        if row is not None:
+            after.outcome, after.rules, after.answer_ms = row.outcome, row.rules, row.answer_ms
+            after.attempts = row.attempts + 1
+            kept = row.tries_ms
+            if len(kept) >= 2 * KEPT_TRIES:  # many at once: between two cuts no crawl loses count
+                kept = kept[-KEPT_TRIES:]
+            after.tries_ms = (*kept, now_ms)
     return after
+
+
+def _unavailable(status: int) -> bool:
+    """Whether a robots.txt is not there: 4xx, and redirects that lead nowhere. Everything is allowed then."""
+    return (300 <= status < 500 and status != 429) or status == DEEMED_NOT_FOUND
+
+
+def as_seen(row: RobotsRow) -> RobotsRow:
+    """A row as an older server wrote it, with what it saw.
+
+    Such a row has no times of tries, and an "allow-all" of it may be a crawl's leniency: it counts
+    only if the last fetch was its answer.
+    """
+    if not row.fetch_ms or row.answer_ms or row.tries_ms:
+        return row
+    by_rules = row.outcome == Outcome.RULES.value and not row.attempts
+    if by_rules or (row.outcome == Outcome.ALLOW_ALL.value and _unavailable(row.fetch_status)):
+        row.answer_ms = row.fetch_ms
+    else:
+        if row.outcome == Outcome.ALLOW_ALL.value:
+            row.outcome = Outcome.NONE.value
+        row.attempts = max(row.attempts, 1)
+        row.tries_ms = (row.fetch_ms,)
+    return row

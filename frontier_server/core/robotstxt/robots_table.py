@@ -8,7 +8,7 @@ from ..spec.settings import CrawlSettings
 from ..store import Family, Transaction
 from ..uri.assign import partition_of
 from ..uri.canonical import CanonicalUri
-from .authority import Gate, gate
+from .authority import Gate, as_seen, standing
 from .robots import Rules
 
 MAX_IN_MEMORY = 5_000
@@ -27,7 +27,7 @@ class RobotsTable:
         known = self._known.get(key)
         if known is None:
             value = tx.get(Family.ROBOTS, key)
-            known = (decode(RobotsRow, value) if value else None, None)
+            known = (as_seen(decode(RobotsRow, value)) if value else None, None)
             self._remember(key, *known)
         else:
             self._known.move_to_end(key)
@@ -61,7 +61,7 @@ class RobotsTable:
     ) -> bool:
         """Whether rules that are known, valid and no heavier than `weight` forbid a URI."""
         key = key_of(uri.scheme, uri.host, uri.authority, settings)
-        if gate(self.row(tx, key), now_ms, settings.robots) is not Gate.OPEN:
+        if standing(self.row(tx, key), now_ms, settings.robots).gate is not Gate.OPEN:
             return False
         rules = self.rules(tx, key)
         return rules.weight <= weight and not rules.allows(uri.target)

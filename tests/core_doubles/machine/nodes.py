@@ -42,6 +42,7 @@ class Nodes(Base):
     ) -> tuple[Report, RobotsFile]:
         """A report, and the robots.txt that it brings."""
         revisit_ms = 0 if fetch.revisit_in_ms is None else self.now_ms + fetch.revisit_in_ms
+        brings_file = lease.robots and 200 <= status < 300
         report = Report(
             lease.token,
             fetch_status=status,
@@ -50,7 +51,8 @@ class Nodes(Base):
             body_bytes=fetch.body_bytes,
             digest=fetch.digest,
             etag=fetch.etag,
-            robots_body=file.body if lease.robots and 200 <= status < 300 else b"",
+            robots_body=file.body if brings_file else b"",
+            robots_empty=brings_file and not file.body,
             peer_address=ADDRESSES.get(lease.site.host, "") if fetch.tells_address else "",
             retire_queue=fetch.retires,
             revisit_ms=0 if lease.robots else revisit_ms,

@@ -4,7 +4,7 @@ from core_doubles.model import places
 from core_doubles.model.things import Crawl, Host, Model, Queue, Robots
 from core_doubles.web import OPEN, RobotsFile, Site
 
-from frontier_server.core.spec.settings import DAY_MS, CrawlSettings, PolitenessSettings
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
 
 OVERLOADED = (429, 503)
 UNFETCHABLE = -7
@@ -108,7 +108,7 @@ def robots_of(model: Model, settings: CrawlSettings, site: Site) -> Robots:
 def means(model: Model, settings: CrawlSettings, site: Site, queue: Queue | None) -> str:
     """What a robots.txt means for a URI, at the turn of its queue or (None) when it is offered."""
     token = b"" if queue is None else queue.robots_token
-    return robots_of(model, settings, site).means(model.now_ms, token)
+    return robots_of(model, settings, site).means(model.now_ms, settings.robots, token)
 
 
 def forbids(model: Model, settings: CrawlSettings, site: Site, uri: str, queue: Queue | None = None) -> bool:
@@ -121,21 +121,11 @@ def forbids(model: Model, settings: CrawlSettings, site: Site, uri: str, queue: 
 
 def learn(model: Model, settings: CrawlSettings, site: Site, status: int, file: RobotsFile) -> None:
     """What a fetch of robots.txt means (RFC 9309, 2.3.1)."""
-    robots, rules, now_ms = robots_of(model, settings, site), settings.robots, model.now_ms
     if status in (UNFETCHABLE, DEFERRED):
         return
+    robots = robots_of(model, settings, site)
     if 200 <= status < 500 and status != 429:
-        robots.good = file if status < 300 else OPEN
-        robots.good_until_ms = now_ms + rules.validity_ms
-        robots.failures = 0
-        return
-    robots.failures += 1
-    robots.good_until_ms = 0
-    robots.retry_ms = now_ms + min(rules.retry_delay_ms * 2 ** (robots.failures - 1), DAY_MS)
-    if robots.good is None:
-        if rules.allow_unreachable and robots.failures >= min(3, rules.max_attempts):
-            robots.good, robots.good_until_ms = OPEN, now_ms + rules.validity_ms
-            robots.failures = 0
-        elif robots.failures >= rules.max_attempts:
-            robots.hopeless_until_ms = now_ms + rules.validity_ms
-            robots.failures = 0
+        robots.good, robots.good_ms = file if status < 300 else OPEN, model.now_ms
+        robots.failures_ms.clear()
+    else:
+        robots.failures_ms.append(model.now_ms)

@@ -206,7 +206,8 @@ def _check_what_is_asked(model: Model, crawl: Crawl, grant: Grant, uri: Uri, set
     if grant.robots:
         assert grant.uri == uri.site.uri("/robots.txt")
         assert "fetch" in meanings, f"{grant.uri} was leased without need"
-        assert grant.attempt == robots.failures + 1 and validators == ("", "", "")
+        its = robots.patience(settings.robots)
+        assert grant.attempt == its.failures + 1 and validators == ("", "", "")
         return
     assert grant.uri == uri.uri
     assert "ask" in meanings, f"{grant.uri} was leased before its robots.txt was known"

@@ -17,7 +17,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.settings import CrawlSettings
+from frontier_server.core.spec.settings import DAY_MS, CrawlSettings, RobotsSettings
 
 StateEvent = tuple[str, ...]
 Outcome = tuple[str, int, str]  # URI, fetch status, disposition
@@ -123,30 +123,52 @@ class Host:
 
 
 @dataclass
+class Patience:
+    """How a crawl bears that a robots.txt cannot be had: as one that watched every try would."""
+
+    failures: int = 0  # in a row, those left out that came before it would have tried itself
+    retry_ms: int = 0
+    lost_ms: int | None = None  # when it last lost its patience
+
+
+@dataclass
 class Robots:
     """A robots.txt, as all crawls with one product token see it."""
 
-    good: RobotsFile | None = None
-    good_until_ms: int = 0
-    failures: int = 0
-    retry_ms: int = 0
-    hopeless_until_ms: int = 0
+    good: RobotsFile | None = None  # the last answer
+    good_ms: int = 0  # when it came
+    failures_ms: list[int] = field(default_factory=list)  # since then
     last_token: bytes = b""
 
-    def means(self, now_ms: int, for_this: bytes = b"") -> str:
+    def patience(self, rules: RobotsSettings) -> Patience:
+        """What a crawl with these settings makes of the failures. A copy that it has makes it patient."""
+        its = Patience()
+        most = min(3, rules.max_attempts) if rules.allow_unreachable else rules.max_attempts
+        for failed_ms in self.failures_ms:
+            if failed_ms < its.retry_ms:
+                continue
+            its.failures += 1
+            its.retry_ms = failed_ms + min(rules.retry_delay_ms * 2 ** (its.failures - 1), DAY_MS)
+            if self.good is None and its.failures == most:
+                its = Patience(0, failed_ms + rules.validity_ms, failed_ms)
+        return its
+
+    def means(self, now_ms: int, rules: RobotsSettings, for_this: bytes = b"") -> str:
         """What is to be done about a URI of the site: `ask`, `fetch`, `wait` or `fail`.
 
         What was fetched just for this URI, by a lease of that token, counts however late it is.
         """
-        if for_this and for_this == self.last_token and self.failures == 0:
-            return "fail" if self.good is None else "ask"
-        if now_ms < self.hopeless_until_ms:
-            return "fail"
-        if self.good is not None and now_ms < self.good_until_ms:
+        its, late = self.patience(rules), bool(for_this) and for_this == self.last_token
+        if self.good is not None and now_ms < self.good_ms + rules.validity_ms:
             return "ask"
-        if self.failures == 0 or now_ms >= self.retry_ms:
+        if not self.failures_ms:
+            return "ask" if late and self.good is not None else "fetch"
+        open_meanwhile = self.good is not None or (rules.allow_unreachable and its.lost_ms is not None)
+        if its.lost_ms is not None and its.failures == 0 and (late or now_ms < its.retry_ms):
+            return "ask" if open_meanwhile else "fail"
+        if now_ms >= its.retry_ms:
             return "fetch"
-        return "wait" if self.good is None else "ask"
+        return "ask" if open_meanwhile else "wait"
 
 
 @dataclass

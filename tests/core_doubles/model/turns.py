@@ -101,9 +101,10 @@ def _may_wake_ms(model: Model, crawl: Crawl, queue: Queue) -> list[int]:
     """What a queue may wait for: its own rest, a host's, a group's, or the next try of a robots.txt."""
     found = [hosts.rested_ms(model, crawl, queue, site) for site in queue.sites]
     for uri in crawl.in_order(queue):
-        robots = hosts.robots_of(model, places.settings_of_uri(crawl, uri), uri.site)
-        if robots.means(model.now_ms) == "wait":
-            found.append(robots.retry_ms)
+        settings = places.settings_of_uri(crawl, uri)
+        robots = hosts.robots_of(model, settings, uri.site)
+        if robots.means(model.now_ms, settings.robots) == "wait":
+            found.append(robots.patience(settings.robots).retry_ms)
     return found
 
 

@@ -1171,7 +1171,9 @@ Global___PolitenessSpec: _TypeAlias = PolitenessSpec  # noqa: Y015
 @_typing.final
 class RobotsSpec(_message.Message):
     """How robots.txt is treated (RFC 9309). Valid rules are kept for 24 hours;
-    while a later fetch fails, the last good copy counts.
+    while a later fetch fails, the last good copy counts. Crawls with the same
+    FetchSpec.product_token share what was seen of a robots.txt, and each judges
+    it by its own RobotsSpec.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1183,14 +1185,19 @@ class RobotsSpec(_message.Message):
     unreachable: Global___RobotsUnreachable.ValueType
     """What an unreachable robots.txt (429, 5xx, no answer) means for its host."""
     max_attempts: _builtins.int
-    """How often a robots.txt is tried before its URIs fail with -61. Default 5."""
+    """How often in a row a robots.txt is tried before its URIs fail with -61;
+    1 to 1000. A try of another crawl counts if this one would have tried, too,
+    by then. Default 5.
+    """
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """Rest before the second try; it doubles with each further one. Default 30 s."""
+        """Rest before the second try; it doubles with each further one, up to a day.
+        Default 30 s.
+        """
 
     @_builtins.property
     def validity(self) -> _duration_pb2.Duration:
-        """How long rules are valid. Default 86 400 s."""
+        """How long an answer is valid, and giving up lasts. Default 86 400 s."""
 
     def __init__(
         self,
