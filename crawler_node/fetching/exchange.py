@@ -1,19 +1,16 @@
-"""One request over a connection, and the answer to it, by h11 (HTTP/1.1)."""
+"""One request over a connection, and the answer to it (HTTP/1.1)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import h11
-
-from .connection import Stream, WriteFailed
-
-MAX_EVENT_BYTES = 100 * 1024
-"""Most of a head, or of a chunk's, that is kept until it is complete."""
-
-Header = tuple[bytes, bytes]
+from .answer_head import AnswerHead, Header, ProtocolError, check_beginning, end_of_head, parse_head
+from .connection import ConnectionLost, Stream, WriteFailed
+from .framing import Body, Chunked, Counted, framing
 
 GET, CONNECT = b"GET", b"CONNECT"
+
+SWITCHING_PROTOCOLS = 101
 
 
 class Unsendable(Exception):
@@ -22,38 +19,60 @@ class Unsendable(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """The head of an answer, as it was sent, and the way to its body."""
+    """The head of an answer, and the way to its body."""
 
-    status: int
-    version: bytes  # such as HTTP/1.1
-    reason: bytes
-    headers: list[Header]
-    _machine: h11.Connection = field(repr=False)
+    head: AnswerHead
+    has_ambiguous_length: bool
+    """Whether the head names several lengths, or one that is odd: the body may be meant to be another."""
+    _body: Body = field(repr=False)
     _stream: Stream = field(repr=False)
+    _come: bytes = field(repr=False)  # behind the head, with it
+
+    @property
+    def status(self) -> int:
+        """The status, as it was sent."""
+        return self.head.status
+
+    @property
+    def announced(self) -> int | None:
+        """The length of the body, if its end was announced by one."""
+        return self._body.length if isinstance(self._body, Counted) else None
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body comes in chunks, which `body` takes away."""
+        return isinstance(self._body, Chunked)
 
     def body(self) -> Iterator[bytes]:
-        """The body as it is read, without its chunks. Raises the errors of `ask`."""
-        while type(event := _next_event(self._machine, self._stream)) is h11.Data:
-            yield bytes(event.data)
+        """The body as it is read, without its chunks. Raises ConnectionLost where it breaks off, and the
+        other errors of `ask`."""
+        body, data = self._body, self._come
+        while True:
+            yield from body.feed(data)
+            if body.complete:
+                return
+            data = self._stream.read()
+            if not data:
+                break
+        if not body.may_end():
+            raise ConnectionLost("the connection ended within the body")
 
 
 def ask(stream: Stream, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
     """Sends a request without body, and reads the head of its answer; interim ones are passed over.
 
-    Raises Unsendable, h11.RemoteProtocolError for an answer that is none, and the errors of `connection`.
+    Raises Unsendable, ProtocolError for an answer that is none, and the errors of `connection`. How long a
+    head may be is the stream's limit.
     """
-    machine = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_EVENT_BYTES)
-    machine.send(_SENT[method])
-    machine.send(h11.EndOfMessage())
     with suppress(WriteFailed):  # the server may have answered before it hung up
         stream.write(_checked(head(b"%s %s HTTP/1.1" % (method, target), headers), len(headers)))
-    while type(event := _next_event(machine, stream)) is h11.InformationalResponse:
-        if event.status_code == SWITCHING_PROTOCOLS:
-            break
-    if type(event) is not h11.Response:
-        raise h11.RemoteProtocolError(f"{event!r}, which nobody asked for"[:200])
-    version = b"HTTP/" + event.http_version
-    return Answer(event.status_code, version, event.reason, event.headers.raw_items(), machine, stream)
+    come = bytearray()
+    while (answer := _read_head(stream, come)).status < 200:
+        if answer.status == SWITCHING_PROTOCOLS:
+            raise ProtocolError("101 Switching Protocols, which nobody asked for")
+    has_body = method != CONNECT or answer.status >= 300
+    body, is_ambiguous = framing(answer, has_body=has_body)
+    return Answer(answer, is_ambiguous, body, stream, bytes(come))
 
 
 def head(first_line: bytes, headers: Sequence[Header]) -> bytes:
@@ -68,20 +87,18 @@ def _checked(request: bytes, header_count: int) -> bytes:
     return request
 
 
-def _next_event(machine: h11.Connection, stream: Stream) -> object:
-    while (event := machine.next_event()) is h11.NEED_DATA:
+def _read_head(stream: Stream, come: bytearray) -> AnswerHead:
+    """Takes a head off what has come, and reads on until there is one."""
+    seen = 0
+    while True:
+        check_beginning(come)
+        end = end_of_head(come, seen)
+        if end >= 0:
+            raw = bytes(come[:end])
+            del come[:end]
+            return parse_head(raw)
+        seen = len(come)
         data = stream.read()
-        if not data and machine.their_state is h11.SEND_RESPONSE:
-            raise h11.RemoteProtocolError("the server hung up without an answer")
-        machine.receive_data(data)
-    return event
-
-
-SWITCHING_PROTOCOLS = 101
-
-# What h11 needs to know of a request to read the answer. It would check, copy and write all headers of the
-# real one, which takes as long as reading the answer.
-_SENT = {
-    GET: h11.Request(method=GET, target="/", headers=[("Host", "h"), ("Connection", "close")]),
-    CONNECT: h11.Request(method=CONNECT, target="h:443", headers=[("Host", "h:443")]),
-}
+        if not data:
+            raise ConnectionLost("the server hung up within the head" if come else "no answer")
+        come += data

@@ -116,7 +116,8 @@ class Fetch:
     The heads are the exchange's own bytes, but for Transfer-Encoding in the answer's, since the body is
     without its chunks; what was said to prove who we are, of which `Authorization: Basic *` is left; and
     what was said to a proxy. `digest` is that of the body bytes, `sha1:` and base 32, empty without an
-    answer. `body` is at its end after a fetch. `annotations` are words for the crawl log.
+    answer. `body` is at its end after a fetch. `annotations` are words for the crawl log. An answer keeps its
+    status and its redirect when its body breaks off (Truncation.DISCONNECT).
     """
 
     uri: str

@@ -12,10 +12,10 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
-import h11
 import httpx
 
 from .addresses import Resolver
+from .answer_head import Header, ProtocolError
 from .authentication import authorization
 from .connection import (
     Cancellation,
@@ -26,7 +26,7 @@ from .connection import (
     WireLimitReached,
 )
 from .cookies import CookieJars
-from .exchange import Answer, Header, head
+from .exchange import Answer, head
 from .fetch import (
     MAX_ROBOTS_BYTES,
     MAX_ROBOTS_REDIRECTS,
@@ -42,8 +42,8 @@ from .references import resolve
 from .throttle import Throttle
 from .transport import Target, Transport, trust
 
-MAX_HEAD_BYTES = 256 * 1024
-"""Most bytes until an answer's head is complete, interim answers included; h11 holds one head to 100 KiB."""
+MAX_HEAD_BYTES = 300 * 1024
+"""Most bytes until an answer's head is complete, interim answers included; as many as curl takes."""
 
 SPOOL_BYTES = 1024 * 1024
 """The part of a body that is kept in memory; a longer body goes to a temporary file."""
@@ -221,11 +221,12 @@ class HttpFetcher:
         proxy = Proxy.parse(policy.proxy) if policy.proxy else None
         response = self._transport.handle_request(target.request(headers, link, proxy))
         try:
-            _take_head(fetch, response.extensions["answer"])
+            answer: Answer = response.extensions["answer"]
+            _take_head(fetch, answer)
             if policy.cookies:
                 lines = [value for name, value in fetch.headers if name.lower() == b"set-cookie"]
                 self._jars.take(visit.crawl, target.host, target.path, lines, https=target.is_https)
-            if not visit.is_robots and _is_unwanted(fetch, policy):
+            if not visit.is_robots and _is_unwanted(fetch, policy, answer.announced):
                 fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
                 return
@@ -254,9 +255,13 @@ class HttpFetcher:
             fetch.truncation = Truncation.LENGTH
         except DeadlinePassed:
             fetch.truncation = Truncation.TIME
-        except (ConnectionLost, h11.RemoteProtocolError):
+        except (ConnectionLost, ProtocolError) as error:
+            link.cancellation.check()  # being cut looks like a lost connection
+            if isinstance(error, ProtocolError) and not fetch.body_bytes:
+                raise  # none of it can be read
+            # The answer came, if not all of it: its status, its head and what there is of its body count.
             fetch.truncation = Truncation.DISCONNECT
-            raise
+            fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         finally:
             fetch.digest = _digest(digest)
 
@@ -268,13 +273,14 @@ def _conditions(validators: Validators) -> list[Header]:
 
 
 def _take_head(fetch: Fetch, answer: Answer) -> None:
-    headers = answer.headers
+    headers = answer.head.headers
     fetch.headers = headers
     fetch.status = answer.status
-    fetch.response_head = head(
-        b"%s %d %s" % (answer.version, answer.status, answer.reason),
-        [each for each in headers if each[0].lower() != b"transfer-encoding"],
-    )
+    fetch.response_head = answer.head.raw
+    if answer.is_chunked:
+        fetch.response_head = answer.head.raw_without(b"transfer-encoding")
+    if answer.has_ambiguous_length:
+        fetch.annotations += ("ambiguousLength",)
     if fetch.status in _REDIRECTS:
         location = next((value for name, value in headers if name.lower() == b"location"), None)
         if location is not None:
@@ -284,12 +290,10 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
         fetch.status = 500
 
 
-def _is_unwanted(fetch: Fetch, policy: FetchPolicy) -> bool:
+def _is_unwanted(fetch: Fetch, policy: FetchPolicy, announced: int | None) -> bool:
     """Whether the body of an answer is one that the policy leaves alone."""
     if not policy.is_selective or fetch.status in _WITHOUT_BODY:
         return False
-    length = fetch.header("content-length")
-    announced = None if length is None else int(length.partition(",")[0])
     return announced != 0 and not policy.wants(fetch.media_type, announced)
 
 
@@ -317,5 +321,5 @@ def _deadline_s(policy: FetchPolicy) -> float:
     return time.monotonic() + policy.timeout_ms / 1000
 
 
-# What h11 takes, and the servers whose headers it read sent.
+# What a request may have in a header (RFC 9110 5.5), and servers sent in theirs.
 _HEADER_VALUE = re.compile(r"[!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?")

@@ -5,10 +5,10 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum, IntEnum
 
-import h11
 import httpx
 
 from .addresses import AddressRefused, Unresolvable
+from .answer_head import ProtocolError
 from .connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
 from .exchange import Unsendable
 
@@ -77,6 +77,7 @@ _MEANINGS: tuple[tuple[tuple[type[Exception], ...], Status], ...] = (
     ((AddressRefused,), Status.UNFETCHABLE_URI),
     ((ConnectFailed,), Status.CONNECT_FAILED),
     ((DeadlinePassed, Stalled), Status.TIMEOUT),
-    ((ConnectionLost, WireLimitReached, h11.RemoteProtocolError), Status.CONNECT_LOST),
+    ((ConnectionLost,), Status.CONNECT_LOST),
+    ((ProtocolError, WireLimitReached), Status.PROTOCOL_ERROR),
     ((httpx.InvalidURL, httpx.UnsupportedProtocol, Unsendable), Status.UNFETCHABLE_URI),
 )

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes, urlsplit
 
-import h11
-
 from .addresses import Unresolvable
+from .answer_head import ProtocolError
 from .connection import (
     ConnectFailed,
     ConnectionLost,
@@ -19,7 +18,7 @@ from .connection import (
 )
 from .exchange import CONNECT, ask
 
-_NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, h11.RemoteProtocolError)
+_NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, ProtocolError)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from pathlib import Path
 import can_ada
 import httpx
 
+from .answer_head import Header
 from .connection import ConnectFailed, Link, Stream
-from .exchange import GET, Answer, Header, ask
+from .exchange import GET, Answer, ask
 from .proxy import Proxy
 
 PROXY_AUTHENTICATION_REQUIRED = 407

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
+    TRUNCATION_DISCONNECT,
     TRUNCATION_FILTER,
     TRUNCATION_LENGTH,
     TRUNCATION_TIME,
@@ -33,10 +34,10 @@ MAX_VALIDATOR_BYTES = 1024
 MAX_RETRY_AFTER_MS = 366 * 86_400_000
 """Most of a Retry-After that is told; the frontier respects far less."""
 
-# The contract has no word for a connection that broke within a body: the fetch's status says it.
 _TRUNCATIONS = {
     Truncation.LENGTH: TRUNCATION_LENGTH,
     Truncation.TIME: TRUNCATION_TIME,
+    Truncation.DISCONNECT: TRUNCATION_DISCONNECT,
     Truncation.FILTER: TRUNCATION_FILTER,
 }
 

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
 import pytest
 from acceptance.hostile_crawl import TIMEOUT_S, HostileCrawl, crawl
 from acceptance.outcomes import closed_files
 from fastwarc.warc import ArchiveIterator as FastWarcIterator
+from fastwarc.warc import WarcRecordType
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from practice_web.hostile.document import DOCUMENT, written
-from practice_web.hostile.nastiness import Nastiness
+from practice_web.hostile.nastiness import DOMAIN, Nastiness
 from practice_web.hostile.robots_files import ROBOTS_TXT
 from practice_web.hostile.serve import ADDRESS
 from practice_web.hostile.table import NASTINESSES
@@ -131,6 +133,50 @@ def test_independent_readers_accept_its_warc_files(crawled: HostileCrawl) -> Non
             _count(file, partial(WarcioIterator, no_record_parse=True)),
         ]
         assert counts[0] == counts[1] == counts[2] > len(NASTINESSES)
+
+
+def _responses(crawled: HostileCrawl, name: str) -> dict[str, tuple[str | None, bytes]]:
+    """The answers of a nastiness in the WARC files, by path: why each was cut, and its bytes."""
+    found = {}
+    for file in closed_files(crawled.warcs):
+        with file.open("rb") as stream:
+            for record in FastWarcIterator(stream, parse_http=False, record_types=WarcRecordType.response):
+                uri = urlsplit(record.headers["WARC-Target-URI"])
+                if uri.hostname == f"{name}.{DOMAIN}":
+                    found[uri.path] = (record.headers.get("WARC-Truncated"), record.reader.read())
+    return found
+
+
+@pytest.mark.parametrize("name", ["too-short", "too-short-redirect", "unended-chunks-page", "reset-in-body"])
+def test_an_answer_that_breaks_off_is_kept_as_far_as_it_came(crawled: HostileCrawl, name: str) -> None:
+    cut, answer = _responses(crawled, name)["/"]
+    assert cut == "disconnect"
+    assert b"<p>" in answer.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("two-blanks", b"HTTP/1.1  200  OK\r\nContent-Type"),
+        ("blank-before-length", b"Content-Length : "),
+        ("empty-name", b"\r\n: y\r\n"),
+        ("utf-8-name", "\r\nÜber: schön\r\n".encode()),
+        ("cr-in-header", b"\r\nX: a\rSet-Cookie: b=c\r\n"),
+        ("folded-header", b"\r\nX: a\r\n b\r\n\tc\r\n"),
+        ("transfer-identity", b"\r\nTransfer-Encoding: identity\r\n"),
+    ],
+)
+def test_a_sloppy_head_is_kept_as_it_was_sent(crawled: HostileCrawl, name: str, head: bytes) -> None:
+    cut, answer = _responses(crawled, name)["/"]
+    assert cut is None and head in answer
+
+
+def test_a_page_that_is_no_http_is_asked_for_twice_while_its_host_goes_on(crawled: HostileCrawl) -> None:
+    (row,) = (row for row in NASTINESSES if row.name == "one-sloppy-page")
+    asked = [connection.path for connection in crawled.connections_of(row)]
+    assert sorted(asked) == ["/", "/last", "/next", ROBOTS_TXT, "/sloppy", "/sloppy"]
+    tries = [number for number, path in enumerate(asked) if path == "/sloppy"]
+    assert tries[1] > tries[0] + 1, "others had their turn meanwhile"
 
 
 def _count(file: Path, read: Callable[[BinaryIO], Iterable[object]]) -> int:

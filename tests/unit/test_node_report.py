@@ -9,6 +9,7 @@ from crawler_node.leases.report import MAX_ANNOTATIONS, annotate, failed, fetche
 from toehold.frontier.v1.frontier_pb2 import (
     OUTCOME_FETCHED,
     OUTCOME_RELEASED,
+    TRUNCATION_DISCONNECT,
     TRUNCATION_FILTER,
     TRUNCATION_LENGTH,
     TRUNCATION_TIME,
@@ -33,7 +34,7 @@ def test_a_report_says_what_was_fetched_when_and_how_long_it_took() -> None:
         (Truncation.NONE, TRUNCATION_UNSPECIFIED),
         (Truncation.LENGTH, TRUNCATION_LENGTH),
         (Truncation.TIME, TRUNCATION_TIME),
-        (Truncation.DISCONNECT, TRUNCATION_UNSPECIFIED),
+        (Truncation.DISCONNECT, TRUNCATION_DISCONNECT),
         (Truncation.FILTER, TRUNCATION_FILTER),
     ],
 )

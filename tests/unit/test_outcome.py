@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler_node.fetching.addresses import AddressRefused, Unresolvable
-from crawler_node.fetching.connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled
+from crawler_node.fetching.answer_head import ProtocolError
+from crawler_node.fetching.connection import (
+    Cancelled,
+    ConnectFailed,
+    ConnectionLost,
+    DeadlinePassed,
+    Stalled,
+    WireLimitReached,
+)
 from crawler_node.fetching.outcome import MAX_NOTE_CHARS, note, retry_after_ms, status_of
 
 NOW_MS = 1_700_000_000_500
@@ -56,4 +64,5 @@ def test_errors_mean_what_heritrix_means_by_its_codes() -> None:
     """Section 2.10."""
     meanings = {Cancelled: -7000, Unresolvable: -1, ConnectFailed: -2, ConnectionLost: -3, DeadlinePassed: -4}
     meanings |= {Stalled: -4, KeyError: -5, AddressRefused: -7}
+    meanings |= {ProtocolError: -10, WireLimitReached: -10}  # which are ours
     assert {error: int(status_of(error())) for error in meanings} == meanings

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from functools import cache
 
-from practice_web.hostile.connections import CONNECT_LOST
+from practice_web.hostile.connections import PROTOCOL_ERROR
 from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
@@ -123,44 +123,81 @@ BODIES = (
     _body(
         "endless-chunk-size",
         "sends a chunk size that never ends",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says_for_ever(_CHUNKED, b"0" * 65536),
     ),
     _body(
         "endless-chunk-extension",
         "sends a chunk extension that never ends",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says_for_ever(_CHUNKED + b"5;x=", b"y" * 65536),
     ),
     _body(
         "endless-trailer",
         "sends trailers without end",
-        CONNECT_LOST,
+        200,
         says_for_ever(_CHUNKED + b"1\r\nx\r\n0\r\n", b"X: y\r\n" * 1000),
     ),
     _body(
         "bad-chunk-size",
         "has a chunk size that is no number",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(_CHUNKED, b"zzz\r\nhello\r\n0\r\n\r\n"),
     ),
     _body(
-        "negative-chunk", "has a chunk of -1 bytes", CONNECT_LOST, says(_CHUNKED, b"-1\r\nhello\r\n0\r\n\r\n")
+        "negative-chunk",
+        "has a chunk of -1 bytes",
+        PROTOCOL_ERROR,
+        says(_CHUNKED, b"-1\r\nhello\r\n0\r\n\r\n"),
     ),
     _body(
         "chunk-overflow",
         "has a chunk of 2^80 bytes",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(_CHUNKED, b"100000000000000000000\r\nhello\r\n0\r\n\r\n"),
     ),
     _body(
         "chunk-too-long",
         "has a chunk longer than it says",
-        CONNECT_LOST,
+        200,
         says(_CHUNKED, b"3\r\nhello\r\n0\r\n\r\n"),
+        "disconnectTrunc",
     ),
-    _body("unended-chunks", "ends without a last chunk", CONNECT_LOST, says(_CHUNKED, b"5\r\nhello\r\n")),
-    _body("too-short", "sends less than it says", CONNECT_LOST, says(head(length=1000), b"<p>That was it.")),
+    _body(
+        "unended-chunks",
+        "ends without a last chunk",
+        200,
+        says(_CHUNKED, b"5\r\nhello\r\n"),
+        "disconnectTrunc",
+    ),
+    Nastiness(
+        "too-short",
+        "sends less than it says",
+        {"/": 200, "/behind": 200},
+        {"/": says(head(length=1000), _PAGE), "/behind": LEAF},
+        notes=("disconnectTrunc",),
+    ),
+    Nastiness(
+        "too-short-redirect",
+        "redirects with a body shorter than it says",
+        {"/": 302, "/behind": 200},
+        {"/": says(head("Location: /behind", status="302 Found", length=1000), _PAGE), "/behind": LEAF},
+        notes=("disconnectTrunc",),
+    ),
+    Nastiness(
+        "unended-chunks-page",
+        "has a link, and no last chunk",
+        {"/": 200, "/behind": 200},
+        {"/": says(_CHUNKED, b"%x\r\n%s\r\n" % (len(_PAGE), _PAGE)), "/behind": LEAF},
+        notes=("disconnectTrunc",),
+    ),
+    _body(
+        "said-chunked",
+        "says that it has chunks, and has none",
+        PROTOCOL_ERROR,
+        says(_CHUNKED, _PAGE),
+    ),
+    _body("lf-chunks", "ends the lines of its chunks with LF alone", 200, says(_CHUNKED, b"5\nhello\n0\n")),
     _body("too-long", "sends more than it says", 200, says(head(length=3), b"<p>", b"x" * 100_000)),
     _body(
         "garbage-after",
@@ -171,25 +208,34 @@ BODIES = (
     _body(
         "two-lengths",
         "says two lengths",
-        CONNECT_LOST,
+        200,
         says(head("Content-Length: 5", length=6), b"hello!"),
+        "ambiguousLength",
     ),
-    _body("negative-length", "says a length of -1", CONNECT_LOST, says(head(length=-1), b"hello")),
+    _body("negative-length", "says a length of -1", PROTOCOL_ERROR, says(head(length=-1), b"hello")),
     _body(
-        "worded-length", "says a length in words", CONNECT_LOST, says(head("Content-Length: many"), b"hello")
+        "worded-length",
+        "says a length in words",
+        PROTOCOL_ERROR,
+        says(head("Content-Length: many"), b"hello"),
     ),
-    _body("huge-length", "says a length of 10^30", CONNECT_LOST, says(head(length=10**30), b"hello")),
-    _body("large-length", "says a length of 10^18", CONNECT_LOST, says(head(length=10**18), b"hello")),
+    _body(
+        "huge-length", "says a length of 10^30", 200, says(head(length=10**30), b"hello"), "disconnectTrunc"
+    ),
+    _body(
+        "large-length", "says a length of 10^18", 200, says(head(length=10**18), b"hello"), "disconnectTrunc"
+    ),
     _body(
         "chunked-and-length",
         "says a length and sends chunks",
         200,
         says(head("Transfer-Encoding: chunked", length=3), b"5\r\nhello\r\n0\r\n\r\n"),
+        "ambiguousLength",
     ),
     _body(
         "unknown-transfer",
         "sends a transfer coding that nobody asked for",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(head("Transfer-Encoding: gzip, chunked"), b"5\r\nhello\r\n0\r\n\r\n"),
     ),
     _body("nothing", "says 200 and has nothing to show", 200, says(head(length=0))),

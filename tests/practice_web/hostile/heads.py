@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from practice_web.hostile.connections import CONNECT_LOST, TIMEOUT
+from practice_web.hostile.connections import PROTOCOL_ERROR, TIMEOUT
 from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
@@ -10,16 +10,26 @@ from practice_web.hostile.nastiness import (
     Visit,
     answers,
     link,
+    page,
     says,
     says_for_ever,
 )
 
 _OK = b"HTTP/1.1 200 OK\r\n"
+_HTML = b"Content-Type: text/html\r\nContent-Length: %d\r\n\r\n"
 _BODY = b"Content-Type: text/html\r\nContent-Length: 3\r\n\r\n<p>"
 
 
 def _head(name: str, does: str, status: int, handler: Handler, *notes: str) -> Nastiness:
     return Nastiness(name, does, {"/": status}, {"/": handler}, notes=notes)
+
+
+def _sloppy(name: str, does: str, head: bytes) -> Nastiness:
+    """A page whose head has its length at `%d`, with a link that shows whether it was read."""
+    html = link("/behind").encode()
+    return Nastiness(
+        name, does, {"/": 200, "/behind": 200}, {"/": says(head % len(html), html), "/behind": LEAF}
+    )
 
 
 _MOST_COOKIES = 50
@@ -50,67 +60,95 @@ HEADS = (
         TIMEOUT,
         says_for_ever(_OK + b"X: ", b"x", pause_s=0.25),
     ),
-    _head("endless-head", "sends header after header", CONNECT_LOST, says_for_ever(_OK, b"X: y\r\n" * 1000)),
+    _head(
+        "endless-head", "sends header after header", PROTOCOL_ERROR, says_for_ever(_OK, b"X: y\r\n" * 1000)
+    ),
     _head(
         "endless-header",
         "sends one header that never ends",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says_for_ever(_OK + b"X: ", b"y" * 65536),
     ),
-    _head("many-headers", "sends 100 000 headers", CONNECT_LOST, says(_OK, b"X: y\r\n" * 100_000, _BODY)),
+    _head("many-headers", "sends 100 000 headers", PROTOCOL_ERROR, says(_OK, b"X: y\r\n" * 100_000, _BODY)),
     _head(
         "interim-flood",
         "sends 100 Continue for ever",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
     ),
     _head(
         "unasked-upgrade",
         "switches protocols unasked",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(b"HTTP/1.1 101 Switching Protocols\r\n\r\n"),
     ),
     _head(
-        "http-0-9", "sends a page without a head", CONNECT_LOST, says(b"<!DOCTYPE html><p>Good old times.")
+        "http-0-9", "sends a page without a head", PROTOCOL_ERROR, says(b"<!DOCTYPE html><p>Good old times.")
     ),
     _head(
         "http-2",
         "speaks HTTP/2 unasked",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(
             b"\x00\x00\x12\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x64\x00\x04\x00\x01\x00\x00\x00\x05\x00\x00\x40\x00"
         ),
     ),
-    _head("other-protocol", "answers as SSH does", CONNECT_LOST, says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")),
-    _head("binary-head", "sends 64 KiB of any bytes", CONNECT_LOST, says(bytes(range(256)) * 256)),
-    _head("status-words", "has no number for a status", CONNECT_LOST, says(b"HTTP/1.1 OK fine\r\n" + _BODY)),
-    _head("status-99", "has the status 99", CONNECT_LOST, says(b"HTTP/1.1 99 Balloons\r\n" + _BODY)),
-    _head("status-000", "has the status 000", CONNECT_LOST, says(b"HTTP/1.1 000 Nothing\r\n" + _BODY)),
+    _head("other-protocol", "answers as SSH does", PROTOCOL_ERROR, says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")),
+    _head("binary-head", "sends 64 KiB of any bytes", PROTOCOL_ERROR, says(bytes(range(256)) * 256)),
+    _head(
+        "status-words", "has no number for a status", PROTOCOL_ERROR, says(b"HTTP/1.1 OK fine\r\n" + _BODY)
+    ),
+    _head("status-99", "has the status 99", PROTOCOL_ERROR, says(b"HTTP/1.1 99 Balloons\r\n" + _BODY)),
+    _head("status-000", "has the status 000", PROTOCOL_ERROR, says(b"HTTP/1.1 000 Nothing\r\n" + _BODY)),
     _head("status-999", "has the status 999", 500, says(b"HTTP/1.1 999 Go away\r\n" + _BODY), "status:999"),
     _head(
-        "status-20000", "has the status 20000", CONNECT_LOST, says(b"HTTP/1.1 20000 Very well\r\n" + _BODY)
+        "status-20000", "has the status 20000", PROTOCOL_ERROR, says(b"HTTP/1.1 20000 Very well\r\n" + _BODY)
     ),
     _head(
         "long-reason",
         "has a reason phrase of 1 MB",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         says(b"HTTP/1.1 200 ", b"O" * 1_000_000, b"\r\n" + _BODY),
     ),
-    _head("nul-in-header", "has a NUL in a header", CONNECT_LOST, says(_OK + b"X: a\0b\r\n" + _BODY)),
+    _head("nul-in-header", "has a NUL in a header", PROTOCOL_ERROR, says(_OK + b"X: a\0b\r\n" + _BODY)),
     _head(
         "cr-in-header",
         "has a lone CR in a header",
-        CONNECT_LOST,
+        200,
         says(_OK + b"X: a\rSet-Cookie: b=c\r\n" + _BODY),
     ),
-    _head(
-        "no-colon", "has a header without a colon", CONNECT_LOST, says(_OK + b"nothing to see\r\n" + _BODY)
-    ),
+    _head("no-colon", "has a header without a colon", 200, says(_OK + b"nothing to see\r\n" + _BODY)),
     _head(
         "blank-before-colon",
         "has a blank before a header's colon",
-        CONNECT_LOST,
+        200,
         says(_OK + b"X : y\r\n" + _BODY),
+    ),
+    _sloppy(
+        "blank-before-length",
+        "has a blank before the colon of its length",
+        _OK + b"Content-Type: text/html\r\nContent-Length : %d\r\n\r\n",
+    ),
+    _sloppy("empty-name", "has a header without a name", _OK + b": y\r\n" + _HTML),
+    _sloppy("utf-8-name", "has a header's name in UTF-8", _OK + "Über: schön\r\n".encode() + _HTML),
+    _sloppy("odd-names", "has headers whose names are no tokens", _OK + b"X [1]: y\r\n@(=): z\r\n" + _HTML),
+    _sloppy("two-blanks", "has two blanks in its status line", b"HTTP/1.1  200  OK\r\n" + _HTML),
+    _sloppy("no-reason", "has no reason phrase", b"HTTP/1.1 200\r\n" + _HTML),
+    _sloppy(
+        "transfer-identity",
+        "has the transfer coding `identity`",
+        _OK + b"Transfer-Encoding: identity\r\n" + _HTML,
+    ),
+    Nastiness(
+        "one-sloppy-page",
+        "answers one page of several with no HTTP",
+        {"/": 200, "/sloppy": PROTOCOL_ERROR, "/next": 200, "/last": 200},
+        {
+            "/": page(link("/sloppy") + link("/next") + link("/last")),
+            "/sloppy": says(b"500 Oops\n"),
+            "/next": LEAF,
+            "/last": LEAF,
+        },
     ),
     _head("folded-header", "has a header in three lines", 200, says(_OK + b"X: a\r\n b\r\n\tc\r\n" + _BODY)),
     _head("lone-lf", "ends lines with LF alone", 200, says(b"HTTP/1.1 200 OK\nContent-Length: 3\n\n<p>")),
@@ -135,13 +173,13 @@ HEADS = (
     _head(
         "cookies-10000",
         "sets 10 000 cookies in one answer",
-        CONNECT_LOST,
+        200,
         answers(b"<p>", *(f"Set-Cookie: c{n}=v" for n in range(10_000))),
     ),
     _head(
         "huge-cookie",
         "sets a cookie of 1 MB",
-        CONNECT_LOST,
+        PROTOCOL_ERROR,
         answers(b"<p>", "Set-Cookie: c=" + "v" * 1_000_000),
     ),
     Nastiness(

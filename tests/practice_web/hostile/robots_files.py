@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from practice_web.hostile.connections import NO_ROBOTS, PROTOCOL_ERROR
+from practice_web.hostile.connections import CONNECT_LOST, NO_ROBOTS, PROTOCOL_ERROR
 from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
@@ -76,7 +76,19 @@ ROBOTS = (
         _CLOSED,
         says_for_ever(head(media_type=_TEXT) + _RULES, b"# more\n" * 10_000),
     ),
-    _robots("cut", "breaks off", {"/": NO_ROBOTS}, says(head(length=1000, media_type=_TEXT), _RULES)),
+    _robots("cut", "breaks off", _CLOSED, says(head(length=1000, media_type=_TEXT), _RULES)),
+    _robots(
+        "cut-permission",
+        "breaks off within a line that would permit more than it means",
+        _CLOSED,
+        says(head(length=1000, media_type=_TEXT), _RULES + b"Allow: /closed"),
+    ),
+    _robots(
+        "cut-at-once",
+        "breaks off before its first byte",
+        {ROBOTS_TXT: CONNECT_LOST, "/": NO_ROBOTS},
+        says(head(length=1000, media_type=_TEXT)),
+    ),
     _robots("503", "is never there", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
     _robots(
         "aws-chunked",

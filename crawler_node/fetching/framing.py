@@ -1,0 +1,154 @@
+"""Where the body of an answer ends (RFC 9112, 6.3). Pure: all bytes go in, those of the body come out."""
+
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from .answer_head import AnswerHead, ProtocolError
+
+MAX_LINE_BYTES = 16 * 1024
+"""Most of a line between chunks."""
+
+MAX_LENGTH = 10**18
+"""Longer lengths are as good as this one."""
+
+_LENGTH = re.compile(rb"[0-9]+")
+_LENGTH_AND_MORE = re.compile(rb"\+?[0-9].*", re.DOTALL)
+_CHUNK_LINE = re.compile(rb"[ \t]*([0-9A-Fa-f]*)[ \t\r]*(?:;.*)?", re.DOTALL)
+_MAX_CHUNK_DIGITS = 16
+_UNASKED_CODINGS = frozenset({b"gzip", b"x-gzip", b"deflate", b"compress", b"x-compress", b"br", b"zstd"})
+_WITHOUT_BODY = frozenset({204, 304})
+
+
+class Body(Protocol):
+    """Takes the bytes behind a head, until it is complete."""
+
+    complete: bool
+    """Whether nothing more belongs to the body."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The parts of the body in what came. Raises ProtocolError where what comes makes no sense."""
+        ...
+
+    def may_end(self) -> bool:
+        """Whether the body is whole if the connection ends here."""
+        ...
+
+
+class Counted:
+    """A body of a length that was announced, or of one of several: then of the longest, if the connection
+    does not end at a shorter one."""
+
+    def __init__(self, lengths: set[int]) -> None:
+        self.length = max(lengths)
+        self._lengths = lengths
+        self._count = 0
+        self._left = self.length
+        self.complete = not self._left
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See Body."""
+        piece = data[: self._left]
+        self._count += len(piece)
+        self._left -= len(piece)
+        self.complete = not self._left
+        yield piece
+
+    def may_end(self) -> bool:
+        """See Body."""
+        return self._count in self._lengths
+
+
+class UntilClose:
+    """A body that ends with its connection."""
+
+    complete = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See Body."""
+        yield data
+
+    def may_end(self) -> bool:
+        """See Body."""
+        return True
+
+
+class Chunked:
+    """A body in chunks (RFC 9112, 7.1). Ends with its last chunk: what comes behind is left unread."""
+
+    def __init__(self) -> None:
+        self._line = b""  # as much of it as has come
+        self._left = 0  # of the present chunk
+        self._is_behind_chunk = False
+        self.complete = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """See Body."""
+        at = 0
+        while at < len(data) and not self.complete:
+            if self._left:
+                piece = data[at : at + self._left]
+                at += len(piece)
+                self._left -= len(piece)
+                yield piece
+                continue
+            end = data.find(b"\n", at)
+            line = self._line + (data[at:] if end < 0 else data[at:end])
+            if len(line) > MAX_LINE_BYTES:
+                raise ProtocolError("a line between chunks has no end")
+            is_whole = end >= 0
+            size = self._line_end(line) if self._is_behind_chunk else self._size(line, is_whole)
+            if not is_whole:
+                self._line = line
+                return
+            self._line, at = b"", end + 1
+            self._left = size
+            self.complete = not size and not self._is_behind_chunk
+            self._is_behind_chunk = size > 0
+
+    def may_end(self) -> bool:
+        """See Body."""
+        return self.complete
+
+    def _line_end(self, line: bytes) -> int:
+        if line.strip(b" \t\r"):
+            raise ProtocolError("a chunk is longer than it says")
+        return 0
+
+    def _size(self, line: bytes, is_whole: bool) -> int:
+        """The size of the next chunk, or what has come of it."""
+        found = _CHUNK_LINE.fullmatch(line)
+        if found is None or (is_whole and not found[1]) or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS:
+            raise ProtocolError(f"no size of a chunk: {line[:40]!r}")
+        return int(found[1] or b"0", 16)
+
+
+def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
+    """How the body behind a head is read, and whether its length is ambiguous, so that it may be another one.
+
+    Chunks go before lengths. Of several lengths the longest is waited for; a length with something around its
+    digits is none. Raises ProtocolError for what is no length at all, and for transfer codings that hide the
+    body: nobody asked for those.
+    """
+    codings = head.listed(b"transfer-encoding")
+    lengths = head.listed(b"content-length")
+    if not has_body or head.status in _WITHOUT_BODY:
+        return Counted({0}), False
+    if not _UNASKED_CODINGS.isdisjoint(codings):
+        raise ProtocolError(f"a transfer coding that nobody asked for: {b', '.join(codings)[:40]!r}")
+    if b"chunked" in codings:
+        return Chunked(), bool(lengths)
+    is_odd = not {b"identity"}.issuperset(codings)
+    if not lengths:
+        return UntilClose(), is_odd
+    if all(map(_LENGTH.fullmatch, lengths)):
+        announced = {_bounded(length) for length in lengths}
+        return Counted(announced), is_odd or len(announced) > 1
+    if not all(map(_LENGTH_AND_MORE.fullmatch, lengths)):
+        raise ProtocolError(f"no length: {b', '.join(lengths)[:40]!r}")
+    return UntilClose(), True
+
+
+def _bounded(length: bytes) -> int:
+    digits = length.lstrip(b"0")
+    return MAX_LENGTH if len(digits) > 18 else int(digits or b"0")
