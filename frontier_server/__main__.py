@@ -166,6 +166,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         clock,
         config.data,
         config.disk_reserve_bytes,
+        config.heartbeat_ms,
         feed,
         config.sync,
         when_idle=checkpoints.close_readers,

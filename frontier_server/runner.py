@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import structlog
 
+from .absence import Absence
 from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import DISK_RESERVE, Frontier
@@ -29,6 +30,7 @@ A = TypeVar("A")
 
 STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
+MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
 CLOSE_S = 10.0  # for the last write and the last flush
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
@@ -59,11 +61,13 @@ class Runner:
         clock: Clock,
         data: Path,
         disk_reserve_bytes: int,
+        heartbeat_ms: int,
         feed: JobFeed,
         sync: bool = True,
         when_idle: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """`when_idle` is called when all jobs have ended."""
+        """`heartbeat_ms` is how long it may fail to answer before nodes are excused for it; `when_idle` is
+        called when all jobs have ended."""
         self.frontier = frontier
         self._when_idle = when_idle
         self._feed = feed
@@ -73,6 +77,8 @@ class Runner:
         self._data = data
         self._disk_reserve_bytes = disk_reserve_bytes
         self._sync = sync
+        self._absence = Absence(heartbeat_ms, clock.now_ms())
+        self._presence_s = min(heartbeat_ms / 2000, MAX_PRESENCE_S)
         self._gate = asyncio.Lock()
         self._written = 0  # change lists
         self._durable = 0  # of those
@@ -92,6 +98,7 @@ class Runner:
         self.tasks.keep("flusher", self._flusher())
         self.tasks.keep("worker", self._worker())
         self.tasks.keep("watcher", self._watcher())
+        self.tasks.keep("presence", self._presence())
         self._after_operation(True)
 
     def now_ms(self) -> int:
@@ -237,9 +244,27 @@ class Runner:
         self.tasks.once("timer", self._tick())
 
     async def _tick(self) -> None:
-        await self.apply(lambda frontier, now_ms: frontier.tick(now_ms))
+        def operation(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
+            self._excuse(frontier, now_ms)  # first: else what came meanwhile would be read too late
+            return frontier.tick(now_ms)
+
+        await self.apply(operation)
         if self._next_waiters and self.frontier.leasable():
             _wake(self._next_waiters)
+
+    async def _presence(self) -> None:
+        """Ask as a node does, from time to time: as long as there is no answer, nodes get none either."""
+        while True:
+            await asyncio.sleep(self._presence_s)
+            await self.read(lambda frontier, now_ms: None)
+            now_ms = self._clock.now_ms()
+            self._excuse(self.frontier, now_ms)
+            if excused_ms := self._absence.answered(now_ms):
+                _log.warning("was_away", excused_ms=excused_ms)
+
+    def _excuse(self, frontier: Frontier, now_ms: int) -> None:
+        if more_ms := self._absence.more_ms(now_ms):
+            frontier.excuse(more_ms, now_ms)
 
     async def _worker(self) -> None:
         loop = asyncio.get_running_loop()

@@ -65,6 +65,7 @@ class Crawl:
         self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
         self._least_of_largest = 0  # or less
         self.asked_ms = 0  # when a node last asked for leases
+        self.excused_ms = 0  # since it reached its state: that the frontier was away, and nobody could report
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._settings_of = settings_of
         self.policies = FetchPolicies(version)
@@ -149,13 +150,14 @@ class Crawl:
         if not self.leases_out:
             return None
         if self.state is CrawlState.PAUSING:
-            return row.reach_ms + settings.pause_timeout_ms, "pause_timeout"
+            return row.reach_ms + settings.pause_timeout_ms + self.excused_ms, "pause_timeout"
         if self.state is not CrawlState.STOPPING:
             return None
         bounds = [(row.reach_ms + settings.stop_timeout_ms, "stop_timeout")]
         if row.interrupt_ms:
             bounds.append((row.interrupt_ms + INTERRUPT_WAIT_MS, "interrupt"))
-        return min(bounds)
+        bound_ms, words = min(bounds)
+        return bound_ms + self.excused_ms, words
 
     @property
     def left(self) -> bool:

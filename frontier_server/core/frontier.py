@@ -233,6 +233,17 @@ class Frontier:
                 op.acted(crawl, by, "drain-node", node)
         return None, self.end(op)
 
+    def excuse(self, away_ms: int, now_ms: int) -> None:
+        """Let a time not count in which this frontier could not answer: it was stopped, or its disk hung.
+
+        Leases, the silence of nodes, and the bounds of pauses and ends go on from where they stood, so that
+        nodes are heard first when it is back. Nothing of it is stored: a restart is generous anyway.
+        """
+        self._leases.excuse(away_ms, max(now_ms, self._now_ms))
+        for crawl in self._crawls.values():
+            if crawl.leases_out:
+                crawl.excused_ms += away_ms
+
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""
         op = self.begin(now_ms)

@@ -61,13 +61,14 @@ class _Node:
         "pool",
         "service_address",
         "session",
+        "silent_ms",
         "toe_steps",
         "troubled",
     )
 
     def __init__(self, session: str) -> None:
         self.gone = ""  # why it is taken to be, if it is
-        self.heard_ms = 0
+        self.heard_ms = self.silent_ms = 0  # since when its silence counts: heard, or later
         self.leases: set[LeaseId] = set()
         self.begin(session)
 
@@ -164,7 +165,8 @@ class LeaseTable:
     def remember(self, name: str, session: str, now_ms: int) -> None:
         """Take a node to be there, as if it had been heard now."""
         node = self._node(name, session)
-        node.heard_ms, node.gone = now_ms, ""
+        node.heard_ms = node.silent_ms = now_ms
+        node.gone = ""
         self._nodes.move_to_end(name)
         self._present[name] = node
         self._present.move_to_end(name)
@@ -189,7 +191,7 @@ class LeaseTable:
     def next_silence_ms(self) -> int | None:
         """When a node will be taken to be gone, if it is not heard until then."""
         for node in self._present.values():
-            return node.heard_ms + SILENT_PERIODS * self.period_ms
+            return node.silent_ms + SILENT_PERIODS * self.period_ms
         return None
 
     def why_gone(self, name: str, session: str) -> str:
@@ -245,6 +247,14 @@ class LeaseTable:
     def extend(self, lease: Lease, now_ms: int) -> None:
         """Let a lease live a period from now, but not beyond its hard limit."""
         lease.deadline_ms = min(now_ms + self.period_ms, lease.hard_ms)
+
+    def excuse(self, away_ms: int, now_ms: int) -> None:
+        """Let a time not count in which no node could be heard, whatever it said."""
+        for lease in self._leases.values():
+            lease.hard_ms += min(away_ms, max(now_ms - lease.row.lease_ms, 0))
+            lease.deadline_ms = min(lease.deadline_ms + away_ms, now_ms + self.period_ms, lease.hard_ms)
+        for node in self._present.values():
+            node.silent_ms = min(node.silent_ms + away_ms, now_ms)
 
     def lapsed(self, now_ms: int) -> Lease | None:
         """A lease whose time is over, if there is one."""

@@ -32,8 +32,10 @@ from .waiting import PATIENCE_S
 SECRET = b"0123456789abcdef"
 
 
-def config(data: Path, lease_ms: int = 30_000, disk_reserve_bytes: int = 0) -> Config:
-    return Config(data, "127.0.0.1", 0, lease_ms, 3_000, disk_reserve_bytes, sync=True)
+def config(
+    data: Path, lease_ms: int = 30_000, disk_reserve_bytes: int = 0, heartbeat_ms: int = 3_000
+) -> Config:
+    return Config(data, "127.0.0.1", 0, lease_ms, heartbeat_ms, disk_reserve_bytes, sync=True)
 
 
 def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
@@ -54,7 +56,15 @@ async def running(store: WritableStore, settings: Config) -> AsyncIterator[Excha
     """A runner, closed at the end. A test that holds flushes lets them go before."""
     frontier, clock = opened(store, settings)
     feed = JobFeed(JobLogs(settings.data), frontier)
-    runner = Exchange(frontier, store, clock, settings.data, settings.disk_reserve_bytes, feed)
+    runner = Exchange(
+        frontier,
+        store,
+        clock,
+        settings.data,
+        settings.disk_reserve_bytes,
+        settings.heartbeat_ms,
+        feed,
+    )
     try:
         yield runner
     finally:

@@ -220,9 +220,31 @@ MUTATIONS = (
         ("torn down",),
     ),
     Mutation(
+        "A pause that an operator wants, too, does not end with the trouble that began it",
+        "machines/life",
+        """    if stays:
+        row.trouble = ""
+""",
+        "",
+        ("the crawl's life",),
+    ),
+    Mutation(
+        "A frontier that was away itself blames no node for it",
+        "leases",
+        "lease.deadline_ms = min(lease.deadline_ms + away_ms, now_ms + self.period_ms, lease.hard_ms)",
+        "lease.deadline_ms = min(lease.deadline_ms, lease.hard_ms)",
+        ("when leases lapse",),
+    ),
+    Mutation(
         "Who asked is told before what follows from it",
         "machines/life",
-        "        op.acted(crawl, by, action)\n    else:\n        return\n    hear(op, crawl, heard)\n",
+        """        op.acted(crawl, by, action)
+    else:
+        return
+    if stays:
+        row.trouble = ""
+    hear(op, crawl, heard)
+""",
         "        hear(op, crawl, heard)\n        op.acted(crawl, by, action)\n",
         ("operator_acted",),
     ),

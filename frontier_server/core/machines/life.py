@@ -72,6 +72,8 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
         row.trouble = trouble or (row.trouble if keeps else "")
     if step.exit_status is not None:
         row.exit_status = step.exit_status.value
+    if before[0] != row.state:
+        crawl.excused_ms = 0
     if before != (row.state, row.exit_status):
         _note_times(row, CrawlState(before[0]), crawl.state, op.now_ms)
         told = {"state": row.state, "exit_status": row.exit_status, "reason": row.reason}

@@ -2,6 +2,7 @@
 
 from core_doubles.machine.base import Base, step
 from core_doubles.machine.choices import HOUR_MS
+from core_doubles.model import reporting
 from core_doubles.shell import PERIOD_MS
 from hypothesis import strategies as st
 
@@ -15,6 +16,14 @@ class Faults(Base):
     def pass_time(self, length_ms: int) -> None:
         """Time passes, and the timer is late."""
         self.shell.now_ms += length_ms
+
+    @step(length_ms=st.sampled_from(LENGTHS_MS))
+    def be_away(self, length_ms: int) -> None:
+        """The server itself was away, and excuses its nodes for it."""
+        self.shell.now_ms += length_ms
+        self.shell.frontier.excuse(length_ms, self.now_ms)
+        self.model.now_ms = self.now_ms
+        reporting.excused(self.model, length_ms)
 
     @step()
     def timer(self) -> None:

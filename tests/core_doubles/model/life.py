@@ -42,7 +42,7 @@ def to_state(
     crawl.reason = reason or (crawl.reason if state in (S.PAUSED, S.FINISHED) else "")
     crawl.trouble = crawl.trouble if state in (S.PAUSED, S.FINISHED) else ""
     crawl.state, crawl.exit_status = state, exit_status or crawl.exit_status
-    crawl.reach_ms = model.now_ms
+    crawl.reach_ms, crawl.excused_ms = model.now_ms, 0
     told = state.value, crawl.exit_status.value, crawl.reason, str(int(crawl.tearing_down))
     crawl.events.append(("status_changed", *told))
     if state in STANDS_STILL and crawl.running_since_ms is not None:

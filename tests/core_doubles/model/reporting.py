@@ -181,6 +181,20 @@ def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[
     return ended, release, interrupt
 
 
+def excused(model: Model, length_ms: int) -> None:
+    """The server was away: what nodes and crawls have waited meanwhile does not count."""
+    for lease in model.leases.values():
+        lease.hard_ms += min(length_ms, model.now_ms - lease.lease_ms)
+        fresh_ms = model.now_ms + model.period_ms
+        lease.deadline_ms = min(lease.deadline_ms + length_ms, fresh_ms, lease.hard_ms)
+    for node in model.nodes.values():
+        if node.heard_ms is not None:
+            node.heard_ms = min(node.heard_ms + length_ms, model.now_ms)
+    for crawl in model.crawls.values():
+        if model.leases_of(crawl):
+            crawl.excused_ms += length_ms
+
+
 def lapse_due(model: Model) -> None:
     """Leases whose time is over lapse."""
     for lease in [lease for lease in model.leases.values() if lease.deadline_ms <= model.now_ms]:
@@ -235,7 +249,7 @@ def restarted(model: Model) -> None:
     attendance.restarted(model)
     model.trouble = None
     for crawl in model.crawls.values():
-        crawl.passed = 0.0
+        crawl.passed, crawl.excused_ms = 0.0, 0
         crawl.unseen |= crawl.target is Target.HOLD and bool(crawl.receiving)
         crawl.jobs += crawl.receiving.values()  # nobody brings the rest: they will be cancelled
         crawl.receiving.clear()

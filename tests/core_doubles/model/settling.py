@@ -164,13 +164,16 @@ def bound(model: Model, crawl: Crawl) -> tuple[int, str] | None:
     """Until when a pause or an end waits for what is in flight, and what says so."""
     if not model.leases_of(crawl):
         return None
+    since_ms = crawl.reach_ms + crawl.excused_ms
     if crawl.state is S.PAUSING:
-        return crawl.reach_ms + crawl.settings.pause_timeout_ms, "pause_timeout"
+        return since_ms + crawl.settings.pause_timeout_ms, "pause_timeout"
     if crawl.state is not S.STOPPING:
         return None
-    stop_ms = crawl.reach_ms + crawl.settings.stop_timeout_ms
-    if crawl.interrupt_ms is not None and crawl.interrupt_ms + INTERRUPT_WAIT_MS <= stop_ms:
-        return crawl.interrupt_ms + INTERRUPT_WAIT_MS, "interrupt"
+    stop_ms = since_ms + crawl.settings.stop_timeout_ms
+    if crawl.interrupt_ms is not None:
+        interrupt_ms = crawl.interrupt_ms + crawl.excused_ms + INTERRUPT_WAIT_MS
+        if interrupt_ms <= stop_ms:
+            return interrupt_ms, "interrupt"
     return stop_ms, "stop_timeout"
 
 

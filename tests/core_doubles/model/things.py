@@ -280,6 +280,7 @@ class Crawl:
     create_ms: int = 0
     launch_ms: int = 0
     reach_ms: int = 0  # its state
+    excused_ms: int = 0  # since then: that the server was away
     running_since_ms: int | None = None
     elapsed_ms: int = 0  # until then
     round: int = 0
