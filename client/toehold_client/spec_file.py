@@ -107,9 +107,23 @@ def load_override(path: Path) -> OverrideSettings:
     for name in said:
         part, table = getattr(settings, name), getattr(values, name)
         for field in fields_of(part):
-            if key_of(field) in said[name]:  # also what is a crawl's default: here it may be otherwise
-                _put(part, field, getattr(table, key_of(field)))
+            if key_of(field) not in said[name]:
+                continue
+            value = getattr(table, key_of(field))
+            if field.is_repeated and not value:
+                settings.empty_lists.append(f"{name}.{field.name}")
+            else:  # also what is a crawl's default: here it may be otherwise
+                _put(part, field, value)
     return settings
+
+
+def override_plain(settings: OverrideSettings) -> dict[str, Any]:
+    """The settings of an override in the words of its file: only what it says, lists that it empties too."""
+    said = set_to_plain(settings)
+    for path in said.pop("empty_lists", ()):
+        part, name = path.split(".")
+        said.setdefault(part, {})[name] = []
+    return said
 
 
 def template() -> str:

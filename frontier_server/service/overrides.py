@@ -22,7 +22,7 @@ class OverrideRpcs(AdminRpcs):
         self, request: admin_pb2.PutOverrideRequest, context: Context
     ) -> admin_pb2.PutOverrideResponse:
         asked = request.override.settings
-        if not any(value.ListFields() for _, value in asked.ListFields()):
+        if not wire.sets_something(asked):
             raise InvalidRequest(
                 "the override sets nothing; DeleteOverride removes one", field="override.settings"
             )
@@ -33,7 +33,9 @@ class OverrideRpcs(AdminRpcs):
             if found := wire.override_problems(asked):
                 registry = frontier.registry
                 spec = registry.unfinished(request.crawl).spec.spec
-                raise invalid_spec(override_problems(registry.settings_of(spec, (settings,))) | found)
+                asked.ClearField("empty_lists")
+                sane = asked.SerializeToString()
+                raise invalid_spec(override_problems(registry.settings_of(spec, (sane,))) | found)
             return frontier.administration.put_override(
                 request.crawl, request.override.surt_prefix, settings, now_ms, by
             )

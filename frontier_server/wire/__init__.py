@@ -37,7 +37,16 @@ from .exchange import (
     toe_steps,
 )
 from .jobs import JOB_STATES, job, job_asked
-from .specs import amended, override_problems, settings, settings_of, settings_with, spec, spec_problems
+from .specs import (
+    amended,
+    override_problems,
+    sets_something,
+    settings,
+    settings_of,
+    settings_with,
+    spec,
+    spec_problems,
+)
 from .times import duration, milliseconds, moment_ms, timestamp
 from .uris import URI_STATES, import_row, seed, story, waiting_uri
 from .views import (
@@ -97,6 +106,7 @@ __all__ = [
     "report_result",
     "seed",
     "sequence_of",
+    "sets_something",
     "settings",
     "settings_of",
     "settings_with",

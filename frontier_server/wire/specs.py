@@ -20,6 +20,15 @@ S = TypeVar("S")
 
 # What the settings have another name for: a choice of two is a boolean there.
 _ALLOW_UNREACHABLE = "allow_unreachable"
+# The field of an override that names lists, and what it may name: those that are empty by default.
+_EMPTY = "empty_lists"
+OVERRIDE_LISTS = frozenset(
+    f"{part.name}.{field.name}"
+    for part in crawl_pb2.OverrideSettings.DESCRIPTOR.fields
+    if part.message_type is not None
+    for field in part.message_type.fields
+    if field.is_repeated and not getattr(getattr(CrawlSettings(), part.name), field.name)
+)
 # The elements of lists, with their defaults.
 _ELEMENTS: dict[str, Any] = {
     "rewrites": Rewrite("", ""),
@@ -55,8 +64,12 @@ def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSetting
     for each in overrides:
         override = crawl_pb2.OverrideSettings.FromString(each)
         for field, value in override.ListFields():
+            if field.name == _EMPTY:
+                continue
             whole = spec.limits if field.name == "host_quota" else spec
             _replace(getattr(whole, field.name), value)
+        for part, name in (path.split(".") for path in override.empty_lists):
+            getattr(spec, part).ClearField(name)
     return settings_of(spec)
 
 
@@ -201,9 +214,27 @@ def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
 
 
 def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
-    """What is wrong with an override that only the wire can see: fields that it may not have."""
-    return {
+    """What is wrong with an override that only the wire can see: fields that it may not have, and names of
+    lists that are none."""
+    found = {
         f"{part}.{name}": "the whole crawl has one, and an override cannot change it"
         for part, name in _FIXED
         if _is_set(getattr(override, part), name)
     }
+    if len(override.empty_lists) > len(OVERRIDE_LISTS):
+        found[_EMPTY] = f"{len(override.empty_lists)} names; there are {len(OVERRIDE_LISTS)} lists"
+        return found
+    for place, path in enumerate(override.empty_lists):
+        if path not in OVERRIDE_LISTS:
+            found[f"{_EMPTY}[{place}]"] = f"{path[:80]!r} is none of {', '.join(sorted(OVERRIDE_LISTS))}"
+        elif path in override.empty_lists[:place]:
+            found[f"{_EMPTY}[{place}]"] = f"{path} is named twice"
+        elif _is_set(getattr(override, path.split(".")[0]), path.split(".")[1]):
+            found[f"{_EMPTY}[{place}]"] = f"{path} is set as well; a list is empty, or has elements"
+    return found
+
+
+def sets_something(override: crawl_pb2.OverrideSettings) -> bool:
+    """Whether an override says anything."""
+    said = (value for field, value in override.ListFields() if field.name != _EMPTY)
+    return bool(override.empty_lists) or any(part.ListFields() for part in said)

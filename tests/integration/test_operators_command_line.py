@@ -588,6 +588,26 @@ def test_overrides_are_put_listed_and_deleted(at: At, tmp_path: Path) -> None:
     assert at.json("overrides") == []
 
 
+def test_what_an_override_sets_to_nothing_is_put_and_told(at: At, tmp_path: Path) -> None:
+    """false, 0, an empty text and an empty list are settings like others."""
+    at.output("set", "fetch.cookies=true", "retry.statuses=[{fetch_status=404}]", "extract.javascript=true")
+    file = tmp_path / "less.toml"
+    file.write_text(
+        "[fetch]\ncookies = false\nproxy = ''\n[retry]\nstatuses = []\n[extract]\njavascript = false\n"
+    )
+    words = 'fetch.cookies = false, fetch.proxy = "", extract.javascript = false, retry.statuses = []'
+    assert at.output("overrides", "put", "a.example", str(file)) == f"http://(example,a,: {words}\n"
+    (told,) = at.json("overrides")
+    assert told["settings"] == {
+        "fetch": {"cookies": False, "proxy": ""},
+        "extract": {"javascript": False},
+        "retry": {"statuses": []},
+    }
+    at.output("set", "fetch.cookies=false", "retry.statuses=[]")
+    (changed,) = at.json("set", "extract.javascript=false")
+    assert changed["changes"] == [{"name": "extract.javascript", "was": True, "is": False}]
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

@@ -63,6 +63,44 @@ def test_an_override_counts_from_the_next_decision_on_and_not_beyond_its_end(stu
     assert stubs.finish(report(leases[seed_of(crawl, "c.")], -2)) == [("DEFERRED", False)]
 
 
+def test_what_an_override_sets_to_nothing_holds_for_its_part_alone(stubs: Stubs) -> None:
+    """false, 0 and an empty list go over true, a number and a list, of the spec and of a shorter prefix."""
+    crawl = fresh_name()
+    known = {"surt_prefix": f"{crawl}.example", "user": "u", "password": "p"}
+    fetch = crawl_pb2.FetchSpec(cookies=True, max_content_length=9, accept_media_types=["text/*"])
+    extract = crawl_pb2.ExtractSpec(javascript=True)
+    stubs.create(crawl, spec(fetch=fetch, extract=extract))
+    put(stubs, crawl, f"{crawl}.example", {"fetch": {"credentials": [known], "cookies": True}})
+    nothing = {
+        "fetch": {"cookies": False, "max_content_length": 0},
+        "extract": {"javascript": False},
+        "empty_lists": ["fetch.accept_media_types", "fetch.credentials"],
+    }
+    kept = put(stubs, crawl, f"a.{crawl}.example", nothing)
+    assert kept.settings.fetch.HasField("cookies") and listed(stubs, crawl)[1] == kept
+    stubs.seed(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
+    stubs.ask("LaunchCrawl", crawl)
+    of_host: dict[str, crawl_pb2.FetchPolicy] = {}
+    while len(of_host) < 2:
+        answer = stubs.next(crawl, wait_s=TIMEOUT_S)
+        policies = {each.fetch_policy_id: each for each in answer.fetch_policies}
+        of_host |= {lease.uri.split("/")[2]: policies[lease.fetch_policy_id] for lease in answer.leases}
+    a, b = of_host[f"a.{crawl}.example"], of_host[f"b.{crawl}.example"]
+    assert (b.cookies, b.max_content_length, b.user, b.extract.javascript) == (True, 9, "u", True)
+    assert (a.cookies, a.max_content_length, a.user, a.extract.javascript) == (False, 0, "", False)
+    assert (list(b.accept_media_types), list(a.accept_media_types)) == (["text/*"], [])
+
+
+@pytest.mark.parametrize("name", ["fetch.cookies", "queues.success_thresholds", "x" * 100_000, ""])
+def test_what_is_no_list_that_may_be_empty_is_refused_by_its_place(
+    stubs: Stubs, crawl: str, name: str
+) -> None:
+    settings = {"empty_lists": ["retry.statuses", name], "retry": {"growth": 0.5}}
+    problem = refused(lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_SPEC")
+    assert set(problem.metadata) == {"empty_lists[1]", "retry.growth"}
+    assert "fetch.credentials" in problem.metadata["empty_lists[1]"]
+
+
 def test_queues_on_disk_get_the_precedence_that_follows(stubs: Stubs, crawl: str) -> None:
     put(stubs, crawl, f"{crawl}.example", {"queues": {"base_precedence": 8}})
     stubs.ended(crawl, 2)  # the job that appraises them

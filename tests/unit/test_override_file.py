@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1.crawl_pb2 import (
+    ExtractSpec,
     FetchSpec,
     OverrideSettings,
     PolitenessSpec,
@@ -20,7 +21,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 from toehold_client.errors import InvalidSpec
 from toehold_client.plain import key_of
 from toehold_client.spec_fields import Override
-from toehold_client.spec_file import load_override
+from toehold_client.spec_file import load_override, override_plain
 
 
 def settings_of(tmp_path: Path, text: str) -> OverrideSettings:
@@ -29,11 +30,14 @@ def settings_of(tmp_path: Path, text: str) -> OverrideSettings:
 
 
 def test_a_file_can_say_every_field_of_an_override() -> None:
-    for field in OverrideSettings.DESCRIPTOR.fields:
+    parts = [field for field in OverrideSettings.DESCRIPTOR.fields if field.message_type is not None]
+    for field in parts:
         assert field.message_type is not None
         table = getattr(Override(), field.name)
         assert {key_of(inner) for inner in field.message_type.fields} == set(table.__struct_fields__)
-    assert {field.name for field in OverrideSettings.DESCRIPTOR.fields} == set(Override.__struct_fields__)
+    assert {field.name for field in parts} == set(Override.__struct_fields__)
+    (beside,) = {field.name for field in OverrideSettings.DESCRIPTOR.fields} - {part.name for part in parts}
+    assert beside == "empty_lists", "which a list without elements says"
 
 
 def test_everything_said_arrives_even_if_it_is_a_default(tmp_path: Path) -> None:
@@ -73,6 +77,47 @@ def test_everything_said_arrives_even_if_it_is_a_default(tmp_path: Path) -> None
     )
     assert settings.queues.HasField("queue_key") and settings.queues.HasField("retire")
     assert not settings.queues.HasField("total_budget") and not settings.retry.HasField("growth")
+
+
+def test_false_zero_and_empty_arrive_and_are_told_again(tmp_path: Path) -> None:
+    settings = settings_of(
+        tmp_path,
+        """
+        [politeness]
+        max_bytes_per_second = 0
+        [retry]
+        statuses = []
+        [fetch]
+        cookies = false
+        proxy = ""
+        max_content_length = 0
+        accept_media_types = []
+        reject_media_types = ["image/*"]
+        credentials = []
+        [extract]
+        javascript = false
+        """,
+    )
+    assert settings == OverrideSettings(
+        politeness=PolitenessSpec(max_bytes_per_second=0),
+        fetch=FetchSpec(cookies=False, proxy="", max_content_length=0, reject_media_types=["image/*"]),
+        extract=ExtractSpec(javascript=False),
+        empty_lists=["retry.statuses", "fetch.accept_media_types", "fetch.credentials"],
+    )
+    assert settings.fetch.HasField("cookies") and not settings.extract.HasField("obey_nofollow")
+    assert override_plain(settings) == {
+        "politeness": {"max_bytes_per_second": 0},
+        "retry": {"statuses": []},
+        "fetch": {
+            "max_content_length": 0,
+            "cookies": False,
+            "proxy": "",
+            "reject_media_types": ["image/*"],
+            "accept_media_types": [],
+            "credentials": [],
+        },
+        "extract": {"javascript": False},
+    }
 
 
 @pytest.mark.parametrize(

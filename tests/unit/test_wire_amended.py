@@ -156,6 +156,19 @@ def test_without_a_mask_a_list_is_replaced_and_an_empty_one_is_not_set() -> None
     assert list(spec.scope.hosts) == ["a.example", "b.example"]
 
 
+def test_without_a_mask_false_zero_and_an_empty_text_are_set() -> None:
+    before = wire.amended(stored().SerializeToString(), Spec(pause_at_start=True, run_while_empty=True), ())[
+        0
+    ]
+    change = Spec(max_toes=0, pause_at_start=False, contact="")
+    change.limits.max_documents = 0
+    amended_spec, told = wire.amended(before, change, ())
+    assert sorted(told) == ["contact", "limits.max_documents", "max_toes", "pause_at_start"]
+    settings = wire.settings(amended_spec)
+    assert (settings.max_toes, settings.pause_at_start, settings.contact) == (0, False, "")
+    assert settings.limits.max_documents == 0 and settings.run_while_empty
+
+
 def test_without_a_mask_nothing_set_changes_nothing() -> None:
     assert amended(Spec()) == (stored(), [])
 

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from hypothesis import given
@@ -441,3 +442,149 @@ def test_what_an_override_may_not_change_is_told() -> None:
         "queues.assignment",
         "queues.buckets",
     }
+
+
+# What is set to nothing, and what is not set.
+
+PARTS = {
+    field.name: field.message_type
+    for field in crawl_pb2.OverrideSettings.DESCRIPTOR.fields
+    if field.message_type is not None
+}
+NEVER_EMPTY = "queues.success_thresholds"
+WHOLE_CRAWLS = {"queues.partition", "queues.assignment", "queues.buckets", "politeness.across_crawls"}
+
+
+def of_parts(repeated: bool) -> list[str]:
+    """The paths of what an override may set: its lists, or everything else."""
+    return sorted(
+        path
+        for part, message in PARTS.items()
+        for field in message.fields
+        if field.is_repeated is repeated
+        and (path := f"{part}.{field.name}") not in WHOLE_CRAWLS
+        and path != NEVER_EMPTY
+    )
+
+
+def set_settings(message: Descriptor) -> list[FieldDescriptor]:
+    """The single values of a spec and of its parts; elements of lists are replaced as a whole."""
+    found = []
+    for field in message.fields:
+        if field.message_type is not None and field.message_type.full_name != Duration.DESCRIPTOR.full_name:
+            found += [] if field.is_repeated else set_settings(field.message_type)
+        elif not field.is_repeated:
+            found.append(field)
+    return found
+
+
+@pytest.mark.parametrize("message", [crawl_pb2.CrawlSpec.DESCRIPTOR, crawl_pb2.OverrideSettings.DESCRIPTOR])
+def test_a_setting_that_is_nothing_can_be_told_from_one_that_is_not_set(message: Descriptor) -> None:
+    """An enum has a number for "not set"."""
+    without = [f.full_name for f in set_settings(message) if not f.has_presence and f.enum_type is None]
+    assert without == []
+
+
+def something(part: str, name: str) -> crawl_pb2.CrawlSpec:
+    """A spec in which a setting is neither nothing nor, where that can be, the default."""
+    spec = crawl_pb2.CrawlSpec()
+    message: Any = getattr(spec.limits if part == "host_quota" else spec, part)
+    field = message.DESCRIPTOR.fields_by_name[name]
+    if field.is_repeated and field.message_type is not None:
+        getattr(message, name).add()
+    elif field.is_repeated:
+        getattr(message, name).append("x" if field.type == FieldDescriptor.TYPE_STRING else 7)
+    elif field.message_type is not None:
+        getattr(message, name).FromSeconds(7)
+    else:
+        setattr(message, name, {bool: True, str: "x"}.get(type(getattr(message, name)), 7))
+    return spec
+
+
+def value_of(settings: CrawlSettings, path: str) -> Any:
+    """The setting at a path of an override."""
+    part, name = path.split(".")
+    own: Any = getattr(settings.limits if part == "host_quota" else settings, part)
+    return getattr(own, name) if hasattr(own, name) else getattr(own, f"{name}_ms")
+
+
+@pytest.mark.parametrize("path", of_parts(repeated=False))
+def test_an_override_can_say_false_zero_and_nothing(path: str) -> None:
+    """Whatever the spec says, and the override of a shorter prefix."""
+    part, name = path.split(".")
+    spec = something(part, name).SerializeToString()
+    override = crawl_pb2.OverrideSettings()
+    message: Any = getattr(override, part)
+    before = value_of(wire.settings_with(spec, ()), path)
+    assert before
+    if isinstance(getattr(message, name), Duration):
+        getattr(message, name).SetInParent()
+    else:
+        setattr(message, name, type(getattr(message, name))())
+    assert wire.sets_something(override)
+    kept = override.SerializeToString()
+    assert not value_of(wire.settings_with(spec, (kept,)), path)
+    first = getattr(something(part, name).limits if part == "host_quota" else something(part, name), part)
+    shorter = crawl_pb2.OverrideSettings(**{part: first})
+    assert value_of(wire.settings_with(b"", (shorter.SerializeToString(),)), path) == before
+    assert not value_of(wire.settings_with(b"", (shorter.SerializeToString(), kept)), path)
+
+
+@pytest.mark.parametrize("path", of_parts(repeated=True))
+def test_an_override_can_empty_a_list(path: str) -> None:
+    part, name = path.split(".")
+    spec = something(part, name).SerializeToString()
+    override = crawl_pb2.OverrideSettings(empty_lists=[path])
+    assert wire.sets_something(override) and wire.override_problems(override) == {}
+    assert len(value_of(wire.settings_with(spec, ()), path)) == 1
+    assert value_of(wire.settings_with(spec, (override.SerializeToString(),)), path) == ()
+    shorter = crawl_pb2.OverrideSettings(**{part: getattr(something(part, name), part)})
+    made = wire.settings_with(b"", (override.SerializeToString(), shorter.SerializeToString()))
+    assert len(value_of(made, path)) == 1, "that of a longer prefix has elements again"
+
+
+@pytest.mark.parametrize(
+    ("override", "problems_of"),
+    [
+        (crawl_pb2.OverrideSettings(empty_lists=["fetch.cookies"]), {"empty_lists[0]": "fetch.credentials"}),
+        (crawl_pb2.OverrideSettings(empty_lists=[NEVER_EMPTY]), {"empty_lists[0]": "is none of"}),
+        (crawl_pb2.OverrideSettings(empty_lists=["x" * 10_000]), {"empty_lists[0]": "retry.statuses"}),
+        (
+            crawl_pb2.OverrideSettings(empty_lists=["", "fetch"]),
+            dict.fromkeys(("empty_lists[0]", "empty_lists[1]"), ""),
+        ),
+        (crawl_pb2.OverrideSettings(empty_lists=["retry.statuses"] * 2), {"empty_lists[1]": "twice"}),
+        (crawl_pb2.OverrideSettings(empty_lists=["retry.statuses"] * 99), {"empty_lists": "99"}),
+        (
+            crawl_pb2.OverrideSettings(
+                retry=crawl_pb2.RetrySpec(statuses=[crawl_pb2.RetryRule(fetch_status=404)]),
+                empty_lists=["retry.statuses"],
+            ),
+            {"empty_lists[0]": "is set as well"},
+        ),
+    ],
+)
+def test_what_is_no_list_or_set_as_well_cannot_be_emptied(
+    override: crawl_pb2.OverrideSettings, problems_of: dict[str, str]
+) -> None:
+    found = wire.override_problems(override)
+    assert found.keys() == problems_of.keys()
+    for path, words in problems_of.items():
+        assert words in found[path] and len(found[path]) < 500
+
+
+def test_a_spec_that_was_stored_before_settings_could_be_nothing_means_what_it_did() -> None:
+    """Zero, false and empty texts were not written then; each of them was the default."""
+    old = crawl_pb2.CrawlSpec(contact="bot@example.org")
+    old.fetch.cookies = old.extract.javascript = True
+    old.limits.max_bytes = 7
+    settings = wire.settings(old.SerializeToString())
+    expected = CrawlSettings(contact="bot@example.org")
+    assert settings == replace(
+        expected,
+        fetch=replace(expected.fetch, cookies=True),
+        extract=replace(expected.extract, javascript=True),
+        limits=replace(expected.limits, max_bytes=7),
+    )
+    zeros = wire.settings_of(wire.spec(CrawlSettings()))
+    assert zeros == wire.settings(b"") == CrawlSettings()

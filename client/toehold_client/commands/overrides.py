@@ -13,7 +13,6 @@ from toehold.frontier.v1.crawl_pb2 import Override
 from toehold_client import show, spec_file
 from toehold_client.controller import CrawlController
 from toehold_client.errors import InvalidSpec
-from toehold_client.plain import set_to_plain
 
 from .options import Listing, json_option, with_crawl
 
@@ -45,8 +44,8 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
     """Let the settings in FILE hold for all URIs below PREFIX, from the next decision on.
 
     PREFIX is a SURT prefix, a host with all below it, or a URL. FILE is TOML with the tables of a spec file
-    that may differ: politeness, retry, fetch, extract, queues, host_quota, revisit. An override that PREFIX
-    has is replaced.
+    that may differ: politeness, retry, fetch, extract, queues, host_quota, revisit. What stands there holds,
+    be it false, 0 or an empty list. An override that PREFIX has is replaced.
     """
     settings = spec_file.load_override(file)
     try:
@@ -74,11 +73,11 @@ def delete(crawl: CrawlController, prefix: str, as_json: bool) -> None:
 
 
 def _plain(override: Override) -> dict[str, Any]:
-    return {"surt_prefix": override.surt_prefix, "settings": set_to_plain(override.settings)}
+    return {"surt_prefix": override.surt_prefix, "settings": spec_file.override_plain(override.settings)}
 
 
 def _words(override: Override) -> str:
-    return ", ".join(_paths(set_to_plain(override.settings)))
+    return ", ".join(_paths(spec_file.override_plain(override.settings)))
 
 
 def _paths(table: Mapping[str, Any], path: str = "") -> Iterator[str]:

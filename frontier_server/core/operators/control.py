@@ -165,7 +165,8 @@ class Control:
             raise errors.invalid_spec(found)
         op = self._frontier.begin(now_ms)
         if spec != crawl.spec.spec:
-            op.acted(crawl, by, "update", ", ".join(paths))
+            if settings != crawl.settings:  # else a default was only set by name
+                op.acted(crawl, by, "update", ", ".join(paths))
             for host in set(settings.scope.hosts) - set(crawl.settings.scope.hosts):
                 add_authority(op.tx, crawl.number, *parse_authority(host))
             queues = crawl.settings.queues

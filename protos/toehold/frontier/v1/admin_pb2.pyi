@@ -517,8 +517,9 @@ class UpdateCrawlRequest(_message.Message):
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Which fields: paths such as `limits.max_documents` or `politeness`. Each is
-        set to what `spec` has there, or to its default if it has nothing. Empty:
-        all fields that `spec` sets, each message field by field, a list as a whole.
+        set to what `spec` has there, or to its default if it has nothing; a list
+        without elements is empty then. Empty: all fields that `spec` sets, be it to
+        zero or false, each message field by field, a list as a whole.
         """
 
     def __init__(

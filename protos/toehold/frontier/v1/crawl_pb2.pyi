@@ -482,7 +482,8 @@ Global___QueueState: _TypeAlias = QueueState  # noqa: Y015
 @_typing.final
 class CrawlSpec(_message.Message):
     """What a crawl is asked to do. A field that is not set takes the default that
-    its comment names; the defaults are Heritrix's where it has the setting.
+    its comment names; the defaults are Heritrix's where it has the setting. Zero,
+    false and an empty text are values, and other than not set.
     GetCrawl shows the spec with every default filled in. UpdateCrawl changes it
     while the crawl lives, but for what the place of a URI or of a host depends on:
     `identity`, the hosts of `groups`, `queues.partition` and
@@ -637,7 +638,7 @@ class CrawlSpec(_message.Message):
     def __init__(
         self,
         *,
-        contact: _builtins.str = ...,
+        contact: _builtins.str | None = ...,
         allowed_addresses: _abc.Iterable[_builtins.str] | None = ...,
         scope: Global___ScopeSpec | None = ...,
         politeness: Global___PolitenessSpec | None = ...,
@@ -652,27 +653,51 @@ class CrawlSpec(_message.Message):
         reseed: Global___ReseedSpec | None = ...,
         groups: _abc.Iterable[Global___HostGroup] | None = ...,
         address_group: Global___AddressGroupSpec | None = ...,
-        run_while_empty: _builtins.bool = ...,
-        pause_with_uris_left: _builtins.bool = ...,
+        run_while_empty: _builtins.bool | None = ...,
+        pause_with_uris_left: _builtins.bool | None = ...,
         weight: _builtins.int | None = ...,
         outcomes_kept: _builtins.int | None = ...,
-        pause_at_start: _builtins.bool = ...,
-        max_toes: _builtins.int = ...,
+        pause_at_start: _builtins.bool | None = ...,
+        max_toes: _builtins.int | None = ...,
         pause_timeout: _duration_pb2.Duration | None = ...,
         stop_timeout: _duration_pb2.Duration | None = ...,
         figures_interval: _duration_pb2.Duration | None = ...,
-        resume_after_trouble: _builtins.bool = ...,
+        resume_after_trouble: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "outcomes_kept", b"outcomes_kept", "pause_timeout", b"pause_timeout", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "figures_interval", b"figures_interval", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__contact: _TypeAlias = _typing.Literal["contact"]  # noqa: Y015
+    _WhichOneofArgType__contact: _TypeAlias = _typing.Literal["_contact", b"_contact"]  # noqa: Y015
+    _WhichOneofReturnType__max_toes: _TypeAlias = _typing.Literal["max_toes"]  # noqa: Y015
+    _WhichOneofArgType__max_toes: _TypeAlias = _typing.Literal["_max_toes", b"_max_toes"]  # noqa: Y015
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
     _WhichOneofArgType__outcomes_kept: _TypeAlias = _typing.Literal["_outcomes_kept", b"_outcomes_kept"]  # noqa: Y015
+    _WhichOneofReturnType__pause_at_start: _TypeAlias = _typing.Literal["pause_at_start"]  # noqa: Y015
+    _WhichOneofArgType__pause_at_start: _TypeAlias = _typing.Literal["_pause_at_start", b"_pause_at_start"]  # noqa: Y015
+    _WhichOneofReturnType__pause_with_uris_left: _TypeAlias = _typing.Literal["pause_with_uris_left"]  # noqa: Y015
+    _WhichOneofArgType__pause_with_uris_left: _TypeAlias = _typing.Literal["_pause_with_uris_left", b"_pause_with_uris_left"]  # noqa: Y015
+    _WhichOneofReturnType__resume_after_trouble: _TypeAlias = _typing.Literal["resume_after_trouble"]  # noqa: Y015
+    _WhichOneofArgType__resume_after_trouble: _TypeAlias = _typing.Literal["_resume_after_trouble", b"_resume_after_trouble"]  # noqa: Y015
+    _WhichOneofReturnType__run_while_empty: _TypeAlias = _typing.Literal["run_while_empty"]  # noqa: Y015
+    _WhichOneofArgType__run_while_empty: _TypeAlias = _typing.Literal["_run_while_empty", b"_run_while_empty"]  # noqa: Y015
     _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__contact) -> _WhichOneofReturnType__contact | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_toes) -> _WhichOneofReturnType__max_toes | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__outcomes_kept) -> _WhichOneofReturnType__outcomes_kept | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pause_at_start) -> _WhichOneofReturnType__pause_at_start | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pause_with_uris_left) -> _WhichOneofReturnType__pause_with_uris_left | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resume_after_trouble) -> _WhichOneofReturnType__resume_after_trouble | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_while_empty) -> _WhichOneofReturnType__run_while_empty | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
 
@@ -1013,15 +1038,15 @@ class QueueSpec(_message.Message):
     def __init__(
         self,
         *,
-        partition: _builtins.str = ...,
-        assignment: _builtins.str = ...,
+        partition: _builtins.str | None = ...,
+        assignment: _builtins.str | None = ...,
         buckets: _builtins.int | None = ...,
         parallel_queues: _builtins.int | None = ...,
         queue_key: _builtins.str | None = ...,
         retire: _builtins.bool | None = ...,
-        cost: _builtins.str = ...,
-        uri_precedence: _builtins.str = ...,
-        queue_precedence: _builtins.str = ...,
+        cost: _builtins.str | None = ...,
+        uri_precedence: _builtins.str | None = ...,
+        queue_precedence: _builtins.str | None = ...,
         base_precedence: _builtins.int | None = ...,
         success_thresholds: _abc.Iterable[_builtins.int] | None = ...,
         precedence_floor: _builtins.int | None = ...,
@@ -1029,46 +1054,66 @@ class QueueSpec(_message.Message):
         total_budget: _builtins.int | None = ...,
         error_penalty: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "base_precedence", b"base_precedence", "buckets", b"buckets", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "retire", b"retire", "session_budget", b"session_budget", "total_budget", b"total_budget"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "success_thresholds", b"success_thresholds", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "success_thresholds", b"success_thresholds", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__assignment: _TypeAlias = _typing.Literal["assignment"]  # noqa: Y015
+    _WhichOneofArgType__assignment: _TypeAlias = _typing.Literal["_assignment", b"_assignment"]  # noqa: Y015
     _WhichOneofReturnType__base_precedence: _TypeAlias = _typing.Literal["base_precedence"]  # noqa: Y015
     _WhichOneofArgType__base_precedence: _TypeAlias = _typing.Literal["_base_precedence", b"_base_precedence"]  # noqa: Y015
     _WhichOneofReturnType__buckets: _TypeAlias = _typing.Literal["buckets"]  # noqa: Y015
     _WhichOneofArgType__buckets: _TypeAlias = _typing.Literal["_buckets", b"_buckets"]  # noqa: Y015
+    _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
+    _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
     _WhichOneofReturnType__error_penalty: _TypeAlias = _typing.Literal["error_penalty"]  # noqa: Y015
     _WhichOneofArgType__error_penalty: _TypeAlias = _typing.Literal["_error_penalty", b"_error_penalty"]  # noqa: Y015
     _WhichOneofReturnType__parallel_queues: _TypeAlias = _typing.Literal["parallel_queues"]  # noqa: Y015
     _WhichOneofArgType__parallel_queues: _TypeAlias = _typing.Literal["_parallel_queues", b"_parallel_queues"]  # noqa: Y015
+    _WhichOneofReturnType__partition: _TypeAlias = _typing.Literal["partition"]  # noqa: Y015
+    _WhichOneofArgType__partition: _TypeAlias = _typing.Literal["_partition", b"_partition"]  # noqa: Y015
     _WhichOneofReturnType__precedence_floor: _TypeAlias = _typing.Literal["precedence_floor"]  # noqa: Y015
     _WhichOneofArgType__precedence_floor: _TypeAlias = _typing.Literal["_precedence_floor", b"_precedence_floor"]  # noqa: Y015
     _WhichOneofReturnType__queue_key: _TypeAlias = _typing.Literal["queue_key"]  # noqa: Y015
     _WhichOneofArgType__queue_key: _TypeAlias = _typing.Literal["_queue_key", b"_queue_key"]  # noqa: Y015
+    _WhichOneofReturnType__queue_precedence: _TypeAlias = _typing.Literal["queue_precedence"]  # noqa: Y015
+    _WhichOneofArgType__queue_precedence: _TypeAlias = _typing.Literal["_queue_precedence", b"_queue_precedence"]  # noqa: Y015
     _WhichOneofReturnType__retire: _TypeAlias = _typing.Literal["retire"]  # noqa: Y015
     _WhichOneofArgType__retire: _TypeAlias = _typing.Literal["_retire", b"_retire"]  # noqa: Y015
     _WhichOneofReturnType__session_budget: _TypeAlias = _typing.Literal["session_budget"]  # noqa: Y015
     _WhichOneofArgType__session_budget: _TypeAlias = _typing.Literal["_session_budget", b"_session_budget"]  # noqa: Y015
     _WhichOneofReturnType__total_budget: _TypeAlias = _typing.Literal["total_budget"]  # noqa: Y015
     _WhichOneofArgType__total_budget: _TypeAlias = _typing.Literal["_total_budget", b"_total_budget"]  # noqa: Y015
+    _WhichOneofReturnType__uri_precedence: _TypeAlias = _typing.Literal["uri_precedence"]  # noqa: Y015
+    _WhichOneofArgType__uri_precedence: _TypeAlias = _typing.Literal["_uri_precedence", b"_uri_precedence"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__assignment) -> _WhichOneofReturnType__assignment | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__base_precedence) -> _WhichOneofReturnType__base_precedence | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__buckets) -> _WhichOneofReturnType__buckets | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error_penalty) -> _WhichOneofReturnType__error_penalty | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_queues) -> _WhichOneofReturnType__parallel_queues | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__partition) -> _WhichOneofReturnType__partition | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__precedence_floor) -> _WhichOneofReturnType__precedence_floor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__queue_key) -> _WhichOneofReturnType__queue_key | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queue_precedence) -> _WhichOneofReturnType__queue_precedence | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retire) -> _WhichOneofReturnType__retire | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_budget) -> _WhichOneofReturnType__session_budget | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_budget) -> _WhichOneofReturnType__total_budget | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__uri_precedence) -> _WhichOneofReturnType__uri_precedence | None: ...
 
 Global___QueueSpec: _TypeAlias = QueueSpec  # noqa: Y015
 
@@ -1147,22 +1192,26 @@ class PolitenessSpec(_message.Message):
         max_overload_delay: _duration_pb2.Duration | None = ...,
         max_parallel: _builtins.int | None = ...,
         across_crawls: _builtins.bool | None = ...,
-        max_bytes_per_second: _builtins.int = ...,
+        max_bytes_per_second: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls", "_delay_factor", b"_delay_factor", "_max_bytes_per_second", b"_max_bytes_per_second", "_max_parallel", b"_max_parallel", "across_crawls", b"across_crawls", "delay_factor", b"delay_factor", "max_bytes_per_second", b"max_bytes_per_second", "max_crawl_delay", b"max_crawl_delay", "max_delay", b"max_delay", "max_overload_delay", b"max_overload_delay", "max_parallel", b"max_parallel", "min_delay", b"min_delay", "overload_delay", b"overload_delay"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__across_crawls: _TypeAlias = _typing.Literal["across_crawls"]  # noqa: Y015
     _WhichOneofArgType__across_crawls: _TypeAlias = _typing.Literal["_across_crawls", b"_across_crawls"]  # noqa: Y015
     _WhichOneofReturnType__delay_factor: _TypeAlias = _typing.Literal["delay_factor"]  # noqa: Y015
     _WhichOneofArgType__delay_factor: _TypeAlias = _typing.Literal["_delay_factor", b"_delay_factor"]  # noqa: Y015
+    _WhichOneofReturnType__max_bytes_per_second: _TypeAlias = _typing.Literal["max_bytes_per_second"]  # noqa: Y015
+    _WhichOneofArgType__max_bytes_per_second: _TypeAlias = _typing.Literal["_max_bytes_per_second", b"_max_bytes_per_second"]  # noqa: Y015
     _WhichOneofReturnType__max_parallel: _TypeAlias = _typing.Literal["max_parallel"]  # noqa: Y015
     _WhichOneofArgType__max_parallel: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__across_crawls) -> _WhichOneofReturnType__across_crawls | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_factor) -> _WhichOneofReturnType__delay_factor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_bytes_per_second) -> _WhichOneofReturnType__max_bytes_per_second | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_parallel) -> _WhichOneofReturnType__max_parallel | None: ...
 
@@ -1420,23 +1469,40 @@ class FetchSpec(_message.Message):
         *,
         timeout: _duration_pb2.Duration | None = ...,
         max_bytes: _builtins.int | None = ...,
-        product_token: _builtins.str = ...,
+        product_token: _builtins.str | None = ...,
         connect_timeout: _duration_pb2.Duration | None = ...,
         read_timeout: _duration_pb2.Duration | None = ...,
         accept_media_types: _abc.Iterable[_builtins.str] | None = ...,
         reject_media_types: _abc.Iterable[_builtins.str] | None = ...,
-        max_content_length: _builtins.int = ...,
-        cookies: _builtins.bool = ...,
-        proxy: _builtins.str = ...,
+        max_content_length: _builtins.int | None = ...,
+        cookies: _builtins.bool | None = ...,
+        proxy: _builtins.str | None = ...,
         credentials: _abc.Iterable[Global___CredentialSpec] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "connect_timeout", b"connect_timeout", "max_bytes", b"max_bytes", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "timeout", b"timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes", "accept_media_types", b"accept_media_types", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "credentials", b"credentials", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cookies", b"_cookies", "_max_bytes", b"_max_bytes", "_max_content_length", b"_max_content_length", "_product_token", b"_product_token", "_proxy", b"_proxy", "accept_media_types", b"accept_media_types", "connect_timeout", b"connect_timeout", "cookies", b"cookies", "credentials", b"credentials", "max_bytes", b"max_bytes", "max_content_length", b"max_content_length", "product_token", b"product_token", "proxy", b"proxy", "read_timeout", b"read_timeout", "reject_media_types", b"reject_media_types", "timeout", b"timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__cookies: _TypeAlias = _typing.Literal["cookies"]  # noqa: Y015
+    _WhichOneofArgType__cookies: _TypeAlias = _typing.Literal["_cookies", b"_cookies"]  # noqa: Y015
     _WhichOneofReturnType__max_bytes: _TypeAlias = _typing.Literal["max_bytes"]  # noqa: Y015
     _WhichOneofArgType__max_bytes: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__max_content_length: _TypeAlias = _typing.Literal["max_content_length"]  # noqa: Y015
+    _WhichOneofArgType__max_content_length: _TypeAlias = _typing.Literal["_max_content_length", b"_max_content_length"]  # noqa: Y015
+    _WhichOneofReturnType__product_token: _TypeAlias = _typing.Literal["product_token"]  # noqa: Y015
+    _WhichOneofArgType__product_token: _TypeAlias = _typing.Literal["_product_token", b"_product_token"]  # noqa: Y015
+    _WhichOneofReturnType__proxy: _TypeAlias = _typing.Literal["proxy"]  # noqa: Y015
+    _WhichOneofArgType__proxy: _TypeAlias = _typing.Literal["_proxy", b"_proxy"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cookies) -> _WhichOneofReturnType__cookies | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_bytes) -> _WhichOneofReturnType__max_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_content_length) -> _WhichOneofReturnType__max_content_length | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__product_token) -> _WhichOneofReturnType__product_token | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__proxy) -> _WhichOneofReturnType__proxy | None: ...
 
 Global___FetchSpec: _TypeAlias = FetchSpec  # noqa: Y015
 
@@ -1511,23 +1577,35 @@ class ExtractSpec(_message.Message):
         self,
         *,
         max_links: _builtins.int | None = ...,
-        javascript: _builtins.bool = ...,
-        obey_nofollow: _builtins.bool = ...,
+        javascript: _builtins.bool | None = ...,
+        obey_nofollow: _builtins.bool | None = ...,
         obey_robots_meta: _builtins.bool | None = ...,
-        sitemap_lastmod: _builtins.bool = ...,
+        sitemap_lastmod: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_links", b"_max_links", "_obey_robots_meta", b"_obey_robots_meta", "max_links", b"max_links", "obey_robots_meta", b"obey_robots_meta"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_javascript", b"_javascript", "_max_links", b"_max_links", "_obey_nofollow", b"_obey_nofollow", "_obey_robots_meta", b"_obey_robots_meta", "_sitemap_lastmod", b"_sitemap_lastmod", "javascript", b"javascript", "max_links", b"max_links", "obey_nofollow", b"obey_nofollow", "obey_robots_meta", b"obey_robots_meta", "sitemap_lastmod", b"sitemap_lastmod"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_links", b"_max_links", "_obey_robots_meta", b"_obey_robots_meta", "javascript", b"javascript", "max_links", b"max_links", "obey_nofollow", b"obey_nofollow", "obey_robots_meta", b"obey_robots_meta", "sitemap_lastmod", b"sitemap_lastmod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_javascript", b"_javascript", "_max_links", b"_max_links", "_obey_nofollow", b"_obey_nofollow", "_obey_robots_meta", b"_obey_robots_meta", "_sitemap_lastmod", b"_sitemap_lastmod", "javascript", b"javascript", "max_links", b"max_links", "obey_nofollow", b"obey_nofollow", "obey_robots_meta", b"obey_robots_meta", "sitemap_lastmod", b"sitemap_lastmod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__javascript: _TypeAlias = _typing.Literal["javascript"]  # noqa: Y015
+    _WhichOneofArgType__javascript: _TypeAlias = _typing.Literal["_javascript", b"_javascript"]  # noqa: Y015
     _WhichOneofReturnType__max_links: _TypeAlias = _typing.Literal["max_links"]  # noqa: Y015
     _WhichOneofArgType__max_links: _TypeAlias = _typing.Literal["_max_links", b"_max_links"]  # noqa: Y015
+    _WhichOneofReturnType__obey_nofollow: _TypeAlias = _typing.Literal["obey_nofollow"]  # noqa: Y015
+    _WhichOneofArgType__obey_nofollow: _TypeAlias = _typing.Literal["_obey_nofollow", b"_obey_nofollow"]  # noqa: Y015
     _WhichOneofReturnType__obey_robots_meta: _TypeAlias = _typing.Literal["obey_robots_meta"]  # noqa: Y015
     _WhichOneofArgType__obey_robots_meta: _TypeAlias = _typing.Literal["_obey_robots_meta", b"_obey_robots_meta"]  # noqa: Y015
+    _WhichOneofReturnType__sitemap_lastmod: _TypeAlias = _typing.Literal["sitemap_lastmod"]  # noqa: Y015
+    _WhichOneofArgType__sitemap_lastmod: _TypeAlias = _typing.Literal["_sitemap_lastmod", b"_sitemap_lastmod"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__javascript) -> _WhichOneofReturnType__javascript | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_links) -> _WhichOneofReturnType__max_links | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__obey_nofollow) -> _WhichOneofReturnType__obey_nofollow | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__obey_robots_meta) -> _WhichOneofReturnType__obey_robots_meta | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__sitemap_lastmod) -> _WhichOneofReturnType__sitemap_lastmod | None: ...
 
 Global___ExtractSpec: _TypeAlias = ExtractSpec  # noqa: Y015
 
@@ -1581,18 +1659,29 @@ class LimitSpec(_message.Message):
     def __init__(
         self,
         *,
-        max_documents: _builtins.int = ...,
-        max_bytes: _builtins.int = ...,
+        max_documents: _builtins.int | None = ...,
+        max_bytes: _builtins.int | None = ...,
         max_elapsed: _duration_pb2.Duration | None = ...,
         host_quota: Global___QuotaSpec | None = ...,
         source_quota: Global___QuotaSpec | None = ...,
-        fail_over_quota: _builtins.bool = ...,
+        fail_over_quota: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["host_quota", b"host_quota", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fail_over_quota", b"_fail_over_quota", "_max_bytes", b"_max_bytes", "_max_documents", b"_max_documents", "fail_over_quota", b"fail_over_quota", "host_quota", b"host_quota", "max_bytes", b"max_bytes", "max_documents", b"max_documents", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fail_over_quota", b"fail_over_quota", "host_quota", b"host_quota", "max_bytes", b"max_bytes", "max_documents", b"max_documents", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fail_over_quota", b"_fail_over_quota", "_max_bytes", b"_max_bytes", "_max_documents", b"_max_documents", "fail_over_quota", b"fail_over_quota", "host_quota", b"host_quota", "max_bytes", b"max_bytes", "max_documents", b"max_documents", "max_elapsed", b"max_elapsed", "source_quota", b"source_quota"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__fail_over_quota: _TypeAlias = _typing.Literal["fail_over_quota"]  # noqa: Y015
+    _WhichOneofArgType__fail_over_quota: _TypeAlias = _typing.Literal["_fail_over_quota", b"_fail_over_quota"]  # noqa: Y015
+    _WhichOneofReturnType__max_bytes: _TypeAlias = _typing.Literal["max_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_bytes: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes"]  # noqa: Y015
+    _WhichOneofReturnType__max_documents: _TypeAlias = _typing.Literal["max_documents"]  # noqa: Y015
+    _WhichOneofArgType__max_documents: _TypeAlias = _typing.Literal["_max_documents", b"_max_documents"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fail_over_quota) -> _WhichOneofReturnType__fail_over_quota | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_bytes) -> _WhichOneofReturnType__max_bytes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_documents) -> _WhichOneofReturnType__max_documents | None: ...
 
 Global___LimitSpec: _TypeAlias = LimitSpec  # noqa: Y015
 
@@ -1692,23 +1781,27 @@ class RevisitSpec(_message.Message):
     def __init__(
         self,
         *,
-        policy: _builtins.str = ...,
+        policy: _builtins.str | None = ...,
         interval: _duration_pb2.Duration | None = ...,
         min_interval: _duration_pb2.Duration | None = ...,
         max_interval: _duration_pb2.Duration | None = ...,
         growth: _builtins.float | None = ...,
         shrink: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "shrink", b"shrink"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_policy", b"_policy", "_shrink", b"_shrink", "growth", b"growth", "interval", b"interval", "max_interval", b"max_interval", "min_interval", b"min_interval", "policy", b"policy", "shrink", b"shrink"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
     _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
+    _WhichOneofReturnType__policy: _TypeAlias = _typing.Literal["policy"]  # noqa: Y015
+    _WhichOneofArgType__policy: _TypeAlias = _typing.Literal["_policy", b"_policy"]  # noqa: Y015
     _WhichOneofReturnType__shrink: _TypeAlias = _typing.Literal["shrink"]  # noqa: Y015
     _WhichOneofArgType__shrink: _TypeAlias = _typing.Literal["_shrink", b"_shrink"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__growth) -> _WhichOneofReturnType__growth | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__policy) -> _WhichOneofReturnType__policy | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__shrink) -> _WhichOneofReturnType__shrink | None: ...
 
@@ -1739,14 +1832,16 @@ class ReseedSpec(_message.Message):
     def __init__(
         self,
         *,
-        max_rounds: _builtins.int = ...,
+        max_rounds: _builtins.int | None = ...,
         min_interval: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["min_interval", b"min_interval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_rounds", b"_max_rounds", "max_rounds", b"max_rounds", "min_interval", b"min_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_rounds", b"max_rounds", "min_interval", b"min_interval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_rounds", b"_max_rounds", "max_rounds", b"max_rounds", "min_interval", b"min_interval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_rounds: _TypeAlias = _typing.Literal["max_rounds"]  # noqa: Y015
+    _WhichOneofArgType__max_rounds: _TypeAlias = _typing.Literal["_max_rounds", b"_max_rounds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_rounds) -> _WhichOneofReturnType__max_rounds | None: ...
 
 Global___ReseedSpec: _TypeAlias = ReseedSpec  # noqa: Y015
 
@@ -1817,14 +1912,16 @@ class AddressGroupSpec(_message.Message):
     def __init__(
         self,
         *,
-        max_parallel: _builtins.int = ...,
+        max_parallel: _builtins.int | None = ...,
         min_gap: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["min_gap", b"min_gap"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel", "max_parallel", b"max_parallel", "min_gap", b"min_gap"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_parallel", b"max_parallel", "min_gap", b"min_gap"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel", "max_parallel", b"max_parallel", "min_gap", b"min_gap"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_parallel: _TypeAlias = _typing.Literal["max_parallel"]  # noqa: Y015
+    _WhichOneofArgType__max_parallel: _TypeAlias = _typing.Literal["_max_parallel", b"_max_parallel"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_parallel) -> _WhichOneofReturnType__max_parallel | None: ...
 
 Global___AddressGroupSpec: _TypeAlias = AddressGroupSpec  # noqa: Y015
 
@@ -1863,8 +1960,10 @@ Global___Override: _TypeAlias = Override  # noqa: Y015
 
 @_typing.final
 class OverrideSettings(_message.Message):
-    """The settings that may differ for a part of a crawl. What is set replaces that
-    field of the spec, a list as a whole; what is not set stays.
+    """The settings that may differ for a part of a crawl. What is set, be it zero,
+    false or an empty text, replaces that field of the spec, a list as a whole;
+    what is not set stays. A list without elements is not set: `empty_lists` names
+    those that are to be empty.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1876,6 +1975,7 @@ class OverrideSettings(_message.Message):
     HOST_QUOTA_FIELD_NUMBER: _builtins.int
     REVISIT_FIELD_NUMBER: _builtins.int
     EXTRACT_FIELD_NUMBER: _builtins.int
+    EMPTY_LISTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def politeness(self) -> Global___PolitenessSpec:
         """See CrawlSpec.politeness. `across_crawls` is refused: a host has one row."""
@@ -1906,6 +2006,14 @@ class OverrideSettings(_message.Message):
     def extract(self) -> Global___ExtractSpec:
         """See CrawlSpec.extract."""
 
+    @_builtins.property
+    def empty_lists(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Lists that are empty here, whatever the spec or the override of a shorter
+        prefix has in them: `retry.statuses`, `fetch.accept_media_types`,
+        `fetch.reject_media_types`, `fetch.credentials`. One that is set here as well
+        is refused.
+        """
+
     def __init__(
         self,
         *,
@@ -1916,10 +2024,11 @@ class OverrideSettings(_message.Message):
         host_quota: Global___QuotaSpec | None = ...,
         revisit: Global___RevisitSpec | None = ...,
         extract: Global___ExtractSpec | None = ...,
+        empty_lists: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["extract", b"extract", "fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["extract", b"extract", "fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["empty_lists", b"empty_lists", "extract", b"extract", "fetch", b"fetch", "host_quota", b"host_quota", "politeness", b"politeness", "queues", b"queues", "retry", b"retry", "revisit", b"revisit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
