@@ -42,6 +42,7 @@ from .stores.rocks import RocksStore, StoreUnavailable
 
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE = 2, 3, 4, 5
 GRACE_S = 3.0
+MAX_PENDING, MAX_PENDING_S = 50_000, 120
 ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 
@@ -214,6 +215,10 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
             # Larger messages are refused by the services, with a reason.
             ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
             ("grpc.max_send_message_length", 4 * MAX_MESSAGE_BYTES),
+            # Beyond these, gRPC would cancel calls that wait to be taken up, without a word.
+            ("grpc.server.max_pending_requests", MAX_PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
+            ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ]

@@ -1,26 +1,30 @@
-"""What fetchers and feeders ask that takes more than one operation: batches in slices, waits, streams."""
+"""What fetchers and feeders ask that takes more than one operation: batches in slices, waits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 from .core.frontier import Frontier
-from .core.machines.lifecycle import CrawlState
-from .core.model import Candidate, CrawlView, EmptyReason, NextAnswer, Report, ReportResult, Verdict
-from .core.records import EventRow
+from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .core.store import Changes
+from .following import Following
 from .runner import Refused, Runner
 
 CANDIDATES_PER_SLICE = 100
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests taken in at once
-EVENT_HEARTBEAT_S = 10.0
 
 
 class Exchange(Runner):
     """A runner that waits for what is not there yet, and lets others go in between."""
 
     _schedules = 0  # requests that are being taken in
+
+    @cached_property
+    def following(self) -> Following:
+        """Those who follow crawls."""
+        return Following(self)
 
     async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Take in a batch in slices, letting others go in between."""
@@ -112,40 +116,6 @@ class Exchange(Runner):
         """Release the leases of an answer that nobody is there to receive."""
         tokens = [grant.token for grant in answer.grants]
         await self.apply(lambda frontier, now_ms: frontier.take_back(tokens, now_ms))
-
-    async def events(self, crawl: str, sequence: int) -> AsyncIterator[tuple[int, EventRow] | None]:
-        """Events behind a sequence number as they become durable; None while nothing happens.
-
-        Ends after the event of FINISHED, or after the last one of a crawl that is being torn
-        down. Raises Closing when the server shuts down.
-        """
-        its_number = 0
-        while True:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._event_waiters.add(waiter)
-            try:
-
-                def question(
-                    frontier: Frontier, now_ms: int, sequence: int = sequence, its_number: int = its_number
-                ) -> tuple[list[tuple[int, EventRow]], CrawlView]:
-                    view = frontier.crawl(crawl, its_number)
-                    return frontier.events_after(crawl, sequence), view
-
-                rows, view = await self.read(question)
-                its_number = view.number
-                for number, row in rows:
-                    yield number, row
-                    sequence = number
-                ended = view.state is CrawlState.FINISHED and (view.torn_down or not view.tearing_down)
-                if ended and sequence >= view.last_event:
-                    return
-                if rows:
-                    continue
-                done, _ = await asyncio.wait((waiter,), timeout=EVENT_HEARTBEAT_S)
-                if not done:
-                    yield None
-            finally:
-                self._event_waiters.discard(waiter)
 
 
 def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:

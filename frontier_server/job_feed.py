@@ -51,10 +51,12 @@ class JobFeed:
         """Whether it is time to try again what could not be written."""
         return bool(self.logs.behind()) and self._clock_s() >= self._retry_s
 
-    def note(self) -> None:
-        """What has happened until now is in the store."""
-        for crawl in self._frontier.take_news():
+    def note(self) -> set[str]:
+        """What has happened until now is in the store; the names of the crawls to which something has."""
+        news = self._frontier.take_news()
+        for crawl in news:
             self._noted[crawl.name] = crawl, crawl.counters.next_event - 1
+        return {crawl.name for crawl in news}
 
     def collect(self) -> list[News]:
         """What was noted since the last call, and what could not be written a while ago."""

@@ -20,6 +20,7 @@ from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import DISK_RESERVE, Frontier
 from .core.store import Changes, WritableStore, WriteStalled
+from .gate import Gate
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .tasks import Closing, Tasks, words_of
@@ -79,19 +80,18 @@ class Runner:
         self._sync = sync
         self._absence = Absence(heartbeat_ms, clock.now_ms())
         self._presence_s = min(heartbeat_ms / 2000, MAX_PRESENCE_S)
-        self._gate = asyncio.Lock()
+        self._gate = Gate()
         self._written = 0  # change lists
         self._durable = 0  # of those
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
         self._next_waiters: set[asyncio.Future[None]] = set()
-        self._event_waiters: set[asyncio.Future[None]] = set()
+        self._event_waiters: dict[str, asyncio.Future[None]] = {}  # by crawl
         self._change_waiters: set[asyncio.Future[None]] = set()
         self._log_wanted = asyncio.Event()
         self._work_wanted = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._events_seen = 0
         self._disk_low = self._pressed = False
         self._closing = False
         self.tasks = Tasks(self._fail)
@@ -215,17 +215,14 @@ class Runner:
     def _after_operation(self, changed: bool) -> None:
         frontier = self.frontier
         if changed:
-            self._feed.note()
+            told = self._feed.note()
+            for crawl in told & self._event_waiters.keys():
+                self._event_waiters.pop(crawl).set_result(None)
             self._log_wanted.set()
             _wake(self._change_waiters)
             if frontier.has_work:
                 self._work_wanted.set()
-            events = frontier.events_count()
-            if events != self._events_seen:
-                self._events_seen = events
-                _wake(self._event_waiters)
-                _wake(self._next_waiters)
-            elif self._next_waiters and frontier.leasable():
+            if self._next_waiters and (told or frontier.leasable()):
                 _wake(self._next_waiters)
         self._arm()
 
@@ -318,9 +315,7 @@ class Runner:
             if not waiter.done():
                 waiter.set_exception(self._closed())
         self._durable_waiters.clear()
-        _wake(self._next_waiters)
-        _wake(self._event_waiters)
-        _wake(self._change_waiters)
+        self._wake_all()
 
     @property
     def serving(self) -> bool:
@@ -330,9 +325,14 @@ class Runner:
     def begin_close(self) -> None:
         """Take no more operations; waiters end. What was written is still flushed."""
         self._closing = True
+        self._wake_all()
+
+    def _wake_all(self) -> None:
         _wake(self._next_waiters)
-        _wake(self._event_waiters)
         _wake(self._change_waiters)
+        for waiter in self._event_waiters.values():
+            waiter.set_result(None)
+        self._event_waiters.clear()
 
     async def close(self) -> None:
         """Flush, and end all tasks. The store is the caller's to close."""
@@ -366,6 +366,12 @@ class Runner:
         if not self._change_waiters:
             self._change_waiters.add(asyncio.get_running_loop().create_future())
         return next(iter(self._change_waiters))
+
+    def next_event(self, crawl: str) -> asyncio.Future[None]:
+        """Done when a crawl has had an event since the call, or the server closes. Not to be cancelled."""
+        if crawl not in self._event_waiters:
+            self._event_waiters[crawl] = asyncio.get_running_loop().create_future()
+        return self._event_waiters[crawl]
 
     async def until_log_wanted(self, timeout_s: float) -> None:
         """Wait until there may be something for the crawl logs, or a time has passed."""

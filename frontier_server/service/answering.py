@@ -19,6 +19,7 @@ from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
+from ..gate import go_first
 from ..runner import Closing, Refused, Runner
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request
@@ -86,6 +87,8 @@ def answered(handler: Handler) -> Handler:
         try:
             if isinstance(request, Message):  # a stream of them checks each
                 check_size(request)
+                if isinstance(self, AdminRpcs):
+                    go_first()
             return await handler(self, request, context)
         except (FrontierError, Refused, Closing) as problem:
             await _abort(context, problem)

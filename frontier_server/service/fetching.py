@@ -11,6 +11,7 @@ from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import Input
 from ..core.model import EmptyReason, check_batch
 from ..exchange import Exchange
+from ..gate import go_first
 from .answering import Context, answered, limits, operator_of, streamed
 
 MAX_WAIT_S = 60.0
@@ -114,6 +115,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     async def RequestState(
         self, request: frontier_pb2.RequestStateRequest, context: Context
     ) -> frontier_pb2.RequestStateResponse:
+        go_first()
         target = wire.TARGETS.get(request.target_state)
         if target is None:
             raise InvalidRequest(
@@ -142,7 +144,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         if request.cursor == wire.START_CURSOR:
             sequence = max(sequence, view.oldest_event - 1)
         yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=wire.cursor(sequence))
-        async for found in self._runner.events(request.crawl, sequence):
+        async for found in self._runner.following.events(request.crawl, sequence):
             if found is None:
                 yield frontier_pb2.StateEventsResponse(cursor=wire.cursor(sequence))
                 continue

@@ -181,7 +181,7 @@ class Player:
         self.told.states[view.last_event] = view.state
 
     async def follow(self) -> None:
-        async for found in self.runner.events("t", 0):
+        async for found in self.runner.following.events("t", 0):
             if found is not None:
                 self.told.events.append(found)
 

@@ -19,11 +19,14 @@ from frontier_harness.calls import (
     seed_of,
     spec,
 )
+from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
-from frontier_harness.waiting import callers
+from frontier_harness.waiting import callers, soon, turns
 
 from frontier_server import wire
+from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.records import EventRow
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -180,7 +183,7 @@ async def toggle(served: Served, times: int) -> int:
 async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.exchange.EVENT_HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.05)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served, "")
@@ -256,6 +259,76 @@ async def test_a_reader_that_does_not_read_holds_up_nobody_and_misses_nothing(tm
         assert [(await read(slow)).event.sequence for _ in range(last)] == sequence
 
 
+async def test_each_event_is_read_once_however_many_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = 0
+    whole = Frontier.events_after
+
+    def counted(self: Frontier, name: str, sequence: int) -> list[tuple[int, EventRow]]:
+        nonlocal reads
+        reads += 1
+        return whole(self, name, sequence)
+
+    followers = 300
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        streams = [events(served, "") for _ in range(followers)]
+        await asyncio.gather(*[read(stream) for stream in streams])
+        await soon(lambda: len(followers_of(served)) == followers, "not all wait for what comes")
+        monkeypatch.setattr(Frontier, "events_after", counted)
+        told = await toggle(served, 3)
+        for stream in streams:
+            numbers = [(await read(stream)).event.sequence for _ in range(told)]
+            assert numbers == list(range(LAUNCHED + 1, LAUNCHED + told + 1))
+        assert reads <= 20  # one for each operation, and some that find nothing new
+
+
+def followers_of(served: Served) -> list[object]:
+    """Those who have had all that there was."""
+    found = [*served.runner.following._latest.values()]
+    return [follower for latest in found for follower in latest.followers if follower.waits]
+
+
+async def test_when_nobody_follows_any_more_nothing_is_read_or_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        stream = events(served, "")
+        await read(stream)
+        await soon(lambda: followers_of(served), "nobody follows")
+        stream.cancel()
+        await soon(lambda: not followers_of(served), "it still follows")
+        await toggle(served, 1)
+        await soon(lambda: not served.runner.following._latest, "events are kept for nobody")
+
+
+async def test_a_pause_goes_before_all_that_waits_for_its_turn(tmp_path: Path) -> None:
+    store = HeldStore()
+    async with serving(store, config(tmp_path)) as served, callers() as calls:
+        await launch(served)
+        ran: list[str] = []
+        seeds = ["http://b.example/"]
+        store.stalled = True
+        try:
+            write = calls.start(served.runner.run(lambda f, now: f.control.add_seeds("t", seeds, now)))
+            await soon(lambda: store.stalls, "the write does not stall")
+
+            def noting(frontier: Frontier, _: int) -> None:
+                ran.append(frontier.crawl("t").state.value)
+
+            others = [calls.start(served.runner.read(noting)) for _ in range(20)]
+            await turns()
+            request = frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE)
+            pause = calls.start(served.frontier.RequestState(request))
+            await soon(lambda: len(served.runner._gate._first) == 1, "the request does not arrive")
+        finally:
+            store.stalled = False
+        await asyncio.wait_for(asyncio.gather(write, pause, *others), TIMEOUT_S)
+        assert "RUNNING" not in ran, "others had a look before the pause"
+
+
 async def call_of(served: Served, request: admin_pb2.GetStatisticsRequest) -> admin_pb2.GetStatisticsResponse:
     return await served.admin.GetStatistics(request)
 
@@ -278,7 +351,7 @@ async def test_readers_end_with_unavailable_when_the_server_shuts_down(tmp_path:
 async def test_readers_of_a_crawl_that_is_deleted_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frontier_server.exchange.EVENT_HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         stream = events(served, "")

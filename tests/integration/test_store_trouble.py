@@ -141,7 +141,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
 ) -> None:
     async with launched(tmp_path) as at:
         runner, store = at.runner, at.store
-        events = runner.events("t", runner.frontier.crawl("t").last_event)
+        events = runner.following.events("t", runner.frontier.crawl("t").last_event)
         store.hold()
         waiting = [
             at.calls.start(runner.next("n", "s", 1, "t", 60)),
@@ -164,7 +164,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
             runner.finished([Report(b"x")], "n", "s"),
             runner.next("n", "s", 1, "t", 0),
             runner.read(lambda frontier, _: frontier.crawl("t")),
-            anext(runner.events("t", 0)),
+            anext(runner.following.events("t", 0)),
         ):
             with pytest.raises(Closing):
                 await asyncio.wait_for(at.calls.start(later), PATIENCE_S)

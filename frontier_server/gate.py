@@ -1,0 +1,51 @@
+"""The gate to the frontier: one operation at a time; those of operators go before all that wait.
+
+Streams and bulk work come by the thousand, and each waits its turn. Operators are few, and a
+pause that is asked for should not wait for them.
+"""
+
+import asyncio
+from collections import deque
+from contextvars import ContextVar
+
+_first: ContextVar[bool] = ContextVar("first", default=False)
+
+
+def go_first() -> None:
+    """From now on what this task asks goes before what others ask."""
+    _first.set(True)
+
+
+class Gate:
+    """To be entered by `async with`. Fair among those who go first, and among the others."""
+
+    def __init__(self) -> None:
+        self._taken = False
+        self._first: deque[asyncio.Future[None]] = deque()
+        self._others: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if not self._taken:
+            self._taken = True
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (self._first if _first.get() else self._others).append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled():  # its turn had come
+                self._pass_on()
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Let the next one in, past those who have gone."""
+        for waiting in (self._first, self._others):
+            while waiting:
+                waiter = waiting.popleft()
+                if not waiter.done():
+                    waiter.set_result(None)
+                    return
+        self._taken = False
