@@ -249,6 +249,7 @@ class Dispatcher:
         counters.next_lease += 1
         row.host, row.groups = host.name, tuple(group.host.name for group in groups)
         hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)
+        row.hard_ms = hard_ms
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
         op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))
         token = self.leases.add(lease)

@@ -122,7 +122,9 @@ def open_crawl(
             raise StoreCorrupt(
                 f"crawl {crawl.name}: a lease is out of queue {row.queue.hex()}, which is not active"
             )
-        hard_ms = now_ms + leases.longest_ms(crawl.settings.fetch)
+        hard_ms = max(
+            row.hard_ms or now_ms + leases.longest_ms(crawl.settings.fetch), now_ms + leases.period_ms
+        )
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
         note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)

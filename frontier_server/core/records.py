@@ -174,6 +174,7 @@ class LeaseRow(Record):
     authority: str = ""
     groups: tuple[str, ...] = ()  # of hosts, that it counts for
     host: str = ""  # that it counts for, as memory calls it
+    hard_ms: int = 0  # when it ends at the latest
 
 
 class HostRow(Record):
@@ -312,14 +313,18 @@ class PendingUri(NamedTuple):
     visited: bool  # before: the seen-set has what its server said then
     subject: bytes  # fingerprint
     candidate: bytes
+    deferrals: int = 0  # that were reported (-50), as long as they are free
 
 
 MAX_COST = 255
 _PENDING = struct.Struct(">BHBBB?8s")
+_DEFERRED = struct.Struct(">BHBBB?8sB")  # version 2: of one that was put off
 
 
 def encode_pending(uri: PendingUri) -> bytes:
     """A pending URI as it is stored: a fixed head, then the candidate."""
+    if uri.deferrals:
+        return _DEFERRED.pack(2, *uri[:6], uri.deferrals) + uri.candidate
     return _PENDING.pack(1, *uri[:6]) + uri.candidate
 
 
@@ -328,8 +333,13 @@ def decode_pending(value: bytes) -> PendingUri:
     if len(value) < _PENDING.size:
         raise StoreCorrupt(f"a pending URI of {len(value)} bytes; the head alone has {_PENDING.size}")
     version, *head = _PENDING.unpack_from(value)
-    if version != 1:
-        raise StoreCorrupt(f"a pending URI has version {version}; this server knows 1")
     attempts, lapses, cost, precedence, visited, subject = head
-    candidate = value[_PENDING.size :]
-    return PendingUri(attempts, lapses, cost, precedence, visited, subject, candidate)
+    layout, deferrals = _PENDING, 0
+    if version == 2 and len(value) >= _DEFERRED.size:
+        layout, deferrals = _DEFERRED, value[_PENDING.size]
+    elif version != 1:
+        raise StoreCorrupt(
+            f"a pending URI of {len(value)} bytes has version {version}; this server knows 1 and 2"
+        )
+    candidate = value[layout.size :]
+    return PendingUri(attempts, lapses, cost, precedence, visited, subject, candidate, deferrals)

@@ -34,6 +34,7 @@ from .robotstxt.robots import MAX_BODY_BYTES
 from .robotstxt.robots_table import RobotsTable, key_of
 from .rules.disposition import (
     DEFERRED,
+    MAX_DEFERRALS,
     OVERLOADED,
     PROCESSING_THREAD_KILLED,
     SERIOUS_ERROR,
@@ -94,12 +95,12 @@ class Reports:
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)
-        if report.retire_queue:  # T12: once the lease has ended, however it does
-            row = op.touch(crawl.queues[lease.row.queue])
-            row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if report.released:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
+        if report.retire_queue:  # T12: once the lease has ended, however it does
+            row = op.touch(crawl.queues[lease.row.queue])
+            row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if lease.robots:
             return self._robots(op, crawl, lease, report)
         return self._page(op, crawl, lease, report)
@@ -129,7 +130,7 @@ class Reports:
         candidate = self.codec.decode(pending.candidate)
         uri = canonical(candidate.uri)
         settings = crawl.settings_for(uri)
-        decision = decide(status, row.attempt, settings.retry)
+        decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
         self._rest_host(op, ended, report, self._crawl_delay_ms(op, uri, settings), settings)
@@ -149,6 +150,8 @@ class Reports:
                 pending = pending._replace(attempts=pending.attempts + 1)
                 queue_row = op.touch(queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)  # S1.6
+            else:
+                pending = pending._replace(deferrals=pending.deferrals + 1)
             if status > 0:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
@@ -175,10 +178,12 @@ class Reports:
         settings = crawl.settings_for(uri)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        if status == DEFERRED:
+        put_off = status == DEFERRED and pending.deferrals < MAX_DEFERRALS
+        if put_off:
             # Nothing is learned and nothing counts, but the host was asked.
             disposition = Disposition.DEFERRED
             op.counters(crawl).deferred += 1
+            self._keep(op, crawl, lease, pending._replace(deferrals=pending.deferrals + 1), 0)
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
@@ -190,10 +195,14 @@ class Reports:
                 status, Disposition.FAILED, uri, candidate, node=row.node, annotations=("robots:-7",)
             )
             conclude(op, crawl, ended.queue, row.suffix, pending, final, settings)
-        told = RobotsReport(status, report.robots_body)
-        crawl_delay_ms = self._learn(op, lease, uri.host, settings, told, disposition)
+        # Broken off at the crawl's end, or not fetchable from here, it says nothing about the host.
+        cut = status == PROCESSING_THREAD_KILLED and bool(crawl.state_row.interrupt_ms)
+        learned = None
+        if not (put_off or cut or status == UNFETCHABLE_URI):
+            learned = RobotsReport(status, report.robots_body)
+        crawl_delay_ms = self._learn(op, lease, uri.host, settings, learned, disposition)
         address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
-        if status != DEFERRED:
+        if not put_off:
             source = candidate.source or (uri.uri if candidate.seed else "")
             of_robots = Candidate(
                 address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=source
@@ -210,13 +219,13 @@ class Reports:
         lease: Lease,
         host: str,
         settings: CrawlSettings,
-        report: RobotsReport,
+        report: RobotsReport | None,
         disposition: Disposition | None = None,
     ) -> int:
-        """Keep what the robots.txt of a host said, and which report said it; its Crawl-delay."""
+        """Keep what a robots.txt said, if that is known, and which report said so; its Crawl-delay."""
         key = key_of(lease.row.scheme, host, lease.row.authority, settings)
         before = self.robots.row(op.tx, key)
-        if report.status in (UNFETCHABLE_URI, DEFERRED):
+        if report is None:
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
             row = after_fetch(before, report, op.now_ms, settings.fetch.product_token)
@@ -239,7 +248,8 @@ class Reports:
 
         The node may still be fetching. A URI that three leases lapsed with in silence
         fails, so that a page that kills nodes is not fetched for ever; so does one that
-        the end of its crawl waited for in vain.
+        the end of its crawl waited for in vain. What a pause has ended is no attempt, and
+        neither says anything about a robots.txt.
         """
         crawl = self.crawls[lease.crawl]
         ended = self._end(op, crawl, lease)
@@ -251,12 +261,14 @@ class Reports:
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
         )
-        if lease.robots:
+        if lease.robots and why is Lapse.SILENCE:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
-            ended.queue.row.robots_serial = 0
             crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
+        if not lease.robots:
+            ended.queue.row.robots_serial = 0
+        if not lease.robots and why is not Lapse.PAUSE:
             lapses = pending.lapses + (why is Lapse.SILENCE)
             pending = pending._replace(attempts=pending.attempts + 1, lapses=lapses)
             spent = lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts

@@ -81,12 +81,12 @@ class Audit:
         stored: dict[bytes, list[tuple[object, ...]]] = {}
         for key, uri in sorted(recount.pending.items()):
             identity = expected.texts[codec.decode(uri.candidate).uri]
-            one = identity, uri.attempts, uri.lapses, uri.cost, uri.precedence
+            one = identity, uri.attempts, uri.lapses, uri.deferrals, uri.cost, uri.precedence
             stored.setdefault(key[:16], []).append(one)
         for queue in expected.queues.values():
             told = stored.get(queue.id, [])
             wanted = [
-                (uri.identity, uri.attempts, uri.lapses, uri.cost, uri.precedence)
+                (uri.identity, uri.attempts, uri.lapses, uri.deferrals, uri.cost, uri.precedence)
                 for uri in expected.in_order(queue)
             ]
             assert told == wanted, f"what waits in {queue.key}: {told}, not {wanted}"

@@ -10,7 +10,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Inpu
 from frontier_server.core.model import Grant, HeartbeatAnswer, Report
 from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import PROCESSING_THREAD_KILLED, Disposition
-from frontier_server.core.spec.settings import LimitSettings, RetrySettings
+from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, RetrySettings, RobotsSettings
 
 S = CrawlState
 PAUSE_MS, STOP_MS = 7_000, 9_000
@@ -63,8 +63,8 @@ def test_a_pause_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
     assert [row.kind for row in shell.events(NAME)[-3:]] == ["flights_cancelled", "figures", "status_changed"]
 
 
-def test_what_a_pause_waited_for_in_vain_is_back_in_its_queue_with_an_attempt() -> None:
-    """As after a lapse: it goes on after the resume, politely, at its place."""
+def test_what_a_pause_waited_for_in_vain_is_back_in_its_queue_as_it_was() -> None:
+    """It goes on after the resume, politely, at its place; no attempt is counted."""
     shell, grants = flying()
     shell.request(NAME, Input.PAUSE)
     wait(shell, PAUSE_MS, *grants)
@@ -72,7 +72,7 @@ def test_what_a_pause_waited_for_in_vain_is_back_in_its_queue_with_an_attempt() 
     assert pages(shell) == [], "none has failed"
     shell.request(NAME, Input.RESUME)
     again = {grant.uri: grant.attempt for grant in shell.grants()}
-    assert again == {seed: 2 if seed in {grant.uri for grant in grants} else 1 for seed in SEEDS}
+    assert again == dict.fromkeys(SEEDS, 1)
 
 
 def test_a_report_that_comes_after_the_bound_is_stale() -> None:
@@ -85,27 +85,55 @@ def test_a_report_that_comes_after_the_bound_is_stale() -> None:
     assert [row.uri for row in pages(shell)] == [early.uri]
 
 
-def test_pauses_alone_never_make_a_uri_fail_for_lapsing() -> None:
-    """Three leases that lapse in silence fail a URI; a pause is no sign that it kills nodes."""
-    shell, (grant,) = fetching(SEEDS[0], pause_timeout_ms=PAUSE_MS)
+@pytest.mark.parametrize("max_attempts", [1, 2, 30])
+def test_pauses_alone_never_make_a_uri_fail(max_attempts: int) -> None:
+    """Neither by lapses nor by attempts: nothing was tried that could have told of the URI."""
+    retry = RetrySettings(max_attempts=max_attempts)
+    shell, (grant,) = fetching(SEEDS[0], pause_timeout_ms=PAUSE_MS, retry=retry)
     for _ in range(5):
         shell.request(NAME, Input.PAUSE)
         wait(shell, PAUSE_MS, grant)
         shell.request(NAME, Input.RESUME)
         (grant,) = shell.grants()
-    assert (grant.uri, grant.attempt) == (SEEDS[0], 6)
+    assert (grant.uri, grant.attempt) == (SEEDS[0], 1)
+    assert pages(shell) == []
     fetch(shell, grant)
     assert [row.disposition for row in pages(shell)] == ["SUCCEEDED"]
 
 
-def test_but_the_number_of_tries_holds() -> None:
-    """A URI whose last try is interrupted by a pause has failed."""
-    shell, grants = fetching(SEEDS[0], pause_timeout_ms=PAUSE_MS, retry=RetrySettings(max_attempts=1))
-    shell.request(NAME, Input.PAUSE)
-    wait(shell, PAUSE_MS, *grants)
-    assert [(row.disposition, row.fetch_status) for row in pages(shell)] == [
-        ("FAILED", PROCESSING_THREAD_KILLED)
-    ]
+def test_a_pause_that_cuts_the_fetch_of_a_robots_txt_says_nothing_about_its_host() -> None:
+    """It is no try of it: another crawl's URIs would wait, or fail, for an operator's wish."""
+    robots = RobotsSettings(max_attempts=1)
+    shell = launched(SEEDS[0], pause_timeout_ms=PAUSE_MS, robots=robots)
+    for _ in range(3):
+        (grant,) = shell.grants()
+        assert (grant.robots, grant.attempt) == (True, 1)
+        shell.request(NAME, Input.PAUSE)
+        wait(shell, PAUSE_MS, grant)
+        shell.request(NAME, Input.RESUME)
+    fetch(shell, *shell.grants())
+    (page,) = shell.grants()
+    assert page.uri == SEEDS[0]
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_nor_does_the_end_of_a_crawl(reported: bool) -> None:
+    """Whether the node reports that it has broken the fetch off, or keeps silent until the bound."""
+    shell = launched(SEEDS[0], stop_timeout_ms=STOP_MS)
+    (grant,) = shell.grants()
+    shell.request(NAME, Input.STOP)
+    if reported:
+        shell.request(NAME, Input.STOP)
+        shell.finish(report(grant, PROCESSING_THREAD_KILLED))
+    else:
+        wait(shell, STOP_MS, grant)
+    assert shell.state(NAME) is S.FINISHED
+    settings = CrawlSettings(allowed_addresses=("loopback",), robots=RobotsSettings(max_attempts=1))
+    shell.create("other", settings)
+    shell.launch("other", SEEDS[0])
+    shell.now_ms += 60_000
+    (again,) = shell.grants("other")
+    assert (again.robots, again.attempt) == (True, 1)
 
 
 def test_a_robots_txt_that_a_pause_waited_for_in_vain_is_asked_for_again() -> None:
@@ -118,7 +146,7 @@ def test_a_robots_txt_that_a_pause_waited_for_in_vain_is_asked_for_again() -> No
     shell.now_ms += 60_000
     shell.tick()
     (again,) = shell.grants()
-    assert (again.robots, again.uri, again.attempt) == (True, grant.uri, 2)
+    assert (again.robots, again.uri, again.attempt) == (True, grant.uri, 1)
 
 
 def test_a_hold_has_the_bound_of_a_pause() -> None:

@@ -59,6 +59,29 @@ def test_a_lease_that_is_handed_back_leaves_its_queue_the_precedence_of_its_over
     assert queue(shell).precedence == 7
 
 
+def test_the_hard_limit_of_a_lease_is_that_of_its_override_after_a_restart_too() -> None:
+    """Twice the longest fetch, by the settings that it was given with: heartbeats do not extend it."""
+    shell = crawl()
+    override(shell, fetch={"timeout_ms": 10 * shell.period_ms})
+    (page,) = shell.grants()
+    granted_ms = shell.now_ms
+    ended_ms = {}
+    for restart in (False, True):
+        if restart:
+            shell.restart()
+        while shell.frontier.leases_out and shell.now_ms < granted_ms + 15 * shell.period_ms:
+            shell.now_ms += shell.period_ms // 2
+            shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [page.token], [], now))
+            shell.tick()
+    assert shell.frontier.leases_out, "it lives as long as a fetch of that host may take"
+    while shell.frontier.leases_out:
+        shell.now_ms += shell.period_ms // 2
+        shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [page.token], [], now))
+        shell.tick()
+        ended_ms[page.uri] = shell.now_ms
+    assert ended_ms[page.uri] == granted_ms + 20 * shell.period_ms
+
+
 def test_an_active_queue_has_the_precedence_of_a_new_override_at_its_next_turn() -> None:
     """Overrides hold from the next decision on: nothing at the floor is leased."""
     shell = crawl()

@@ -27,6 +27,7 @@ from frontier_server.core.records import (
     encode,
     encode_pending,
 )
+from frontier_server.core.rules.disposition import MAX_DEFERRALS
 
 KINDS = sorted(Record.__subclasses__(), key=lambda kind: kind.__name__)
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -124,6 +125,7 @@ pending_uris = st.builds(
     visited=st.booleans(),
     subject=st.binary(min_size=8, max_size=8),
     candidate=st.binary(max_size=50),
+    deferrals=st.one_of(st.just(0), st.integers(1, MAX_DEFERRALS)),
 )
 
 
@@ -135,11 +137,11 @@ def test_a_pending_uri_carries_its_candidate_untouched(uri: PendingUri) -> None:
 
 @given(pending_uris)
 def test_a_pending_uri_of_another_version_is_refused(uri: PendingUri) -> None:
-    with pytest.raises(StoreCorrupt, match="version 2"):
-        decode_pending(b"\x02" + encode_pending(uri)[1:])
+    with pytest.raises(StoreCorrupt, match="version 3"):
+        decode_pending(b"\x03" + encode_pending(uri)[1:])
 
 
-@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x00\x00\x00subject"])
+@pytest.mark.parametrize("value", [b"", b"\x01", b"\x01\x00\x00\x00subject", b"\x02" + bytes(14)])
 def test_a_pending_uri_cut_short_is_refused(value: bytes) -> None:
     with pytest.raises(StoreCorrupt):
         decode_pending(value)
@@ -149,8 +151,10 @@ def test_the_format_is_what_stores_have() -> None:
     """Another number means another store; every value below is one that stores may hold."""
     assert records.FORMAT == 2
     row = LeaseRow("node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000)
-    assert encode(row) == b"\x01" + msgspec.msgpack.encode(
-        ["node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000, "", "", [], ""]
-    )
+    stored = ["node", "1", b"q" * 16, b"suffix..", b"subject.", 2, 1_700_000_000_000, "", "", [], ""]
+    assert encode(row) == b"\x01" + msgspec.msgpack.encode([*stored, 0])
+    assert decode(LeaseRow, b"\x01" + msgspec.msgpack.encode(stored)) == row
     pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
     assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
+    put_off = pending._replace(deferrals=4)
+    assert encode_pending(put_off) == bytes.fromhex("02 0003 01 02 05 01") + b"subject.\x04candidate"

@@ -391,6 +391,12 @@ def test_what_is_wrong_with_a_group_is_told_by_its_place() -> None:
     assert "groups[0]" in found["groups[2].name"]
 
 
+@pytest.mark.parametrize(("many", "wrong"), [(200, set()), (201, {"retry.statuses"})])
+def test_so_many_statuses_have_rules_of_their_own_as_the_contract_says(many: int, wrong: set[str]) -> None:
+    rules = (*(RetryRule(400 + number) for number in range(200)), RetryRule(-1))
+    assert set(problems(replace(GOOD, retry=RetrySettings(statuses=rules[:many])))) == wrong
+
+
 def test_a_host_is_in_one_group_at_most() -> None:
     one = GroupSettings("one", ("a.example", "www.b.example"))
     found = grouped(one, GroupSettings("other", ("c.example", "A.example")))

@@ -44,7 +44,7 @@ class Meaning(Enum):
     RETRIED = "its queue rests, and it is tried again"
     MALFORMED = "it rests by itself while its queue goes on, and is tried once more"
     OVERLOADED = "its host rests, and it is tried again"
-    DEFERRED = "put off: tried again at once, free"
+    DEFERRED = "put off: tried again at once, free; as RETRIED if that goes on"
     SUCCESS = "final: any other HTTP status"
 
 
@@ -85,6 +85,8 @@ OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if me
 RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 600)))
 # A server that answers one URI so will most likely do so again, and its other pages may be well.
 MALFORMED_ATTEMPTS = 2
+MAX_DEFERRALS = 10  # of a URI that are free
+_AGAIN = frozenset((Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED, Meaning.DEFERRED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +104,13 @@ def known_status(status: int) -> bool:
     return 100 <= status <= 599 or status in MEANINGS
 
 
-def decide(status: int, attempt: int, retry: RetrySettings) -> Decision:
-    """What the fetch status of a URI's `attempt`-th try means."""
+def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) -> Decision:
+    """What the fetch status of a URI's `attempt`-th try means; it was put off so often before."""
     meaning = MEANINGS[status][1] if status in MEANINGS else Meaning.SUCCESS
+    if meaning is Meaning.DEFERRED and deferrals < MAX_DEFERRALS:
+        return Decision(Disposition.DEFERRED, counts=False)
     rule = rule_for(status, retry)
-    if rule is not None or meaning in (Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED):
+    if rule is not None or meaning in _AGAIN:
         most = retry.max_attempts if rule is None else rule.max_attempts
         if rule is None and meaning is Meaning.MALFORMED:
             most = min(most, MALFORMED_ATTEMPTS)
@@ -118,8 +122,6 @@ def decide(status: int, attempt: int, retry: RetrySettings) -> Decision:
         rest_ms = retry_rest_ms(attempt, rule or retry) if rests else 0
         return Decision(Disposition.DEFERRED, rest_ms, steps_aside=meaning is Meaning.MALFORMED)
     match meaning:
-        case Meaning.DEFERRED:
-            return Decision(Disposition.DEFERRED, counts=False)
         case Meaning.SUCCESS:
             return Decision(Disposition.SUCCEEDED)
         case Meaning.DISREGARDED:

@@ -35,7 +35,7 @@ from .settings import (
 )
 
 REVISIT_POLICIES = ("none", "fixed", "adaptive")
-MAX_RULES = 200
+MAX_STATUSES = 200
 MAX_HOSTS, MAX_PREFIXES, MAX_PATTERNS, MAX_GROUPS, MAX_NETWORKS = 10_000, 10_000, 1_000, 1_000, 1_000
 MAX_RULES, MAX_REWRITES, MAX_THRESHOLDS = 100, 100, 100
 MAX_MEDIA_TYPES, MAX_CREDENTIALS = 100, 100
@@ -247,7 +247,7 @@ def _retry(found: _Problems, retry: RetrySettings) -> None:
     found.within("retry.growth", retry.growth, 1, 100)
     found.within_ms("retry.max_delay", retry.max_delay_ms, retry.delay_ms, 30 * DAY_MS)
     known: set[int] = set()
-    for place, rule in enumerate(found.at_most("retry.statuses", retry.statuses, MAX_RULES, "statuses")):
+    for place, rule in enumerate(found.at_most("retry.statuses", retry.statuses, MAX_STATUSES, "statuses")):
         path = f"retry.statuses[{place}]"
         if rule.fetch_status not in RULED:
             found[f"{path}.fetch_status"] = (

@@ -121,8 +121,6 @@ def forbids(model: Model, settings: CrawlSettings, site: Site, uri: str, queue: 
 
 def learn(model: Model, settings: CrawlSettings, site: Site, status: int, file: RobotsFile) -> None:
     """What a fetch of robots.txt means (RFC 9309, 2.3.1)."""
-    if status in (UNFETCHABLE, DEFERRED):
-        return
     robots = robots_of(model, settings, site)
     if 200 <= status < 500 and status != 429:
         robots.good, robots.good_ms = file if status < 300 else OPEN, model.now_ms

@@ -91,7 +91,7 @@ def offered(model: Model, crawl: Crawl, offer: Offer, answer: Verdict) -> None:
     known.uri, known.site, known.target = uri, site, offer.spelled.target
     known.path, known.directive, known.seed = offer.path, offer.directive, offer.seed
     known.source = offer.source or (uri if offer.seed else "")
-    known.attempts = known.lapses = 0
+    known.attempts = known.lapses = known.deferrals = 0
     settings = places.settings_for(crawl, site, known.target)
     queues = settings.queues
     cost = prices.cost_of(queues.cost, uri, offer.via) if offer.cost is None else offer.cost

@@ -57,7 +57,7 @@ def record(
     if due_ms:
         uri.stand, uri.due_ms, uri.touched = Stand.FUTURE, due_ms, model.step
     uri.finish_ms = model.now_ms
-    uri.attempts = uri.lapses = 0
+    uri.attempts = uri.lapses = uri.deferrals = 0
     uri.last_token = report.token
     _count(crawl, uri, status, disposition, report.body_bytes, changed)
     if not stored:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from core_doubles.model import attendance, hosts, life, outcomes, places, prices
 from core_doubles.model.hosts import DEFERRED, OVERLOADED, UNFETCHABLE
-from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, Stand
+from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, Stand, Uri
 from core_doubles.web import OPEN, RobotsFile
 
 from frontier_server.core.machines.lifecycle import CrawlState
@@ -13,7 +13,7 @@ from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.reports import Lapse
 from frontier_server.core.rules.disposition import Disposition
 
-MOST_LAPSES = 3
+MOST_LAPSES, FREE_DEFERRALS = 3, 10
 RETRIED_AFTER_REST = (-1, -2, -3)
 MALFORMED, MALFORMED_TRIES = -10, 2
 DISREGARDED = (-4001, -4002, -5000, -5001, -5002, -6000, -9998)
@@ -50,11 +50,11 @@ def reported(model: Model, report: Report, file: RobotsFile, result: ReportResul
         assert result.disposition is Disposition.INVALID_REPORT and result.problem
         return
     crawl = model.crawls[lease.crawl]
-    crawl.queues[lease.queue].retiring |= report.retire_queue
     if report.released:
         assert result.disposition is Disposition.RELEASED
         released(model, report.token)
         return
+    crawl.queues[lease.queue].retiring |= report.retire_queue
     if lease.robots:
         expected = _robots_reported(model, crawl, lease, report, file)
     else:
@@ -75,8 +75,8 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
     retry = places.settings_of_uri(crawl, uri).retry
     own = next((rule for rule in retry.statuses if rule.fetch_status == status), None)
     _rest(model, crawl, lease, report)
-    again = status == DEFERRED
-    if own is not None or status in (*RETRIED_AFTER_REST, MALFORMED, *OVERLOADED):
+    again = _put_off(uri, status)
+    if not again and (own is not None or status in (*RETRIED_AFTER_REST, MALFORMED, DEFERRED, *OVERLOADED)):
         rule = own or retry
         most = rule.max_attempts
         if own is None and status == MALFORMED:
@@ -87,7 +87,7 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
         rest_ms = int(min(rule.delay_ms * rule.growth ** (lease.attempt - 1), rule.max_delay_ms))
         if again and status == MALFORMED:  # its queue goes on without it
             uri.stand, uri.due_ms = Stand.FUTURE, model.now_ms + rest_ms
-        elif again and rest_ms and (own is not None or status in RETRIED_AFTER_REST):
+        elif again and rest_ms and (own is not None or status in (*RETRIED_AFTER_REST, DEFERRED)):
             queue.rest_ms = model.now_ms + rest_ms
     if again:
         crawl.figures["deferred"] += 1
@@ -113,15 +113,17 @@ def _robots_reported(
     status, uri = report.fetch_status, crawl.uris[lease.identity]
     settings = places.settings_of_uri(crawl, uri)
     disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
-    hosts.learn(model, settings, lease.site, status, file)
+    put_off, cut = _put_off(uri, status), status == LAPSED and crawl.interrupt_ms is not None
+    if not put_off and not cut and status != UNFETCHABLE:
+        hosts.learn(model, settings, lease.site, status, file)
     hosts.robots_of(model, settings, lease.site).last_token = lease.token
-    if status == DEFERRED:  # put off: nothing is learned, but the host was asked
+    if put_off:  # put off: nothing is learned, but the host was asked
         crawl.figures["deferred"] += 1
         disposition = Disposition.DEFERRED
     else:
         crawl.figures["robots_fetches"] += 1
         crawl.outcomes[lease.site.uri("/robots.txt"), status, disposition.value] += 1
-    if status not in (UNFETCHABLE, DEFERRED):
+    if not put_off and status != UNFETCHABLE:
         crawl.queues[lease.queue].robots_token = lease.token
     elif status == UNFETCHABLE:
         crawl.queues[lease.queue].robots_token = b""
@@ -129,6 +131,13 @@ def _robots_reported(
     _rest(model, crawl, lease, report)
     _end(model, crawl, lease)
     return disposition
+
+
+def _put_off(uri: Uri, status: int) -> bool:
+    """Whether a report puts off a URI, or the robots.txt that it waits for, without counting."""
+    free = status == DEFERRED and uri.deferrals < FREE_DEFERRALS
+    uri.deferrals += free
+    return free
 
 
 def _rest(model: Model, crawl: Crawl, lease: Lease, report: Report) -> None:
@@ -202,17 +211,18 @@ def lapse_due(model: Model) -> None:
 
 
 def lapsed(model: Model, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
-    """A lease ended without a report: an attempt, and a rest for the host."""
+    """A lease ended without a report: a rest for the host, and an attempt if no pause has ended it."""
     crawl = model.crawls[lease.crawl]
     crawl.figures["lapsed"] += 1
     uri, queue = crawl.uris[lease.identity], crawl.queues[lease.queue]
     settings = places.settings_of_uri(crawl, uri)
-    if lease.robots:
+    if lease.robots and why is Lapse.SILENCE:
         hosts.learn(model, settings, lease.site, LAPSED, OPEN)
         hosts.robots_of(model, settings, lease.site).last_token = b""
     _rest(model, crawl, lease, Report(b"", fetch_status=LAPSED, duration_ms=model.now_ms - lease.lease_ms))
     if not lease.robots:
         queue.robots_token = b""
+    if not lease.robots and why is not Lapse.PAUSE:
         uri.attempts += 1
         uri.lapses += why is Lapse.SILENCE
         spent = uri.lapses >= MOST_LAPSES or uri.attempts >= settings.retry.max_attempts
@@ -242,10 +252,8 @@ def retire(queue: Queue) -> None:
 def restarted(model: Model) -> None:
     """The server started anew: every lease gets a fresh period."""
     for lease in model.leases.values():
-        crawl = model.crawls[lease.crawl]
-        longest_ms = max(2 * crawl.settings.fetch.timeout_ms, model.period_ms)
+        lease.hard_ms = max(lease.hard_ms, model.now_ms + model.period_ms)
         lease.deadline_ms = model.now_ms + model.period_ms
-        lease.hard_ms = model.now_ms + longest_ms
     attendance.restarted(model)
     model.trouble = None
     for crawl in model.crawls.values():

@@ -53,6 +53,7 @@ class Uri:
     precedence: int = 0
     attempts: int = 0
     lapses: int = 0
+    deferrals: int = 0  # that were free
     due_ms: int = 0  # while FUTURE
     finish_ms: int = 0  # of the last visit
     last_token: bytes = b""  # of the last report that counted

@@ -251,7 +251,9 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     """
     FETCH_STATUS_DEFERRED: _FetchStatus.ValueType  # -50
     """Put off: tried again as soon as the host has rested, not counted as an
-    attempt. What a node reports of a fetch that it broke off itself.
+    attempt. What a node reports of a fetch that it broke off itself. After ten
+    of a URI, those of the robots.txt that it waits for included, it counts, and
+    is tried again as -2 is.
     """
     FETCH_STATUS_ROBOTS_PREREQUISITE_FAILURE: _FetchStatus.ValueType  # -61
     """The robots.txt of its host could not be had."""
@@ -299,7 +301,9 @@ codes, where it counts as -3.
 """
 FETCH_STATUS_DEFERRED: FetchStatus.ValueType  # -50
 """Put off: tried again as soon as the host has rested, not counted as an
-attempt. What a node reports of a fetch that it broke off itself.
+attempt. What a node reports of a fetch that it broke off itself. After ten
+of a URI, those of the robots.txt that it waits for included, it counts, and
+is tried again as -2 is.
 """
 FETCH_STATUS_ROBOTS_PREREQUISITE_FAILURE: FetchStatus.ValueType  # -61
 """The robots.txt of its host could not be had."""
@@ -1270,7 +1274,8 @@ Global___RobotsSpec: _TypeAlias = RobotsSpec  # noqa: Y015
 class RetrySpec(_message.Message):
     """What is tried again: fetch status -1, -2 and -3 (no address, no connection,
     connection lost) after `delay`; 429 and 503 after the host's rest; -50 at
-    once and without counting. Everything else is final. A URI keeps its place
+    once and without counting, ten times a URI, and from then on as -2 is.
+    Everything else is final. A URI keeps its place
     in its queue, and its queue rests. After -10 (an answer that is no HTTP) the
     URI alone rests for `delay`, outside its queue, which goes on; it is fetched
     twice at most, unless `statuses` has a rule for -10.

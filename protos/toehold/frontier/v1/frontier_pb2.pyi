@@ -1048,7 +1048,8 @@ class Report(_message.Message):
     """The answer's Last-Modified, as sent; otherwise as `etag`."""
     retire_queue: _builtins.bool
     """Retire the URI's queue once this report is settled (T12): what is in it
-    stays, and is not fetched until somebody unretires it.
+    stays, and is not fetched until somebody unretires it. Not of what was
+    released.
     """
     peer_address: _builtins.str
     """The IP address that the node connected to, `192.0.2.1` or `2001:db8::1`;
