@@ -50,6 +50,13 @@ LONGEST_FILES = (
 for while others have nothing left to do."""
 
 
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Names bytes that are no text after their argument: packed ones hold the second in which they were made,
+    and all processes of pytest-xdist must find tests of the same names.
+    """
+    return argname if isinstance(val, bytes) and not val.isascii() else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the longest files first."""
     rank = {name: number for number, name in enumerate(LONGEST_FILES)}
