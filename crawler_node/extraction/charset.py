@@ -17,7 +17,13 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 def text_of(body: bytes, charset: str | None) -> str:
     """A document's text: by its byte order mark, else the Content-Type's charset, else what the document
     declares (`<meta charset>`), else what it looks like. What cannot be decoded becomes U+FFFD."""
-    return body.decode(_codec(body, (charset or "").lower()), "replace")
+    return body.decode(codec_of(body, charset), "replace")
+
+
+def encoder_of(codec: str) -> str | None:
+    """The codec of Python's that writes what one of `codec_of` reads, for the queries of a document's links.
+    None for those that URIs write in UTF-8: UTF-8, UTF-16 (WHATWG Encoding section 4.3)."""
+    return _ENCODERS.get(codec)
 
 
 def xml_charset(body: bytes) -> str | None:
@@ -26,7 +32,9 @@ def xml_charset(body: bytes) -> str | None:
     return found[1].decode("ascii") if found else None
 
 
-def _codec(body: bytes, label: str) -> str:
+def codec_of(body: bytes, charset: str | None) -> str:
+    """The codec of the charset that `text_of` finds a document to be in."""
+    label = (charset or "").lower()
     marked = detect(body[:4])
     if marked.bom and marked.codec is not None:
         return marked.codec
@@ -50,3 +58,18 @@ def _sample(body: bytes) -> bytes:
     text = body[start : start + _SAMPLE_BYTES]
     # Not cut within a character: no charset has ">" as a later byte of one.
     return head + (text[: text.rfind(b">") + 1] or text)
+
+
+_ENCODERS = {
+    f"whatwg-{label}": encoder
+    for label, encoder in (
+        *((f"windows-125{n}", f"cp125{n}") for n in range(9)),
+        *((f"iso-8859-{n}", f"iso8859_{n}") for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
+        *(("iso-8859-8-i", "iso8859_8"), ("windows-874", "cp874"), ("ibm866", "cp866")),
+        *(("koi8-r", "koi8_r"), ("koi8-u", "koi8_u")),
+        *(("macintosh", "mac_roman"), ("x-mac-cyrillic", "mac_cyrillic")),
+        *(("gbk", "gbk"), ("gb18030", "gb18030"), ("big5", "cp950"), ("euc-kr", "cp949")),
+        *(("shift_jis", "cp932"), ("euc-jp", "euc_jp"), ("iso-2022-jp", "iso2022_jp")),
+    )
+}
+"""The codecs that read are turbohtml's, which do not write. None of these takes more than linear time."""

@@ -4,14 +4,16 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 from urllib.parse import urlsplit
 
 from ..fetching.decode import decoding
 from ..fetching.fetch import ExtractSettings, Fetch
+from ..fetching.outcome import note
 from ..fetching.references import Base
-from .charset import text_of
+from .charset import codec_of
 from .links import Outlink, Reference, References
 from .robots_meta import header_forbids
 
@@ -36,25 +38,33 @@ Item = TypeVar("Item")
 class Document:
     """One fetched document. Use it in a `with`: a large one holds back others.
 
-    A Content-Encoding that the server was not offered hides what it says. Raises ValueError if its URI is
-    not absolute, or neither http nor https.
+    `is_listed`: it was found where sitemaps name what crawlers should fetch. A Content-Encoding that the
+    server was not offered hides what it says. Raises ValueError if its URI is not absolute, or neither http
+    nor https.
     """
 
-    def __init__(self, fetch: Fetch, settings: ExtractSettings, product_token: str) -> None:
+    def __init__(
+        self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False
+    ) -> None:
         self.fetch = fetch
+        self.is_listed = is_listed
         self.settings = settings
         self.product_token = product_token
         self.base = Base(fetch.uri)
         self.path = urlsplit(fetch.uri).path
         self.follow = not (settings.obey_robots_meta and header_forbids(_robots_tags(fetch), product_token))
         """Whether its links may be followed. HTML may say that they may not."""
+        self.notes: list[str] = []
+        """Words for the crawl log: what is odd about it."""
+        self.codec = "utf-8"
+        """That of its text; known once this was read."""
         self.broken: list[str] = []
         """The extractors that it broke, each once."""
         self.error: Exception | None = None
         """What the last one of them raised."""
         encoding = fetch.content_encoding
-        if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES:
-            encoding = "gzip," + encoding  # the file itself was zipped
+        if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES or is_listed:
+            encoding = "gzip," + encoding  # the file itself was zipped, or may be: what is not is left alone
         self._pieces = decoding(fetch.body, encoding, MAX_BYTES) or iter(())
         self._turn = ExitStack()
 
@@ -71,11 +81,13 @@ class Document:
         """Whether it calls itself an XML file that was zipped."""
         return _ZIPPED_NAME.search(self.path) is not None
 
-    def beginning(self) -> bytes:
-        """Some of its first bytes; reading begins before them all the same."""
-        first = next(self._pieces, b"")
-        self._pieces = _again(first, self._pieces)
-        return first
+    def beginning(self, length: int) -> bytes:
+        """Its first bytes, so many as that if it has them; reading begins before them all the same."""
+        first = b""
+        while len(first) < length and (piece := next(self._pieces, b"")):
+            first += piece
+        self._pieces = chain([first] if first else [], self._pieces)
+        return first[:length]
 
     def pieces(self) -> Iterator[bytes]:
         """All of it, once."""
@@ -95,7 +107,12 @@ class Document:
     def text(self, declared_charset: Callable[[bytes], str | None] = lambda body: None) -> str:
         """As `body`, decoded; by what a document of its kind declares if the Content-Type says nothing."""
         body = self.body()
-        return text_of(body, self.fetch.charset or declared_charset(body))
+        self.codec = codec_of(body, self.fetch.charset or declared_charset(body))
+        return body.decode(self.codec, "replace")
+
+    def xml_broke(self, why: str) -> None:
+        """Notes that its XML is broken."""
+        self.notes.append(note(f"xmlError:{why}"))
 
     def links(self, references: Iterable[Reference]) -> Iterator[Outlink]:
         """The links that references relative to its own URI make, as many as are wanted."""
@@ -131,8 +148,3 @@ class Document:
 
 def _robots_tags(fetch: Fetch) -> Iterator[str]:
     return (value.decode("latin-1") for name, value in fetch.headers if name.lower() == b"x-robots-tag")
-
-
-def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest

@@ -20,6 +20,7 @@ from .html_links import html_links
 from .json_links import json_references
 from .links import FOLLOWED, Found, Hop, Outlink
 from .script_links import SCRIPT_TYPES, script_references
+from .sniff import HEADER_BYTES, says_nothing, sniffed
 
 MAX_LINK_BYTES = 8 * 1024 * 1024
 """URI bytes of one document's links: a short document at a long URI, or with a long base, can have many."""
@@ -67,19 +68,28 @@ _ROOT = re.compile(
     re.VERBOSE,
 )
 _ROOT_WITHIN_BYTES = 16 * 1024
+_LISTS = frozenset({Kind.SITEMAP, Kind.FEED})
+_MARK = rb"(?:\xef\xbb\xbf|\xff\xfe|\xfe\xff)?+\s*+"  # a byte order mark, and blanks
+_OPENING = re.compile(_MARK + rb"<")
+_LIST_LINE = re.compile(_MARK + rb"""https?://[^\s<>"]++\s*+(?:https?:|$)""", re.IGNORECASE)
+_SITEMAP_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?(?:urlset|sitemapindex)[\s>]")
 
 
-def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
+def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False) -> Found:
     """The links of what was fetched: those of its body, then those of its headers, each URI once, as it is
     found first.
 
     At most `settings.max_links`, of a sitemap sitemap.MAX_URIS, and MAX_LINK_BYTES. `product_token` is our
-    name in rules for robots. The notes are `nofollow`, if links were left out because such a rule says so,
-    `extractorFailed:<name>` for each extractor that it broke, which is logged as well, and `linksCut`, if
-    there are more bytes of links than that.
+    name in rules for robots. `is_listed`: robots.txt or a sitemap named it, so that it is read as a sitemap
+    if it looks like one, whatever its media type.
+
+    The notes are `sniffed:<kind>`, if it was read as another kind of document than its media type says,
+    `xmlError:<why>` for a sitemap or feed that is broken XML, `nofollow`, if links were left out because such
+    a rule says so, `extractorFailed:<name>` for each extractor that it broke, which is logged as well, and
+    `linksCut`, if there are more bytes of links than that.
     """
     try:
-        document = Document(fetch, settings, product_token)
+        document = Document(fetch, settings, product_token, is_listed)
     except ValueError:
         return Found([])
     with document:
@@ -103,15 +113,29 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Fou
             found[link.uri] = link
         if not document.follow:
             notes.append("nofollow")
+        notes = [*document.notes, *notes]
         notes += [f"extractorFailed:{name}" for name in document.broken]
         return Found(list(found.values()), tuple(notes), document.error)
 
 
 def _kind_of(document: Document) -> Kind | None:
+    """What it is read as; says so in its notes if its media type says otherwise."""
+    said = _said(document)
+    kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
+    if kind is Kind.HTML and said is Kind.HTML:
+        # WHATWG MIME Sniffing 7.3: feeds are often called HTML. So are sitemaps.
+        root = _ROOTS.get(_root_of(document))
+        kind = root if root in _LISTS else kind
+    if kind is not said:
+        document.notes.append(f"sniffed:{kind}")
+    return kind if kind is not Kind.SCRIPT or document.settings.javascript else None
+
+
+def _said(document: Document) -> Kind | None:
+    """What its media type says that it is; XML is what its root element says."""
     media_type = document.fetch.media_type
-    kind = _KINDS.get(media_type)
-    if kind is not None:
-        return kind if kind is not Kind.SCRIPT or document.settings.javascript else None
+    if media_type in _KINDS:
+        return _KINDS[media_type]
     if media_type == "text/plain":
         return Kind.SITEMAP_LIST if _LIST_NAME.search(document.path) else None
     if (
@@ -119,11 +143,50 @@ def _kind_of(document: Document) -> Kind | None:
         or media_type.endswith("+xml")
         or (media_type in _UNTOLD_TYPES and document.has_zipped_name)
     ):
-        # Without zeros UTF-16 reads as ASCII, as far as tags are concerned.
-        beginning = document.beginning()[:_ROOT_WITHIN_BYTES].replace(b"\0", b"")
-        root = _ROOT.match(beginning)
-        return _ROOTS.get(root[1].lower()) if root else None
+        return _ROOTS.get(_root_of(document))
     return None
+
+
+def _sniffed(document: Document) -> Kind | None:
+    """What it looks like, if its media type says nothing."""
+    if not says_nothing(document.fetch.media_type):
+        return None
+    header = document.beginning(HEADER_BYTES)
+    media_type = sniffed(header)
+    if media_type == "text/html":
+        return Kind.HTML
+    if media_type == "text/xml":
+        return _ROOTS.get(_root_of(document))
+    if media_type != "text/plain":
+        return None
+    if _LIST_NAME.search(document.path):
+        return Kind.SITEMAP_LIST
+    # Not in the standard: XML without a declaration, and what has a byte order mark.
+    kind = _ROOTS.get(_root_of(document)) if _OPENING.match(header.replace(b"\0", b"")) else None
+    return Kind.HTML if kind is Kind.XHTML else kind
+
+
+def _sitemap_of_any_type(document: Document) -> Kind | None:
+    """The kind of sitemap that it looks like; a feed is one, too."""
+    root = _root_of(document)
+    if root in _ROOTS:
+        kind = _ROOTS[root]
+        return kind if kind in _LISTS else None
+    beginning = _ascii_beginning(document)
+    if _SITEMAP_ROOT.search(beginning):  # after a warning of whatever wrote it, say
+        return Kind.SITEMAP
+    return Kind.SITEMAP_LIST if _LIST_LINE.match(beginning) else None
+
+
+def _root_of(document: Document) -> bytes:
+    """The name of an XML document's root element in lower case; empty if there is none at its beginning."""
+    root = _ROOT.match(_ascii_beginning(document))
+    return root[1].lower() if root else b""
+
+
+def _ascii_beginning(document: Document) -> bytes:
+    """Its beginning; without zeros UTF-16 reads as ASCII, as far as tags are concerned."""
+    return document.beginning(_ROOT_WITHIN_BYTES).replace(b"\0", b"")
 
 
 def _header_links(document: Document) -> Iterator[Outlink]:
@@ -144,12 +207,12 @@ def _css(document: Document) -> Iterator[Outlink]:
 
 
 def _feed(document: Document) -> Iterator[Outlink]:
-    return feed_links(document.base, document.text(xml_charset))
+    return feed_links(document.base, document.text(xml_charset), document.xml_broke)
 
 
 def _sitemap(document: Document) -> Iterator[Outlink]:
     now_ms = document.fetch.start_time_ms if document.settings.sitemap_lastmod else None
-    return sitemap.links_of_xml(document.base, document.pieces(), now_ms)
+    return sitemap.links_of_xml(document.base, document.pieces(), now_ms, document.xml_broke)
 
 
 def _sitemap_list(document: Document) -> Iterator[Outlink]:

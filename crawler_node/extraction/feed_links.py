@@ -3,7 +3,7 @@
 What a feed quotes of its pages' contents is left to the pages.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..fetching.references import Base
 from .links import Hop, Outlink, is_plausible
@@ -27,17 +27,23 @@ _ATTRIBUTES = {
 }
 
 
-def feed_links(base: Base, xml: str) -> Iterator[Outlink]:
-    """The links of a feed, in order and as often as they are there; see XmlReader. `base` is its own URI."""
-    return _FeedReader(base).read([xml.encode()])
+def feed_links(base: Base, xml: str, broke: Callable[[str], None] = lambda why: None) -> Iterator[Outlink]:
+    """The links of a feed, in order and as often as they are there; see XmlReader. `base` is its own URI. If
+    the XML is broken, `broke` is told how."""
+    return _FeedReader(base).read([xml.encode()], broke)
 
 
 class _FeedReader(XmlReader[Outlink]):
     max_depth = 256  # entries may have whole pages in them
+    roots = frozenset({"rss", "feed", "rdf"})
+    parents = roots | {"channel"}
 
     def __init__(self, base: Base) -> None:
         super().__init__()
         self._open: list[tuple[str, Base]] = [("", base)]  # the elements that we are in
+
+    def is_entry(self, name: str) -> bool:
+        return name.rpartition(" ")[2] in ("item", "entry")
 
     def opened(self, name: str, attributes: dict[str, str]) -> bool:
         parent, base = self._open[-1]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 
 import turbohtml
 
+from .charset import encoder_of
 from .css_links import css_references
 from .document import Document
 from .header_links import refresh_target
@@ -34,15 +35,16 @@ _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 def html_links(document: Document, text: str, is_xml: bool = False) -> Iterator[Outlink]:
     """The document's links, in the order of their appearance.
 
-    The first `<base href>` holds for all of them. If the page forbids robots to follow its links, and that is
-    obeyed, `document.follow` is False afterwards.
+    The first `<base href>` holds for all of them, and so does the page's charset for their queries. If the
+    page forbids robots to follow its links, and that is obeyed, `document.follow` is False afterwards.
     """
     page = _Page(document, is_xml)
     page.read(text)
     if document.follow != page.follows:  # it says so itself: what came before that is not followed either
         page = _Page(document, is_xml)
         page.read(text)
-    return page.references.outlinks(document.base.moved(page.base))
+    base = document.base.written_in(encoder_of(document.codec))
+    return page.references.outlinks(base.moved(page.base))
 
 
 class _Page:

@@ -3,12 +3,12 @@ plain lists, and the sitemaps that robots.txt names.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
 from ..fetching.references import MAX_URI_BYTES, Base, absolute
 from .links import Hop, Outlink
-from .xml_reader import NothingMore, XmlReader, small
+from .xml_reader import XmlReader, small
 
 MAX_URIS = 50_000
 """URIs taken from one sitemap; the protocol allows no more."""
@@ -27,13 +27,17 @@ _DAY = timedelta(days=1)
 
 
 def links_of_xml(
-    base: Base, pieces: Iterable[bytes], lastmod_until_ms: int | None = None
+    base: Base,
+    pieces: Iterable[bytes],
+    lastmod_until_ms: int | None = None,
+    broke: Callable[[str], None] = lambda why: None,
 ) -> Iterator[Outlink]:
     """The URIs of a sitemap or sitemap index given in pieces; none for other XML (see XmlReader).
 
     With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
+    If the XML is broken, `broke` is told how.
     """
-    for location, lastmod in _SitemapReader().read(pieces):
+    for location, lastmod in _SitemapReader().read(pieces, broke):
         uri = base.resolve(location)
         if uri is not None:
             changed_ms = None if lastmod_until_ms is None else last_modified_ms(lastmod, lastmod_until_ms)
@@ -102,6 +106,8 @@ def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
 class _SitemapReader(XmlReader[tuple[str, str]]):
     """Finds the locations of a sitemap, each with its lastmod, or an empty one."""
 
+    roots = parents = frozenset(_ENTRIES)
+
     def __init__(self) -> None:
         super().__init__()
         self._entry = self._location_name = self._lastmod_name = ""
@@ -109,12 +115,13 @@ class _SitemapReader(XmlReader[tuple[str, str]]):
         self._location: str | None = None
         self._lastmod = ""
 
+    def is_entry(self, name: str) -> bool:
+        return name == self._entry
+
     def opened(self, name: str, attributes: dict[str, str]) -> bool:
         if self.depth == 1:
             namespace, space, local = name.rpartition(" ")
-            if local not in _ENTRIES:
-                raise NothingMore
-            self._entry = namespace + space + _ENTRIES[local]
+            self._entry = namespace + space + _ENTRIES[local.lower()]
             self._location_name = namespace + space + "loc"
             self._lastmod_name = namespace + space + "lastmod"
         elif self.depth == 2:

@@ -1,22 +1,40 @@
 """XmlReader: what sitemaps and feeds are read with. XML comes in pieces and is not kept.
 
-Broken XML gives what comes before the break. A document type is taken for a break: what robots are given has
-none, and entities are what XML is attacked with.
+XML that is broken is read on as far as it can be made out, from the last start tag before the break. A
+document type ends the reading: what robots are given has none, and entities are what XML is attacked with.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import chain
+from typing import Generic, TypeAlias, TypeVar
 from xml.parsers import expat
+
+from .broken_xml import Doctype, EndTag, StartTag, broken_tokens
 
 _PIECE_BYTES = 64 * 1024
 # The parser looks at an unfinished tag, comment or the like again for every piece that is added to it.
 _MAX_TOKEN_BYTES = 256 * 1024
+
+MAX_BROKEN_TOKENS = 700_000
+"""Tags and texts that are read after a break: those of the longest sitemap, with all that it may say."""
+
+_Namespaces: TypeAlias = dict[str, str]
+"""By prefix; an empty one is that of names without any."""
+
+_MAX_NAMESPACES = 100
+_NO_NAMESPACES = {"xml": "http://www.w3.org/XML/1998/namespace"}
+_END = EndTag("")
 
 Item = TypeVar("Item")
 
 
 class NothingMore(Exception):
     """Raised by a reader: nothing more is to be had from this XML."""
+
+
+class _Odd(Exception):
+    """Well-formed, and not as it should be: a break all the same."""
 
 
 class XmlReader(Generic[Item]):
@@ -27,36 +45,48 @@ class XmlReader(Generic[Item]):
     """
 
     max_depth = 32
+    roots: frozenset[str]
+    """The local names, in lower case, that a document may begin with; others are passed over."""
+    parents: frozenset[str]
+    """The local names, in lower case, of what entries are in: one within anything else is a break, and ends
+    all that is between."""
 
     def __init__(self) -> None:
         # A declared charset would be looked up among Python's codecs, which remember every name they lack.
         parser = expat.ParserCreate("UTF-8", " ")
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
+        parser.StartNamespaceDeclHandler = self._declare
+        parser.StartElementHandler = self._start_well_formed
+        parser.EndElementHandler = self._end_well_formed
         parser.CharacterDataHandler = self._characters
         self._parser = parser
-        self._tags = 0
-        self._text: list[str] | None = None  # of the element that it is wanted of
+        # Those that are open: name, namespaces within, and whether an entry may begin there.
+        self._elements: list[tuple[str, _Namespaces, bool]] = []
         self.depth = 0
+        self._declared: _Namespaces = {}  # for the next element
+        self._last_start_at = 0  # where the last start tag was
+        self._ends: int | None = None  # how many elements ended since; None before the first start tag
+        self._text: list[str] | None = None  # of the element that it is wanted of
         self.found: list[Item] = []
 
-    def read(self, pieces: Iterable[bytes]) -> Iterator[Item]:
-        """What there is, while it is read."""
-        tags = unfinished = 0
-        for piece in small(_without_blanks(pieces)):
-            try:
-                self._parser.Parse(piece, False)
-            except (expat.ExpatError, NothingMore):
-                break
-            unfinished = unfinished + len(piece) if self._tags == tags else 0
-            if unfinished > _MAX_TOKEN_BYTES:
-                break
-            tags = self._tags
-            yield from self._take()
+    def read(
+        self, pieces: Iterable[bytes], broke: Callable[[str], None] = lambda why: None
+    ) -> Iterator[Item]:
+        """What there is, while it is read. If the XML is broken, `broke` is told how."""
+        pieces = small(_without_blanks(pieces))
+        try:
+            unread = yield from self._read_well_formed(pieces, broke)
+            if unread is not None:
+                yield from self._read_broken(chain([unread], pieces), broke)
+        except (NothingMore, Doctype):
+            pass
         self.ended()
         yield from self._take()
+
+    def is_entry(self, name: str) -> bool:
+        """Whether elements of this name are the entries that the document is a list of."""
+        raise NotImplementedError
 
     def opened(self, name: str, attributes: dict[str, str]) -> bool:
         """An element begins. True if its text is wanted; that of the elements within it is not."""
@@ -69,30 +99,157 @@ class XmlReader(Generic[Item]):
     def ended(self) -> None:
         """Nothing more will come."""
 
+    def _read_well_formed(
+        self, pieces: Iterator[bytes], broke: Callable[[str], None]
+    ) -> Generator[Item, None, bytes | None]:
+        """Reads to the end, or to where it is broken: then returns what came from the last start tag on."""
+        recent, recent_at = b"", 0  # from the last start tag on, and where that is
+        for piece in chain(pieces, [b""]):
+            recent += piece
+            try:
+                self._parser.Parse(piece, not piece)
+            except (expat.ExpatError, _Odd) as error:
+                why = str(error) if isinstance(error, _Odd) else expat.ErrorString(error.code)
+                broke(f"line {self._parser.CurrentLineNumber}, {why}")
+                yield from self._take()
+                return recent[self._last_start_at - recent_at :]
+            yield from self._take()
+            recent, recent_at = recent[self._last_start_at - recent_at :], self._last_start_at
+            if len(recent) > _MAX_TOKEN_BYTES:
+                broke(f"line {self._parser.CurrentLineNumber}, too long")
+                return recent
+        return None
+
+    def _read_broken(self, pieces: Iterable[bytes], broke: Callable[[str], None]) -> Iterator[Item]:
+        """Reads what comes from the last start tag on, without what was read of it already."""
+        tokens = broken_tokens(pieces)
+        if self._ends is not None:
+            last = next(tokens, None)
+            left = self._ends - (isinstance(last, StartTag) and last.is_empty)
+            while left > 0:
+                left -= isinstance(next(tokens, _END), EndTag)
+            self._text = None if self._text is None else []
+        open_names: dict[str, int] = dict(Counter(name for name, *_ in self._elements))
+        for number, token in enumerate(tokens):
+            if number == MAX_BROKEN_TOKENS:
+                broke(f"given up after {MAX_BROKEN_TOKENS} tags and texts")
+                break
+            if isinstance(token, str):
+                self._characters(token)
+            elif isinstance(token, StartTag):
+                self._start_broken(token, open_names)
+            else:
+                self._end_broken(_qualified(token.name, self._namespaces()), open_names)
+            if self.found:
+                yield from self._take()
+
     def _take(self) -> list[Item]:
         found, self.found = self.found, []
         return found
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._tags += 1
-        self.depth += 1
-        if self.depth > self.max_depth:
+    def _start_well_formed(self, name: str, attributes: dict[str, str]) -> None:
+        if not self.depth and _local(name) not in self.roots:
+            raise _Odd(f"begins with {_local(name)}")
+        if self.is_entry(name) and not self._is_at_its_place():
+            raise _Odd(f"{_local(name)} out of place")
+        self._last_start_at, self._ends = self._parser.CurrentByteIndex, 0
+        namespaces = self._namespaces()
+        if self._declared:
+            namespaces, self._declared = _with(namespaces, self._declared), {}
+        if self.depth == self.max_depth:
             raise NothingMore
+        self._start(name, namespaces, attributes)
+
+    def _end_well_formed(self, name: str) -> None:
+        assert self._ends is not None
+        self._ends += 1
+        self._end()
+
+    def _start_broken(self, tag: StartTag, open_names: dict[str, int]) -> None:
+        namespaces, attributes = self._namespaces(), tag.attributes
+        if attributes:
+            declared = {
+                name.removeprefix("xmlns").removeprefix(":"): value
+                for name, value in attributes.items()
+                if name.startswith("xmlns")
+            }
+            namespaces = _with(namespaces, declared)
+            attributes = {
+                _qualified(name, namespaces) if ":" in name else name: value
+                for name, value in attributes.items()
+            }
+        name = _qualified(tag.name, namespaces)
+        if self.is_entry(name):
+            while self._elements and not self._is_at_its_place():
+                self._end_broken(self._elements[-1][0], open_names)
+        if self.depth == self.max_depth or (not self.depth and _local(name) not in self.roots):
+            return
+        open_names[name] = open_names.get(name, 0) + 1
+        self._start(name, namespaces, attributes)
+        if tag.is_empty:
+            self._end_broken(name, open_names)
+
+    def _end_broken(self, name: str, open_names: dict[str, int]) -> None:
+        """Ends an element and all that is open in it; nothing if there is no such element."""
+        if name in open_names:
+            ended = ""
+            while ended != name:
+                ended = self._elements[-1][0]
+                if open_names[ended] == 1:
+                    del open_names[ended]  # there may be millions of names
+                else:
+                    open_names[ended] -= 1
+                self._end()
+
+    def _is_at_its_place(self) -> bool:
+        """Whether an entry may begin here."""
+        return bool(self._elements) and self._elements[-1][2]
+
+    def _namespaces(self) -> _Namespaces:
+        return self._elements[-1][1] if self._elements else _NO_NAMESPACES
+
+    def _start(self, name: str, namespaces: _Namespaces, attributes: dict[str, str]) -> None:
+        self._elements.append((name, namespaces, _local(name) in self.parents))
+        self.depth += 1
         self._text = [] if self.opened(name, attributes) else None
 
-    def _characters(self, text: str) -> None:
-        if self._text is not None:
-            self._text.append(text)
-
-    def _end(self, name: str) -> None:
-        self._tags += 1
+    def _end(self) -> None:
+        name = self._elements.pop()[0]
         self.depth -= 1
         text = None if self._text is None else "".join(self._text)
         self._text = None
         self.closed(name, text)
 
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _declare(self, prefix: str | None, uri: str | None) -> None:
+        self._declared[prefix or ""] = uri or ""
+
     def _doctype(self, *declaration: object) -> None:
         raise NothingMore
+
+
+def _with(namespaces: _Namespaces, declared: _Namespaces) -> _Namespaces:
+    """The namespaces within an element that declares some; those of an element that has too many are ignored,
+    since each that is open keeps its own."""
+    if not declared or len(namespaces) + len(declared) > _MAX_NAMESPACES:
+        return namespaces
+    return namespaces | declared
+
+
+def _local(name: str) -> str:
+    return name.rpartition(" ")[2].lower()
+
+
+def _qualified(name: str, namespaces: _Namespaces) -> str:
+    """A name as the parser would have it; a prefix that was never declared counts as a namespace."""
+    prefix, local = "", name
+    if ":" in name:
+        prefix, _, local = name.rpartition(":")
+    namespace = namespaces.get(prefix, prefix)
+    return f"{namespace} {local}" if namespace else local
 
 
 def _without_blanks(pieces: Iterable[bytes]) -> Iterator[bytes]:

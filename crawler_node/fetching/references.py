@@ -1,5 +1,8 @@
 """How a reference becomes an absolute URI."""
 
+import codecs
+import re
+
 import can_ada
 
 MAX_URI_BYTES = 8192
@@ -11,21 +14,27 @@ _SCHEMES = ("http:", "https:")
 class Base:
     """What the references of one document are relative to.
 
-    Raises ValueError for a URI that is not absolute, or neither http nor https.
+    `encoder` is the codec that their queries are written in, if that is not UTF-8. Raises ValueError for a
+    URI that is not absolute, or neither http nor https.
     """
 
-    __slots__ = ("_url",)
+    __slots__ = ("_encoder", "_url")
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, encoder: str | None = None) -> None:
         url = _parse(uri)
         if url is None or url.protocol not in _SCHEMES:
             raise ValueError(f"base {uri[:200]!r} is not an absolute http or https URI")
         self._url = url
+        self._encoder = encoder
 
     def moved(self, reference: str | None) -> "Base":
         """The base that a `<base href>` makes of this one; this one if that makes no sense."""
         uri = None if reference is None else self.resolve(reference)
-        return self if uri is None else Base(uri)
+        return self if uri is None else Base(uri, self._encoder)
+
+    def written_in(self, encoder: str | None) -> "Base":
+        """The same base for references whose queries are in another charset."""
+        return self if encoder == self._encoder else Base(self._url.href, encoder)
 
     def resolve(self, reference: str) -> str | None:
         """The absolute URI that a reference means, without its fragment.
@@ -36,6 +45,8 @@ class Base:
         reference = reference.strip(" \t\r\n\f")
         if len(reference) > MAX_URI_BYTES:
             return None
+        if self._encoder is not None and not reference.isascii():
+            reference = _with_query_in(reference, self._encoder)
         try:
             url = self._url + reference
         except (ValueError, TypeError):  # TypeError: a lone surrogate
@@ -59,6 +70,36 @@ def resolve(base: str, reference: str) -> str | None:
 def absolute(uri: str) -> str | None:
     """As resolve, for what must be absolute by itself."""
     return resolve(uri.strip(), "")
+
+
+_QUERY = re.compile(r"[^?#]*+\?([^#]++)")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]++")
+_NEVER_IN_QUERY = re.compile(rb"[^!$-&(-;=?-~]")  # the special-query percent-encode set
+_REFERENCED = "toehold.referenced"
+
+
+def _with_query_in(reference: str, encoder: str) -> str:
+    """A reference with its query percent-encoded in a charset (WHATWG URL, percent-encode after encoding).
+    What the charset lacks becomes a character reference, as forms send it."""
+    found = _QUERY.match(reference)
+    if found is None:
+        return reference
+    query = _NOT_ASCII.sub(lambda text: _percent_encoded(text[0], encoder), found[1])
+    return reference[: found.start(1)] + query + reference[found.end(1) :]
+
+
+def _percent_encoded(text: str, encoder: str) -> str:
+    written = text.encode(encoder, _REFERENCED)
+    return _NEVER_IN_QUERY.sub(lambda byte: b"%%%02X" % ord(byte[0]), written).decode("ascii")
+
+
+def _referenced(error: UnicodeError) -> tuple[str, int]:
+    """A character reference, percent-encoded, for what an encoder lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(f"%26%23{ord(each)}%3B" for each in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_REFERENCED, _referenced)
 
 
 def _parse(uri: str) -> can_ada.URL | None:

@@ -69,7 +69,7 @@ class Stages:
     """What a toe does to a lease: how it fetches, finds links, and stores."""
 
     fetcher: Fetcher
-    outlinks: Callable[[Fetch, ExtractSettings, str], Found]
+    outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found]
     sitemaps: Callable[[bytes], Sequence[str]]
     store: Store
     logs: NodeLogs = field(default_factory=NodeLogs)
@@ -143,7 +143,9 @@ class Chain:
     ) -> tuple[Sequence[Outlink], Report]:
         if not 200 <= fetch.status < 400 or fetch.status == NOT_MODIFIED:
             return (), fetched(held.lease, fetch, toe.serial)
-        found = self._stages.outlinks(fetch, policy.extract, policy.product_token)
+        found = self._stages.outlinks(
+            fetch, policy.extract, policy.product_token, _is_listed(held.lease.path)
+        )
         links = found.links
         if found.error is not None:
             self._stages.logs.runtime_error(held.lease.uri, found.error)
@@ -172,3 +174,8 @@ def _coding_notes(fetch: Fetch) -> tuple[str, ...]:
 
 def _is_robots(held: Held) -> bool:
     return held.lease.purpose == PURPOSE_ROBOTS
+
+
+def _is_listed(path: str) -> bool:
+    """Whether robots.txt or a sitemap named what was discovered by this path, or what redirected to it."""
+    return path.rstrip(Hop.REDIRECT).endswith(Hop.SITEMAP)

@@ -27,7 +27,7 @@ def page(uri: str, status: int = 200, body: bytes = b"", **more: object) -> Fetc
     return fetch
 
 
-def lines(fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
+def lines(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> Found:
     """The links of a `page`."""
     fetch.body.seek(0)
     return Found([Outlink(line.decode(), Hop.LINK, "a/@href") for line in fetch.body.read().split()])

@@ -1,6 +1,7 @@
 """What is made of a fetch: which kind of document it is, what breaks, and how many links it may have."""
 
 import gzip
+import html
 from collections.abc import Iterator
 
 import pytest
@@ -8,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from node_doubles.extracting import FOLDER, NOW_MS, PAGE, fetch, find, pairs
 
-from crawler_node.extraction import extract, html_links
+from crawler_node.extraction import charset, extract, html_links
 from crawler_node.extraction.document import MAX_TEXT_BYTES
-from crawler_node.extraction.extract import MAX_LINK_BYTES
-from crawler_node.extraction.links import Hop, Outlink
+from crawler_node.extraction.extract import MAX_LINK_BYTES, outlinks
+from crawler_node.extraction.links import Found, Hop, Outlink
 from crawler_node.fetching.fetch import ExtractSettings, Fetch
 from crawler_node.fetching.references import MAX_URI_BYTES
 
@@ -48,10 +49,215 @@ def test_a_document_is_what_its_media_type_or_its_root_says(media_type: str, bod
     assert pairs(find(fetch(body, media_type))) == [(hop, "x")]
 
 
-@pytest.mark.parametrize("media_type", ["", "text/plain", "image/png", "application/pdf", "application/json"])
+@pytest.mark.parametrize("media_type", ["text/plain", "image/png", "application/pdf", "application/json"])
 @pytest.mark.parametrize("body", [HTML, "http://a.example/", RSS, LD])
 def test_other_documents_have_no_links(media_type: str, body: str) -> None:
-    assert find(fetch(body, media_type)).links == []
+    found = find(fetch(body, media_type))
+    assert (found.links, found.notes) == ([], ())
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        *(
+            "",
+            " ",
+            ";",
+            '"text/html"',
+            "'text/html; charset=utf-8'",
+            "text/html charset=utf-8",
+            "html",
+            "*/*",
+        ),
+        *(
+            "text",
+            "text/",
+            "/html",
+            "text-html",
+            "text/hmtl",
+            "text/htm",
+            "test/html",
+            "txt/html",
+            "\xff/html",
+        ),
+        *("application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"),
+        *("application/html", "application/x-httpd-php", "content/unknown"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("body", "kind", "hop"),
+    [
+        (HTML, "html", "L"),
+        ("\ufeff \n" + HTML, "html", "L"),
+        ("<!doctype HTML >" + HTML, "html", "L"),
+        ("<!-- a --><a href=x></a>", "html", "L"),
+        ('<?xml version="1.0"?>' + XHTML.partition("?>")[2], "xhtml", "L"),
+        ("  <?xml version='1.0'?>" + RSS, "feed", "L"),
+        (RSS, "feed", "L"),
+        (SITEMAP, "sitemap", "M"),
+        (HTML.encode("utf-16"), "html", "L"),
+        (gzip.compress(HTML.encode()), "html", "L"),
+    ],
+)
+def test_a_document_without_a_media_type_that_makes_sense_is_what_it_looks_like(
+    media_type: str, body: str | bytes, kind: str, hop: str
+) -> None:
+    encoding = "gzip" if body[:1] == b"\x1f" else ""
+    found = find(fetch(body, media_type, content_encoding=encoding))
+    assert (pairs(found), found.notes) == ([(hop, "x")], (f"sniffed:{kind}",))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "text", "text <html><a href=x>", "%PDF-1.7 <html><a href=x>", "{'url': './x'}", "<x:y/>"),
+        *("a { b: url(x) }", "http://a.example/", b"\0<html><a href=x>", b"\x89PNG <html><a href=x>"),
+        *(" " * 1445 + HTML, "<" * 5000),
+    ],
+)
+def test_what_looks_like_nothing_that_is_searched_has_no_links(body: str | bytes) -> None:
+    for media_type in ("", "application/octet-stream"):
+        found = find(fetch(body, media_type))
+        assert (found.links, found.notes) == ([], ())
+
+
+def test_the_type_that_was_sent_stays() -> None:
+    page = fetch(HTML, '"text/html"')
+    find(page)
+    assert (page.media_type, page.header("content-type")) == ("", '"text/html"')
+
+
+def test_a_list_without_a_media_type_is_one_by_its_name() -> None:
+    found = find(fetch("http://a.example/dir/x\n", "", "http://a.example/sitemap.txt"))
+    assert (pairs(found), found.notes) == ([("M", "x")], ("sniffed:list",))
+
+
+@pytest.mark.parametrize("body", [RSS, "\n<!-- a --><?b?>" + RSS])
+def test_a_feed_that_is_called_html_is_a_feed(body: str) -> None:
+    """WHATWG MIME Sniffing 7.3."""
+    found = find(fetch(body, "text/html"))
+    assert (pairs(found), found.notes) == ([("L", "x")], ("sniffed:feed",))
+    assert find(fetch("<p>" + body, "text/html")).notes == ()
+
+
+# What robots.txt or a sitemap named
+
+
+def listed(body: str | bytes, media_type: str, uri: str = PAGE) -> Found:
+    return outlinks(fetch(body, media_type, uri), ExtractSettings(), "toehold", is_listed=True)
+
+
+@pytest.mark.parametrize(
+    "media_type",
+    ["", "text/html", "text/plain", "application/octet-stream", "image/png", "application/json", "x"],
+)
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (SITEMAP, "sitemap"),
+        ("<?xml version='1.0'?><!-- a -->" + SITEMAP, "sitemap"),
+        ("<sitemapindex><sitemap><loc>./x</loc></sitemap></sitemapindex>", "sitemap"),
+        ("\ufeff\nhttp://a.example/dir/x\r\n", "list"),
+        (gzip.compress(SITEMAP.encode()), "sitemap"),
+    ],
+)
+def test_what_was_named_as_a_sitemap_is_read_as_one_whatever_its_media_type(
+    media_type: str, body: str | bytes, kind: str
+) -> None:
+    found = listed(body, media_type)
+    assert (pairs(found), found.notes) == ([("M", "x")], (f"sniffed:{kind}",))
+
+
+def test_a_sitemap_behind_a_warning_is_found_if_it_was_named_as_one() -> None:
+    found = listed("<br />\n<b>Warning</b>: oops in <b>x.php</b><br />" + SITEMAP, "text/html")
+    assert pairs(found) == [("M", "x")]
+    assert found.notes == ("sniffed:sitemap", "xmlError:line_1_begins_with_br")
+
+
+def test_a_feed_may_be_named_as_a_sitemap() -> None:
+    assert pairs(listed(RSS, "text/plain")) == [("L", "x")]
+
+
+def test_a_page_that_a_sitemap_lists_is_what_its_media_type_says() -> None:
+    for body, media_type in (
+        (HTML, "text/html"),
+        ("<html><a href=x></a><script>'<urlset>'</script></html>", "text/html"),
+        (XHTML, "application/xhtml+xml"),
+        (SITEMAP, "application/xml"),
+    ):
+        found = listed(body, media_type)
+        assert ([link.uri for link in found.links], found.notes) == ([FOLDER + "x"], ())
+    for body in ("text", "http://a.example/ is where we are", "{}", ""):
+        assert listed(body, "text/plain").links == []
+
+
+# Broken XML
+
+
+def test_broken_xml_is_noted_and_read_on() -> None:
+    found = find(fetch(SITEMAP.replace("<url>", "\n<url><loc>./y?a&b</loc></url><url>"), "text/xml"))
+    assert pairs(found) == [("M", "y?a&b"), ("M", "x")]
+    assert found.notes == ("xmlError:line_2_not_well-formed_(invalid_token)",)
+    found = find(fetch(RSS.replace("</rss>", "</p></rss>"), "text/xml"))
+    assert (pairs(found), found.notes) == ([("L", "x")], ("xmlError:line_1_mismatched_tag",))
+
+
+# The charset of queries
+
+
+@pytest.mark.parametrize(
+    ("charset", "text", "query"),
+    [
+        ("iso-8859-1", "\u00e9", "%E9"),
+        ("windows-1251", "\u044f&a=b c'd", "%FF&a=b%20c%27d"),
+        ("koi8-r", "\u044f", "%D1"),
+        ("shift_jis", "\u8868%", "%95\\%"),
+        ("euc-jp", "\u8868", "%C9%BD"),
+        ("gbk", "\u4e2d", "%D6%D0"),
+        ("gb18030", "\u20ac", "%A2%E3"),
+        ("big5", "\u4e2d", "%A4%A4"),
+        ("euc-kr", "\ud55c", "%C7%D1"),
+        ("iso-2022-jp", "\u3042\u3000", "%1B$B$%22!!%1B(B"),
+        ("utf-8", "\u00e9", "%C3%A9"),
+        ("utf-16le", "\u00e9", "%C3%A9"),
+    ],
+)
+def test_queries_are_written_in_the_charset_of_the_page(charset: str, text: str, query: str) -> None:
+    """WHATWG URL, query state: percent-encode after encoding, with the document's encoding."""
+    page = f"<a href='/\u0061?{html.escape(text)}#{html.escape(text)}'></a>"
+    found = find(fetch(page.encode(charset), f"text/html; charset={charset}"))
+    assert [link.uri for link in found.links] == [f"http://a.example/a?{query}"]
+
+
+def test_paths_and_hosts_are_in_utf_8_whatever_the_page_is_in() -> None:
+    page = "<base href=/\u00e9/?\u00e9><a href=\u00e9><a href=?\u00e9><a href=//\u00e9.example/\u00e9>"
+    found = find(fetch(page.encode("latin-1"), "text/html; charset=latin1"))
+    assert [link.uri for link in found.links] == [
+        "http://a.example/%C3%A9/%C3%A9",
+        "http://a.example/%C3%A9/?%E9",
+        "http://xn--9ca.example/%C3%A9",
+    ]
+
+
+def test_what_a_charset_lacks_is_a_character_reference() -> None:
+    page = '<meta charset="windows-1251"><a href="?a=&#x20ac;&eacute;&#x1F600;">'
+    found = find(fetch(page, "text/html"))
+    assert pairs(found) == [("L", "page?a=%88%26%23233%3B%26%23128512%3B")]
+
+
+def test_links_of_headers_and_style_sheets_are_in_utf_8() -> None:
+    page = fetch(
+        "<a href='?\u00e9'>".encode("latin-1"), "text/html; charset=latin1", link="<?\u00e9>; rel=next"
+    )
+    assert pairs(find(page)) == [("L", "page?%E9"), ("L", "page?%C3%A9")]
+    style = fetch("a { b: url(?\u00e9) }".encode("latin-1"), "text/css; charset=latin1")
+    assert pairs(find(style)) == [("E", "page?%C3%A9")]
+
+
+def test_every_charset_that_pages_are_read_in_can_be_written() -> None:
+    for codec, encoder in charset._ENCODERS.items():
+        letters = bytes(range(256)).decode(codec, "ignore") if "8859" in codec or "windows" in codec else "a"
+        assert letters.encode(encoder, "ignore").decode(codec) != ""
 
 
 @pytest.mark.parametrize(

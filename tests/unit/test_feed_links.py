@@ -96,9 +96,34 @@ def test_xml_base_holds_within_its_element() -> None:
     assert [uri for _, uri in found(feed)] == [f"http://a.example/{place}" for place in places]
 
 
-def test_broken_xml_gives_what_comes_before_the_break() -> None:
-    for bad in ("", "</wrong>", "&nbsp;", "<!DOCTYPE x>", "<a" * 1000, "<d>" * 300):
-        assert rss(f"<link>./x</link>{bad}<link>./y</link>")[:1] == [("L", "x")]
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *("</wrong>", "&nbsp;", "<a" * 1000 + ">", "\x0b", "<br>", "<p><b></p>", "<x:y/>", "<item>", "a < b"),
+        "<description>1 <br> 2 & 3</description>",
+        "<title>A</b></title>",
+    ],
+)
+def test_broken_xml_is_read_on_after_the_break(bad: str) -> None:
+    feed = f"<item><link>./1</link>{bad}</item><item><link>./2</link></item><image><url>./3</url></image>"
+    assert rss(feed) == [("L", "1"), ("L", "2"), ("E", "3")]
+
+
+def test_a_broken_feed_keeps_its_names_and_attributes() -> None:
+    feed = (
+        f"{ATOM} xml:base='/b/'>&nbsp;<link href='x?a&b&amp;c'/><entry xml:base='c/'><link rel=self href=no/>"
+        "<link href=y></link><x:origLink>./z</x:origLink></entry><entry><link href='w'/><entry>"
+        "<link href='v'/></feed>"
+    )
+    places = ["b/x?a&b&c", "b/c/y", "b/c/z", "b/w", "b/v"]
+    assert [uri for _, uri in found(feed)] == [f"http://a.example/{place}" for place in places]
+    assert rss("&<guid isPermaLink='false'>./no</guid><guid isPermaLink='true'>./x</guid>") == [("L", "x")]
+
+
+def test_what_cannot_be_read_on_ends_the_reading() -> None:
+    for bad in ("", "<!DOCTYPE x>"):
+        assert rss(f"<link>./x</link>{bad}")[:1] == [("L", "x")]
+    assert rss("<link>./x</link><!DOCTYPE x><link>./y</link>") == [("L", "x")]
     assert rss("<link>./x</link>" + "<d>" * 300 + "<link>./y</link>") == [("L", "x")]
     assert found("\n\ufeff <rss><link>./x</link>") == found("\ufeff<rss><link>./x</link>") == [("L", "x")]
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler_node.extraction import xml_reader
 from crawler_node.extraction.links import Hop
 from crawler_node.extraction.sitemap import (
     MAX_ROBOTS_SITEMAPS,
@@ -60,7 +61,6 @@ def test_an_index_names_sitemaps_with_or_without_a_namespace() -> None:
         b"<rss><channel><link>http://a.example/</link></channel></rss>",
         b"<url><loc>http://a.example/</loc></url>",
         b"<urlset><sitemap><loc>http://a.example/</loc></sitemap></urlset>",
-        b"<a><urlset><url><loc>http://a.example/</loc></url></urlset></a>",
         b"\xff\xfe<\x00u\x00",
     ],
 )
@@ -68,20 +68,92 @@ def test_other_xml_names_nothing(body: bytes) -> None:
     assert xml(body) == []
 
 
-def test_broken_xml_gives_what_comes_before_the_break() -> None:
-    good = b"<urlset><url><loc>http://a.example/1</loc></url>"
-    for bad in (
-        b"",
-        b"<url><loc>http://a.example/2",
-        b"</wrong>",
-        b"&nbsp;",
-        b"\x00",
-        b"\xff",
-        b"<!DOCTYPE x>",
+def entry(name: str) -> bytes:
+    return b"<url><loc>http://a.example/%s</loc></url>" % name.encode()
+
+
+@pytest.mark.parametrize(
+    ("bad", "found"),
+    [
+        (b"", ""),
+        (b"<url><loc>http://a.example/2", "2"),
+        (b"</wrong>", ""),
+        (b"&nbsp;", ""),
+        (b"\x00", ""),
+        (b"\xff", ""),
+        (b"<", ""),
+        (b"<>", ""),
+        (b"</>", ""),
+        (b"<?php echo 1 >2 ?>", ""),
+        (b"<!-- a -- b -->", ""),
+        (b"<x:y/>", ""),
+        (b"<url x:y='z'><loc>http://a.example/2</loc></url>", "2"),
+        (b"<url a=1 b><loc>http://a.example/2</loc></url>", "2"),
+        (b"<url><loc>http://a.example/2?a=1&b=2&copy=3</loc></url>", "2?a=1&b=2&copy=3"),
+        (b"<url><loc>http://a.example/2?a=&#38;b&amp;c&#x26;d&eacute;&#1;</loc></url>", "2?a=&b&c&d\u00e9"),
+        (b"&<url><loc>http://a.example/2?\xe9</loc></url>", "2?\u00e9"),
+        (b"&<url><loc>http://a.example/2?\xc3\xa9</loc></url>", "2?\u00e9"),
+        (b"&<url><loc><![CDATA[http://a.example/2?a&amp;b]]></loc></url>", "2?a&amp;b"),
+        (b"&<url><!-- <loc>http://a.example/no</loc> --><loc>http://a.example/2</loc></url>", "2"),
+        (b"&<url><x:loc>http://a.example/no</x:loc><loc>http://a.example/2</loc></url>", "2"),
+        (b"<url><loc>http://a.example/2</url>", "2"),
+        (b"<url><loc>http://a.example/2</loc>", "2"),
+        (b"<x><url><loc>http://a.example/2</loc></url>", "2"),
+        (b"<url><x><x><loc>http://a.example/no</loc>", ""),
+        (b"&<x/><x /><url><loc>http://a.example/2</loc></url>", "2"),
+        (b"</urlset>junk<p>more<url><loc>http://a.example/no</loc></url></p><urlset>", ""),
+    ],
+)
+def test_broken_xml_is_read_on_after_the_break(bad: bytes, found: str) -> None:
+    body = b"<urlset %s>" % SCHEMA + entry("1") + bad + entry("3") + entry("4") + b"</urlset>"
+    expected = ["1", *([found] if found else []), "3", "4"]
+    links = [BASE.resolve(f"/{each}") for each in expected]
+    assert xml(body) == links
+    assert xml(*(body[n : n + 1] for n in range(len(body)))) == links
+
+
+def test_what_is_before_a_sitemap_is_passed_over() -> None:
+    for junk in (b"oops", b"<br />\n<b>Warning</b>", b"<a>", b"<?xml version='1.0'?><a><b></a>"):
+        assert xml(junk + b"<URLSET>" + entry("1") + b"</URLSET>") == ["http://a.example/1"]
+
+
+def test_it_is_told_once_how_xml_is_broken() -> None:
+    for body, told in (
+        (b"<urlset>" + entry("1") + b"\n</x>&</x>", ["line 2, mismatched tag"]),
+        (b"<urlset>" + entry("1"), ["line 1, no element found"]),
+        (b"<urlset>" + entry("1") + b"</urlset>", []),
+        (b"<urlset><!--" + b" " * 500_000 + b"-->" + entry("1") + b"</urlset>", ["line 1, too long"]),
     ):
-        assert xml(good + bad + b"<url><loc>http://a.example/3</loc></url></urlset>")[:1] == [
-            "http://a.example/1"
-        ]
+        heard: list[str] = []
+        assert [link.uri for link in links_of_xml(BASE, [body], None, heard.append)] == ["http://a.example/1"]
+        assert heard == told
+
+
+def test_a_lastmod_after_a_break_has_its_entry() -> None:
+    body = (
+        b"<urlset><url><loc>/1?a&b</loc><lastmod>2024-01-01T00:00Z</lastmod></url>"
+        b"<url><loc>/2</loc></url><url><lastmod>2024-01-03T00:00Z</lastmod><loc>/3</loc></url></urlset>"
+    )
+    times = [(link.uri[16:], link.refetch_before_ms) for link in links_of_xml(BASE, [body], NOW_MS)]
+    assert times == [("/1?a&b", utc_ms(2024, 1, 1)), ("/2", None), ("/3", utc_ms(2024, 1, 3))]
+
+
+def test_long_texts_and_tags_after_a_break_are_passed_over() -> None:
+    long = b"x" * 700_000
+    for bad in (
+        b"<url><loc>http://a.example/" + long + b"</loc></url>",
+        b"<url><loc><![CDATA[http://a.example/" + long + b"]]></loc></url>",
+        b"<url " + long + b"></url>",
+        b"<!--" + long + b"-->",
+        b"<?" + long + b"?>",
+        long,
+    ):
+        *before, last = xml(b"<urlset>&", bad, entry("1"))
+        assert last == "http://a.example/1" and set(before) <= {BASE.resolve("")}
+
+
+def test_a_document_type_ends_the_reading_after_a_break_too() -> None:
+    assert xml(b"<urlset>&", entry("1"), b"<!DOCTYPE x>", entry("2")) == ["http://a.example/1"]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +189,46 @@ def test_repetition_takes_time_in_proportion(start: bytes, again: bytes) -> None
     began = time.thread_time()
     assert xml(start, *([piece] * 160)) == []
     assert time.thread_time() - began < 5
+
+
+@pytest.mark.parametrize("start", [b"<urlset>&", b"<urlset><url><x>&"])
+@pytest.mark.parametrize(
+    "again",
+    [
+        *(b"x", b"&", b"&amp;", b"<", b"<!", b"<a ", b"<a b='", b"<!--", b"<![CDATA[", b"<?", b"]]>", b" "),
+        *(b"<a>", b"</a>", b"<a></b>", b"<a b='c' d='e'/>", b"<a xmlns:b='c'>", b"<url>", b"<a:b:c:"),
+        *(b"<a " + b"x" * 60_000 + end for end in (b"=1>", b"=>", b"=1")),
+        b"<a " + b" xmlns:a=b" * 6000 + b">",
+    ],
+    ids=lambda again: again[:20],
+)
+def test_what_is_broken_takes_time_in_proportion_too(start: bytes, again: bytes) -> None:
+    piece = again * (65536 // len(again))
+    took_s = []
+    for times in (1, 8):
+        began = time.thread_time()
+        assert xml(start, *([piece] * times)) == []
+        took_s.append(time.thread_time() - began)
+    assert took_s[1] < max(0.5, 40 * took_s[0]), "it is eight times as much"
+
+
+def test_namespaces_are_bounded() -> None:
+    tags = [
+        b"<a " + b" ".join(b"xmlns:n%d_%d='x'" % (depth, n) for n in range(5000)) + b">"
+        for depth in range(30)
+    ]
+    began = time.thread_time()
+    for start in (b"<urlset>", b"<urlset>&"):
+        assert xml(start, *tags, b"</a>" * 30, entry("1"), b"</urlset>") == ["http://a.example/1"]
+    assert time.thread_time() - began < 5
+
+
+def test_what_is_read_after_a_break_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xml_reader, "MAX_BROKEN_TOKENS", 1000)
+    heard: list[str] = []
+    pieces = [b"<urlset>&", entry("1"), b"<a/>" * 1000, entry("2")]
+    assert [link.uri for link in links_of_xml(BASE, pieces, None, heard.append)] == ["http://a.example/1"]
+    assert heard[1:] == ["given up after 1000 tags and texts"]
 
 
 def test_many_attributes_take_time_in_proportion() -> None:

@@ -37,7 +37,8 @@ class Work:
         self.stored: list[Fetch] = []
         self.answer: Callable[[str], Fetch] = page
         self.append_error: Exception | None = None
-        self.outlinks: Callable[[Fetch, ExtractSettings, str], Found] = lines
+        self.outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found] = lines
+        self.listed: list[bool] = []
         self.toe: ToeThread | None = None
 
     def on(self, one: Lease, *, with_policy: bool = True, book: LeaseBook | None = None) -> Page:
@@ -58,10 +59,11 @@ class Work:
         self.note_step()
         return self.answer(uri)
 
-    def extract(self, fetch: Fetch, settings: ExtractSettings, product_token: str) -> Found:
+    def extract(self, fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool) -> Found:
         self.note_step()
+        self.listed.append(is_listed)
         assert (settings, product_token) == (POLICY.extract, POLICY.product_token)
-        return self.outlinks(fetch, settings, product_token)
+        return self.outlinks(fetch, settings, product_token, is_listed)
 
     def sitemaps(self, body: bytes) -> list[str]:
         return [line.decode() for line in body.split() if line.startswith(b"http")]
@@ -99,6 +101,17 @@ def test_a_page_is_fetched_searched_stored_and_handed_over(work: Work) -> None:
     assert [fetch.uri for fetch in work.stored] == ["http://h/"]
     assert (done.report.fetch_status, done.report.toe_number) == (200, 7)
     assert work.stored[0].body.closed
+
+
+@pytest.mark.parametrize(
+    ("path", "is_listed"),
+    [("", False), ("L", False), ("PM", True), ("PMM", True), ("PMRR", True), ("PML", False), ("R", False)],
+)
+def test_what_a_sitemap_or_robots_txt_named_is_told_to_the_extractor(
+    work: Work, path: str, is_listed: bool
+) -> None:
+    work.on(lease("http://h/", path=path))
+    assert work.listed == [is_listed]
 
 
 def test_what_the_store_remarks_is_reported(work: Work) -> None:

@@ -54,6 +54,13 @@ CHARSETS = (
         "/behind?%EF%BF%BD",
     ),
     _charset(
+        "latin-1",
+        "is in Latin-1 and says so, where a query is too",
+        _PAGE.encode("latin-1"),
+        "; charset=iso-8859-1",
+        "/behind?%E9",
+    ),
+    _charset(
         "utf-7",
         "says UTF-7, by which its text would be a link",
         b"+ADw-a href+AD0-/hidden+AD4-on+ADw-/a+AD4-" + b'<a href="/behind">on</a>',

@@ -91,6 +91,9 @@ def _feed(prolog: str, title: str) -> str:
 _ITEM = b"<rss version='2.0'><channel><item><link>/behind</link></item>"
 
 
+_BROKEN = "<url><loc>http://\xe9.hostile.example/?a&b&nbsp;</url></b>\x01<x:y><"
+
+
 def _unclosed_feed() -> Iterator[bytes]:
     yield _ITEM + b"<item><title><![CDATA["
     yield from [b"] ]>" * 12_500] * 100
@@ -159,6 +162,18 @@ DOCUMENTS = (
         _FOUND,
     ),
     _linked(
+        "sitemap-broken",
+        "has a sitemap that is broken in every entry",
+        "/sitemap.xml",
+        answers(
+            f"<urlset {_NAMESPACE}>{_BROKEN * 1000}<url><loc>/behind?a&b</loc></url></urlset>".encode(
+                "latin-1"
+            ),
+            media_type=_XML,
+        ),
+        {"/behind?a&b": 200},
+    ),
+    _linked(
         "sitemap-lines",
         "has a plain sitemap with a line of 10 MB",
         "/sitemap.txt",
@@ -175,6 +190,16 @@ DOCUMENTS = (
         "has a feed with entities from elsewhere",
         "/feed",
         _filled(_feed(_OUTER, "&file;&net;"), _RSS),
+    ),
+    _linked(
+        "feed-broken",
+        "has a feed with HTML and a form feed in it",
+        "/feed",
+        answers(
+            _feed("", "a</b><p>&nbsp;<br>\f<").encode(),
+            media_type="text/html",
+        ),
+        _FOUND,
     ),
     _linked(
         "feed-unclosed",

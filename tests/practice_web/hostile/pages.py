@@ -240,5 +240,19 @@ PAGES = (
         {"/": 200},
         {"/": answers(_ON, media_type="image/png"), "/behind": LEAF},
     ),
-    Nastiness("no-type", "does not say what it sends", {"/": 200}, {"/": answers(_ON, media_type="")}),
+    *(
+        Nastiness(
+            name,
+            does,
+            _FOUND,
+            {"/": answers(b"<!DOCTYPE html>" + _ON, media_type=media_type), "/behind": LEAF},
+            notes=("sniffed:html",),
+        )
+        for name, does, media_type in (
+            ("no-type", "does not say what it sends", ""),
+            ("quoted-type", "has its media type in quotes", '"text/html"'),
+            ("misspelt-type", "misspells its media type", "text/hmtl"),
+            ("any-type", "says that HTML is some file or other", "application/octet-stream"),
+        )
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 
 from practice_web.hostile.connections import CONNECT_LOST, NO_ROBOTS, PROTOCOL_ERROR
@@ -9,6 +10,7 @@ from practice_web.hostile.nastiness import (
     LEAF,
     Handler,
     Nastiness,
+    Visit,
     answers,
     head,
     link,
@@ -46,6 +48,14 @@ def _ten_megabytes() -> Iterator[bytes]:
 
 
 _STARS = b"User-agent: *\n" + b"Disallow: /" + b"*a" * 500 + b"b\n"
+
+_SITEMAP = b"<?xml version='1.0'?><urlset><url><loc>/behind</loc></url></urlset>"
+
+
+async def _names_a_sitemap(visit: Visit) -> None:
+    sitemap = visit.ports.fill("Sitemap: http://robots-sitemap.hostile.example:{own}/list\n")
+    await _text(sitemap.encode())(visit)
+
 
 ROBOTS = (
     _robots(
@@ -143,5 +153,16 @@ ROBOTS = (
         "has a pattern of 500 stars, which is cut and so forbids more",
         {"/": 200, "/" + "a" * 2000: PRECLUDED},
         {ROBOTS_TXT: _text(_STARS), "/": page(link("/" + "a" * 2000)), "/" + "a" * 2000: LEAF},
+    ),
+    Nastiness(
+        "robots-sitemap",
+        "names a sitemap that is called HTML, is zipped, and stands behind a warning",
+        {"/": 200, "/list": 200, "/behind": 200},
+        {
+            ROBOTS_TXT: _names_a_sitemap,
+            "/": LEAF,
+            "/list": answers(gzip.compress(b"<b>Warning</b>\n" + _SITEMAP)),
+            "/behind": LEAF,
+        },
     ),
 )
