@@ -44,6 +44,7 @@ from .queue import QueueState
 from .records import EventRow, OutcomeRow
 from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
+from .sessions import Sessions
 from .spec.fetch_policy import FetchPolicy
 from .store import Changes, Family, Store
 
@@ -102,7 +103,8 @@ class Frontier:
         self._robots = RobotsTable()
         self._leases = LeaseTable(row.secret, period_ms, incarnation)
         self.registry = Registry(store, settings_of, version)
-        self.registry.open(row, self._hosts, self._leases, self._now_ms)
+        self._sessions = Sessions(store)
+        self.registry.open(row, self._hosts, self._leases, self._sessions, self._now_ms)
         self._crawls = self.registry.crawls
         # Those that are to be held: the imports that they waited for have ended with the last server.
         self._unsettled = [
@@ -491,6 +493,7 @@ class Frontier:
         return op.tx.changes
 
     def _heard(self, op: Operation, node: str, session: str) -> None:
+        self._sessions.accept(op.tx, node, session, op.now_ms)
         before = self._leases.session_of(node)
         for lease in self._leases.heard(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)

@@ -21,6 +21,7 @@ class CrawlRow(IntEnum):
     STATE = 1  # life: written when it changes
     COUNTERS = 2  # figures and serial numbers: written with whatever they count
     SERVER = 3  # of crawl 0
+    SESSION = 4  # of crawl 0: whose a node's name is, which follows
 
 
 class FiguresOf(IntEnum):

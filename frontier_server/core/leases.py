@@ -10,14 +10,13 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
-from .errors import SessionSuperseded, UnknownNode
+from .errors import UnknownNode
 from .keys import Token, decode_token, encode_token, lease_serial
 from .model import NodeView, PoolFigures
 from .records import LeaseRow
 from .spec.settings import FetchSettings
 
 MAX_NODES = 1000
-MAX_SUPERSEDED = 10_000
 MAX_TOE_STEPS = 32
 MAX_ADDRESS_CHARACTERS = 256
 SILENT_PERIODS = 2  # of a lease, after which a node that was not heard is taken to be gone
@@ -92,7 +91,6 @@ class LeaseTable:
         self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
         self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
         self._present: OrderedDict[str, _Node] = OrderedDict()  # of them; likewise
-        self._superseded: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
 
     def __len__(self) -> int:
@@ -142,21 +140,10 @@ class LeaseTable:
         return (crawl, scheme, authority) in self._robots
 
     def heard(self, node: str, session: str, now_ms: int) -> list[Lease]:
-        """Note a node's sign of life; the leases of its earlier session, which end.
-
-        Raises SessionSuperseded for a session that a later one has replaced.
-        """
-        if (node, session) in self._superseded:
-            raise SessionSuperseded(
-                f"another process fetches as node {node!r} now; give each process its own name",
-                node=node,
-            )
+        """Note a sign of life of a node's accepted session; the leases of its earlier one, which end."""
         known = self._nodes.get(node)
         ended: list[Lease] = []
         if known is not None and known.session != session:
-            self._superseded[node, known.session] = None
-            if len(self._superseded) > MAX_SUPERSEDED:
-                self._superseded.popitem(last=False)
             ended = [self._leases[number] for number in known.leases]
             known.begin(session)
         self.remember(node, session, now_ms)

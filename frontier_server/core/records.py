@@ -32,6 +32,14 @@ class ServerRow(Record):
     pool_sizes: dict[str, int] = {}  # node → toe threads that it should have; "": any other
 
 
+class SessionRow(Record):
+    """Whose a node's name is."""
+
+    session: str  # that was accepted last
+    heard_ms: int  # when it was, or (to a day) when it was heard last
+    superseded: list[bytes] = []  # hashes of those before it, the latest last
+
+
 class SpecRow(Record):
     """A crawl's name and spec."""
 

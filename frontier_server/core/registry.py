@@ -11,6 +11,7 @@ from .jobs.deletion import CrawlDeletion
 from .leases import LeaseTable
 from .machines.lifecycle import CrawlState
 from .records import ServerRow
+from .sessions import Sessions
 from .store import Store
 
 
@@ -26,7 +27,9 @@ class Registry:
         self.version = version
         self._store = store
 
-    def open(self, server: ServerRow, hosts: Hosts, leases: LeaseTable, now_ms: int) -> None:
+    def open(
+        self, server: ServerRow, hosts: Hosts, leases: LeaseTable, sessions: Sessions, now_ms: int
+    ) -> None:
         """Find the crawls of the store, and open those that live."""
         for rows in opening.crawl_rows(self._store, server.next_crawl):
             if rows.state.deleted:
@@ -36,10 +39,9 @@ class Registry:
             else:
                 open_crawl = opening.open_crawl
                 self.add(open_crawl(self._store, rows, self.settings_of, self.version, hosts, leases, now_ms))
-        # Leases out tell whose a node's name is; a crawl that is held may not know who has come since.
-        for crawl in sorted(self.crawls.values(), key=lambda crawl: crawl.held):
+        for crawl in self.crawls.values():
             for node, session in crawl.state_row.nodes.items():
-                leases.remember(node, session, now_ms)
+                leases.remember(node, sessions.of(node) or session, now_ms)
 
     def add(self, crawl: Crawl) -> None:
         """A crawl that lives."""

@@ -18,6 +18,7 @@ def as_rebuilt(shell: Shell) -> None:
     assert set(live._crawls) == set(fresh._crawls)
     assert live.registry.torn == fresh.registry.torn
     assert live.server == fresh.server, "as stored: the server"
+    assert dict(live._sessions._rows) == dict(fresh._sessions._rows), "as stored: sessions"
     assert {job.crawl for job in live.registry.deletions} == {job.crawl for job in fresh.registry.deletions}
     for number, crawl in live._crawls.items():
         again = fresh._crawls[number]

@@ -11,9 +11,11 @@ import pytest
 from frontier_harness.calls import (
     FINISH,
     PAUSE,
+    PRECONDITION,
     RUN,
     TIMEOUT_S,
     Stubs,
+    refused,
     report,
     schedule_request,
     seed_of,
@@ -54,6 +56,20 @@ def test_crawls_seeds_and_events_are_as_they_were(tmp_path: Path, end: Ending) -
         eventually(lambda: stubs.statistics("nascent").discovered_count == 20, "the seeds are gone")
         assert stubs.request("paused", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
         assert stubs.create("deleted").seed_count == 0
+
+
+@pytest.mark.parametrize("end", ENDINGS)
+def test_a_session_that_was_replaced_is_refused_and_the_one_that_has_the_name_goes_on(
+    tmp_path: Path, end: Ending
+) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        server.stubs.launch("crawl", seed_of("crawl"))
+        server.stubs.heartbeat(session="first")
+        (lease,) = server.stubs.pages("crawl", session="second")
+        end(server)
+    with ServerProcess(tmp_path / "data") as server:
+        refused(lambda: server.stubs.heartbeat(session="first"), PRECONDITION, "SESSION_SUPERSEDED", "node")
+        assert server.stubs.finish(report(lease), session="second") == [("SUCCEEDED", False)]
 
 
 def described(stubs: Stubs) -> list[admin_pb2.Crawl]:

@@ -236,6 +236,13 @@ MUTATIONS = (
         ("when leases lapse",),
     ),
     Mutation(
+        "The session that has a node's name is known after a restart",
+        "sessions",
+        "        tx.put(Family.CRAWLS, _key(name), encode(row))\n",
+        "",
+        ("as stored: sessions", "DID NOT RAISE SessionSuperseded"),
+    ),
+    Mutation(
         "Who asked is told before what follows from it",
         "machines/life",
         """        op.acted(crawl, by, action)

@@ -1,4 +1,4 @@
-"""Leases out: when they lapse, who holds them, and which session speaks for a node."""
+"""Leases out: when they lapse, and who holds them."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.keys import Token
-from frontier_server.core.leases import MAX_NODES, MAX_SUPERSEDED, MAX_TOE_STEPS, Lease, LeaseTable
+from frontier_server.core.leases import MAX_NODES, MAX_TOE_STEPS, Lease, LeaseTable
 from frontier_server.core.records import LeaseRow
 from frontier_server.core.spec.settings import FetchSettings
 
@@ -162,16 +161,6 @@ def test_the_same_session_ends_nothing() -> None:
     assert leases.heard("node", "1", 5) == [] and leases.heard("node", "1", 6) == []
 
 
-def test_a_session_that_was_replaced_is_refused_by_its_nodes_name() -> None:
-    leases = table()
-    leases.heard("node", "1", 0)
-    leases.heard("node", "2", 0)
-    with pytest.raises(SessionSuperseded, match="'node'"):
-        leases.heard("node", "1", 0)
-    leases.heard("other", "1", 0)
-    leases.heard("node", "2", 0)
-
-
 def test_a_node_is_known_from_its_leases_after_a_restart() -> None:
     """Another process of that name ends them, as if there had been no restart."""
     leases, out = table(), lease(1)
@@ -207,9 +196,6 @@ def test_what_is_kept_of_nodes_has_an_end() -> None:
     assert len(leases.nodes()) == MAX_NODES
     leases.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
     assert max(len(view.toe_steps) for view in leases.nodes()) == MAX_TOE_STEPS
-    for number in range(MAX_SUPERSEDED + 10):
-        leases.heard("node-1400", f"session-{number}", 0)
-    assert len(leases._superseded) == MAX_SUPERSEDED
 
 
 def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:

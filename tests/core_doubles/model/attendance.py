@@ -65,13 +65,11 @@ def look_round(model: Model, crawl: Crawl) -> None:
 
 
 def restarted(model: Model) -> None:
-    """Nodes are known from their leases, and from the crawls that they fetch for; all seem to be there."""
-    sessions = {lease.node: lease.session for lease in model.leases.values()}
-    fetch = [(crawl.held, *item) for crawl in model.crawls.values() for item in crawl.nodes.items()]
-    for _, name, session in sorted(fetch):  # a crawl that is held may not know who has come since
-        sessions.setdefault(name, session)
-    names = {name for _, name, _ in fetch}
+    """Nodes that fetch for crawls seem to be there, those with leases are known; sessions stay."""
+    fetch = {name for crawl in model.crawls.values() for name in crawl.nodes}
+    known = fetch | {lease.node for lease in model.leases.values()}
     model.nodes = {
-        name: Node(session, model.now_ms if name in names else None) for name, session in sessions.items()
+        name: Node(node.session, model.now_ms if name in fetch else None)
+        for name, node in model.nodes.items()
+        if name in known
     }
-    model.superseded = set()

@@ -288,7 +288,9 @@ class NextRequest(_message.Message):
     session: _builtins.str
     """One run of the node's process: an id never used before. Leases that an
     earlier session of the node still holds go back to their queues at once.
-    The earlier session is refused from then on (SESSION_SUPERSEDED).
+    The earlier session is refused from then on (SESSION_SUPERSEDED), also after
+    a restart of the frontier. It remembers the last 64 of a name, and of a name
+    that it does not hear for 30 days none.
     """
     max_leases: _builtins.int
     """Most leases wanted, 1 to 1000. An answer has at most 100 of a crawl."""

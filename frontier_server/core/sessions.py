@@ -1,0 +1,73 @@
+"""Whose a node's name is: the session's that was accepted last, also after a restart.
+
+A process that hung comes back with a session that another has replaced, and does not know
+it. It is refused as long as its name is remembered: until that was not heard for a month,
+or so many others were.
+"""
+
+from collections import OrderedDict
+
+from .errors import SessionSuperseded
+from .keys import SERVER, CrawlRow, crawl_key
+from .records import SessionRow, decode, encode
+from .spec.settings import DAY_MS
+from .store import Family, Store, Transaction
+from .uri.assign import hash64
+
+MAX_NAMES = 10_000
+SUPERSEDED_KEPT = 64  # of a name
+EXPIRE_MS = 30 * DAY_MS
+REFRESH_MS = DAY_MS  # after which it is stored anew that a name was heard
+FORGOTTEN_PER_CALL = 100
+PREFIX = crawl_key(SERVER, CrawlRow.SESSION)
+
+
+class Sessions:
+    """The names of nodes, those that were heard longest ago first, with their sessions. Stored."""
+
+    def __init__(self, store: Store) -> None:
+        found = [
+            (key[len(PREFIX) :].decode(), decode(SessionRow, value))
+            for key, value in store.scan(Family.CRAWLS, PREFIX, PREFIX)
+        ]
+        self._rows = OrderedDict(sorted(found, key=lambda each: each[1].heard_ms))
+
+    def of(self, name: str) -> str | None:
+        """The session that has a name, if that is known."""
+        row = self._rows.get(name)
+        return row.session if row is not None else None
+
+    def accept(self, tx: Transaction, name: str, session: str, now_ms: int) -> None:
+        """Note that a session speaks for a name. Raises SessionSuperseded if another has replaced it."""
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = SessionRow(session, now_ms)
+        elif row.session != session:
+            mark = hash64(session)
+            if mark in row.superseded:
+                raise SessionSuperseded(
+                    f"another process fetches as node {name!r} now; give each process its own name", node=name
+                )
+            row.superseded = [*row.superseded, hash64(row.session)][-SUPERSEDED_KEPT:]
+            row.session, row.heard_ms = session, now_ms
+        elif now_ms >= row.heard_ms + REFRESH_MS:
+            row.heard_ms = now_ms
+        else:
+            self._rows.move_to_end(name)
+            return
+        self._rows.move_to_end(name)
+        tx.put(Family.CRAWLS, _key(name), encode(row))
+        self._forget(tx, now_ms)
+
+    def _forget(self, tx: Transaction, now_ms: int) -> None:
+        """Forget some of the names that were not heard for long, and of those beyond the most."""
+        for _ in range(FORGOTTEN_PER_CALL):
+            name, row = next(iter(self._rows.items()))
+            if len(self._rows) <= MAX_NAMES and now_ms < row.heard_ms + EXPIRE_MS:
+                return
+            del self._rows[name]
+            tx.delete(Family.CRAWLS, _key(name))
+
+
+def _key(name: str) -> bytes:
+    return PREFIX + name.encode()
