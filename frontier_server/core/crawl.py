@@ -56,7 +56,7 @@ class Crawl:
         self.pages_out = 0  # leases out but for robots.txt
         self.known_texts: set[str] = set()  # candidates' texts that have been seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
-        self.inactive_head = b""  # no inactive queue's key sorts before it
+        self.inactive_heads: dict[int, bytes] = {}  # precedence → no inactive queue's key sorts before it
         self.far_head = b""  # no far snooze's
         self.future_head = b""  # no future URI's
         self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none

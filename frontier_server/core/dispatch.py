@@ -12,7 +12,7 @@ from . import figures, future, keys
 from .attendance import join
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import place_of, put_in, queue_at, take_out
+from .enqueue import first_uri, place_of, put_in, queue_at, take_out
 from .errors import StoreCorrupt
 from .host import Group, Host, Hosts, full, rest_until
 from .keys import IndexSet
@@ -20,7 +20,7 @@ from .leases import Lease, LeaseTable
 from .model import Candidate, CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, decode_pending, encode
+from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, encode
 from .robotstxt.authority import Gate, standing
 from .robotstxt.robots_table import RobotsTable, key_of
 from .rules.disposition import (
@@ -393,17 +393,6 @@ def _wake_far(op: Operation, crawl: Crawl) -> None:
         if queue is None:
             raise StoreCorrupt(f"crawl {crawl.name}: snoozed queue {key.hex()} has no row")
         wake(op, crawl, queue)
-
-
-def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
-    """The first URI of a queue that has one, as it is stored."""
-    prefix = keys.queue_row_key(crawl.number, queue.queue)
-    for key, value in op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix):
-        queue.first = key[len(prefix) :]
-        return queue.first, decode_pending(value)
-    raise StoreCorrupt(
-        f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its head"
-    )
 
 
 def empty_reason(crawl: Crawl) -> EmptyReason:

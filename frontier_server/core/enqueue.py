@@ -11,7 +11,7 @@ from .errors import StoreCorrupt
 from .model import Candidate
 from .operation import Operation
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import MAX_COST, PendingUri, encode_pending
+from .records import MAX_COST, PendingUri, decode_pending, encode_pending
 from .rules.cost import cost_of
 from .rules.precedence import uri_precedence
 from .spec.settings import CrawlSettings
@@ -58,10 +58,12 @@ def put_in(
     """Put a URI into a queue, behind those as urgent as it is; its place there (S2.12 to S2.14)."""
     row = op.touch(queue)
     suffix = keys.pending_suffix(directive, uri.precedence, row.next_ordinal)
+    level = keys.level_of(suffix)
+    if queue.firsts.get(level, 0) is None:
+        row.heads[level] = queue.firsts[level] = row.next_ordinal
+    else:
+        row.heads.setdefault(level, row.next_ordinal)
     row.next_ordinal += 1
-    row.head = suffix if row.count == 0 else min(row.head, suffix)
-    if queue.first is not None and suffix < queue.first:
-        queue.first = suffix
     op.add_uris(crawl, queue, 1)
     row.enqueued += 1
     row.last_cost = uri.cost
@@ -77,16 +79,46 @@ def put_in(
     return suffix
 
 
+def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
+    """The first URI of a queue that has one, as it is stored; its place. Raises StoreCorrupt if there is none.
+
+    It is looked for from each level's head on, the most urgent level first: a URI that came late, but is
+    urgent, lets nobody walk again what the other levels have given out.
+    """
+    queue_key = keys.queue_row_key(crawl.number, queue.queue)
+    for level in sorted(queue.row.heads):
+        if queue.firsts.get(level, 0) is None:
+            continue
+        start = keys.level_suffix(level, queue.firsts.get(level) or queue.row.heads[level])
+        for key, value in op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2]):
+            suffix = key[len(queue_key) :]
+            queue.firsts[level] = keys.ordinal_of(suffix)
+            return suffix, decode_pending(value)
+        queue.firsts[level] = None
+    raise StoreCorrupt(
+        f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
+    )
+
+
+def _is_empty(queue: WorkQueue, level: int) -> bool:
+    """Whether a level of a queue is known to have no URI."""
+    return level & 0xFF not in queue.row.uri_precedences or queue.firsts.get(level, 0) is None
+
+
 def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
     """Take a URI out of its queue. A queue on disk that is empty then is exhausted."""
     row = op.touch(queue)
     op.add_uris(crawl, queue, -1)
-    if suffix in (row.head, queue.first) or row.count == 0:
-        row.head = keys.suffix_after(suffix)
-        queue.first = None
+    level, ordinal = keys.level_of(suffix), keys.ordinal_of(suffix)
+    if ordinal in (row.heads.get(level), queue.firsts.get(level)):
+        row.heads[level] = ordinal + 1
+        queue.firsts.pop(level, None)
     row.uri_precedences[uri.precedence] -= 1
     if not row.uri_precedences[uri.precedence]:
         del row.uri_precedences[uri.precedence]
+    for empty in [each for each in row.heads if _is_empty(queue, each)]:
+        del row.heads[empty]
+        queue.firsts.pop(empty, None)
     op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
         op.move(crawl, queue, QueueEvent.DRAINED)

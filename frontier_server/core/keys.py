@@ -79,10 +79,19 @@ def pending_suffix(directive: int, precedence: int, ordinal: int) -> bytes:
     return bytes((directive, precedence)) + ordinal.to_bytes(6, "big")
 
 
-def suffix_after(suffix: bytes) -> bytes:
-    """The smallest suffix behind one."""
-    number = int.from_bytes(suffix, "big") + 1
-    return number.to_bytes(SUFFIX_BYTES, "big") if number >> 64 == 0 else LAST_SUFFIX
+def level_suffix(level: int, ordinal: int) -> bytes:
+    """The same, with directive and precedence as one number: a level of the queue."""
+    return level.to_bytes(2, "big") + ordinal.to_bytes(6, "big")
+
+
+def level_of(suffix: bytes) -> int:
+    """The level of such a place."""
+    return int.from_bytes(suffix[:2], "big")
+
+
+def ordinal_of(suffix: bytes) -> int:
+    """The ordinal of such a place."""
+    return int.from_bytes(suffix[2:], "big")
 
 
 def pending_key(crawl: int, queue: bytes, suffix: bytes) -> bytes:

@@ -137,9 +137,7 @@ class Operation:
             row.inactive_serial = counters.next_inactive
             counters.next_inactive += 1
             counters.inactive[row.precedence] = counters.inactive.get(row.precedence, 0) + 1
-            key = inactive_key(queue)
-            crawl.inactive_head = min(crawl.inactive_head, key)
-            self.tx.put(Family.INDEX, key, PRESENT)
+            self.tx.put(Family.INDEX, inactive_key(queue), PRESENT)
             return
         counters.queues[state.value] = counters.queues.get(state.value, 0) + 1
         if state is QueueState.SNOOZED:
@@ -216,15 +214,16 @@ class Operation:
 
     def activate(self, crawl: Crawl) -> WorkQueue | None:
         """Make the first inactive queue of the lowest precedence ready (T3); its session begins."""
-        if not crawl.counters.inactive:
+        precedence = crawl.waiting_precedence()
+        if precedence is None:
             return None
-        prefix = keys.inactive_prefix(crawl.number)
-        # Popped rows leave deleted keys behind: start past them.
-        for key, _ in self.tx.scan(Family.INDEX, max(prefix, crawl.inactive_head), prefix):
+        prefix = keys.inactive_prefix(crawl.number) + bytes((precedence,))
+        # Popped rows leave deleted keys behind: start past those of this precedence. New ones come behind.
+        for key, _ in self.tx.scan(Family.INDEX, crawl.inactive_heads.get(precedence, prefix), prefix):
             queue = self.queue(crawl, key[-16:])
             if queue is None:
                 raise StoreCorrupt(f"crawl {crawl.name}: inactive queue {key.hex()} has no row")
-            crawl.inactive_head = key
+            crawl.inactive_heads[precedence] = key
             self.move(crawl, queue, QueueEvent.ACTIVATED)
             queue.row.session_start = queue.row.expenditure
             return queue

@@ -99,7 +99,7 @@ class WorkQueue:
 
     __slots__ = (
         "crawl",
-        "first",
+        "firsts",
         "leases_out",
         "queue",
         "rest_reason",
@@ -115,7 +115,8 @@ class WorkQueue:
         self.row = row
         self.state = QueueState(row.state)
         self.leases_out = 0
-        self.first: bytes | None = None  # the suffix of its first URI, if that is known exactly
+        # Levels of which that is known → the ordinal of the first URI, None if there is none.
+        self.firsts: dict[int, int | None] = {}
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # tells a heap entry of an earlier snooze

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from .errors import StoreCorrupt
+from .keys import level_of, level_suffix, ordinal_of
 from .sums import MAX_SUM
 
 FORMAT = 2
@@ -129,7 +130,7 @@ class QueueRow(Record):
     enqueued: int = 0
     failed: int = 0
     next_ordinal: int = 1
-    head: bytes = b"\xff" * 8  # no URI of the queue sorts before it
+    head: bytes = b""  # of a row without `heads`: no URI of the queue sorts before it
     wake_ms: int = 0
     rest_reason: str = ""
     inactive_serial: int = 0
@@ -149,6 +150,20 @@ class QueueRow(Record):
     queue_ms: int = 0  # when a URI was last put into it
     lease_ms: int = 0  # when the last of its leases that have ended was given
     robots_serial: int = 0  # of that lease, if it was for a robots.txt that the next page needs
+    heads: dict[int, int] = {}  # level that may have URIs (directive, precedence) → none has a lower ordinal
+
+    def __post_init__(self) -> None:
+        """Give a row that has none of them the heads that follow from its one head."""
+        if self.head and self.count and not self.heads:
+            first, ordinal = level_of(self.head), ordinal_of(self.head)
+            levels = (directive << 8 | each for directive in range(1, 5) for each in self.uri_precedences)
+            self.heads = {level: ordinal if level == first else 0 for level in levels if level >= first}
+        self.head = b""
+
+    @property
+    def start(self) -> bytes:
+        """A place that no URI of the queue sorts before."""
+        return min((level_suffix(*each) for each in self.heads.items()), default=b"")
 
 
 class SeenRow(Record):

@@ -26,6 +26,7 @@ SETS = {  # of the states that are no matter of memory
     Q.INELIGIBLE: IndexSet.INELIGIBLE,
 }
 _IN_MEMORY, _FAR = IndexSet.ACTIVE, IndexSet.FAR
+LAST_ORDINAL = (1 << 48) - 1
 
 
 class Recount:
@@ -62,7 +63,9 @@ class Recount:
         for queue, row in self.queues.items():
             assert row.count == in_queue[queue], f"{row.key} counts {row.count} URIs of {in_queue[queue]}"
             mine = {key[16:]: uri for key, uri in self.pending.items() if key[:16] == queue}
-            assert row.head <= min(mine, default=row.head), f"the head of {row.key} is behind its first URI"
+            for suffix in mine:
+                head = row.heads.get(keys.level_of(suffix), LAST_ORDINAL)
+                assert head <= keys.ordinal_of(suffix), f"a head of {row.key} is behind a URI"
             assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1, row.key
             precedences = Counter(uri.precedence for uri in mine.values())
             assert Counter(row.uri_precedences) == precedences, f"{row.key}: {row.uri_precedences}"
@@ -120,7 +123,8 @@ class Recount:
             if state is Q.INACTIVE:
                 place = keys.inactive_key(self.crawl.number, row.precedence, row.inactive_serial, queue)
                 assert place[5:] in self.sets[IndexSet.INACTIVE], f"{row.key} waits elsewhere"
-                assert self.crawl.inactive_head <= place, f"{row.key} waits before where it is looked for"
+                head = self.crawl.inactive_heads.get(row.precedence, b"")
+                assert head <= place, f"{row.key} waits before where it is looked for"
             if row.far_ms:
                 place = keys.timed_key(self.crawl.number, _FAR, row.far_ms, queue)
                 assert place[5:] in self.sets[_FAR] and self.crawl.far_head <= place, f"{row.key} sleeps on"

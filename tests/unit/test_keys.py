@@ -39,15 +39,14 @@ def test_uris_of_a_queue_are_in_the_order_of_directive_precedence_ordinal(
     assert len(keys.pending_suffix(*one)) == keys.SUFFIX_BYTES
 
 
-@given(suffixes)
-def test_nothing_stands_between_a_suffix_and_the_one_after(suffix: bytes) -> None:
-    behind = keys.suffix_after(suffix)
-    assert suffix < behind <= keys.LAST_SUFFIX and len(behind) == keys.SUFFIX_BYTES
-    assert int.from_bytes(behind, "big") == int.from_bytes(suffix, "big") + 1
-
-
-def test_behind_the_last_suffix_there_is_none() -> None:
-    assert keys.suffix_after(keys.LAST_SUFFIX) == keys.LAST_SUFFIX
+@given(directives, precedences, ordinals)
+def test_a_level_and_an_ordinal_are_a_place_and_are_read_from_it(
+    directive: int, precedence: int, ordinal: int
+) -> None:
+    suffix = keys.pending_suffix(directive, precedence, ordinal)
+    level = keys.level_of(suffix)
+    assert level == directive << 8 | precedence and keys.ordinal_of(suffix) == ordinal
+    assert keys.level_suffix(level, ordinal) == suffix
 
 
 @given(crawls, queues, suffixes)

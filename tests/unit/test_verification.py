@@ -185,7 +185,7 @@ def _forget_where_it_waits(shell: Shell) -> None:
 def _hide_the_head(shell: Shell) -> None:
     key, value = _rows(shell, Family.QUEUES)[0]
     row = decode(QueueRow, value)
-    row.head = keys.LAST_SUFFIX
+    row.heads = {level: ordinal + 1 for level, ordinal in row.heads.items()}
     shell.store.write({(Family.QUEUES, key): encode(row)})
 
 

@@ -85,7 +85,7 @@ class Verification:
 
     def _empty(self, queue: WorkQueue) -> bool:
         prefix = keys.queue_row_key(self.crawl.number, queue.queue)
-        return not any(True for _ in self.op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix))
+        return not any(True for _ in self.op.tx.scan(Family.PENDING, prefix + queue.row.start, prefix))
 
     def _counted(self, queue: WorkQueue, uris: int) -> None:
         """Compare what a queue has with what it counts."""
@@ -150,11 +150,13 @@ class Verification:
         return True
 
     def _uri(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
-        if suffix < queue.row.head:
+        level, ordinal, heads = keys.level_of(suffix), keys.ordinal_of(suffix), queue.row.heads
+        if ordinal < heads.get(level, ordinal + 1):
             self._wrong(f"queue {queue.row.key}: its head is behind {suffix.hex()}")
             if self.repair:
-                self.op.touch(queue).head = suffix
-                queue.first = None
+                self.op.touch(queue)
+                heads[level] = ordinal
+                queue.firsts.pop(level, None)
         subject = decode_pending(value).subject
         key = keys.seen_key(self.crawl.number, queue.partition, subject)
         found = self.op.tx.get(Family.SEEN, key)
@@ -180,7 +182,8 @@ class Verification:
                 self._wrong(f"queue {queue.row.key}: {queue.state.value}, but not in that set")
                 if self.repair:
                     self.op.tx.put(Family.INDEX, key, PRESENT)
-                    self.crawl.inactive_head = self.crawl.far_head = b""
+                    self.crawl.inactive_heads.clear()
+                    self.crawl.far_head = b""
                     self.crawl.first_far_ms = 0
 
     # Index rows.

@@ -247,7 +247,7 @@ def _unreachable(head: Head, robots: RobotsRow | None, its: Standing) -> str:
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> str:
     """How many URIs are before a place in its queue, as far as they are counted."""
     prefix = keys.queue_row_key(crawl.number, queue.queue)
-    for ahead, (key, _) in enumerate(op.tx.scan(Family.PENDING, prefix + queue.row.head, prefix)):
+    for ahead, (key, _) in enumerate(op.tx.scan(Family.PENDING, prefix + queue.row.start, prefix)):
         if ahead == MAX_COUNTED:
             return f"{MAX_COUNTED} URIs or more"
         if key[len(prefix) :] >= suffix:

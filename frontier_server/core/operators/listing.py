@@ -176,7 +176,7 @@ def _pending_rows(
         if part < after[: len(part)]:
             continue  # it has been told
         queue = op.queue(crawl, part) if part else None
-        start = max(part + queue.row.head if queue is not None else part, after)
+        start = max(part + queue.row.start if queue is not None else part, after)
         rows = store.scan(Family.PENDING, prefix + start, prefix + part)
         # No further than the queue's count: behind it lies what emptied queues have left.
         for key, value in rows if queue is None else islice(rows, queue.row.count):
