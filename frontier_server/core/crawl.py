@@ -4,6 +4,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
+from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .operators.pace import Pace
@@ -47,6 +48,7 @@ class Crawl:
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still get what they are to do
         self.ready: deque[WorkQueue] = deque()
+        self.lines = Lines(number)  # of queues that are ready but for hosts and groups
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
         self.queues: dict[bytes, WorkQueue] = {}  # active ones
         self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # others that were changed of late
@@ -242,7 +244,9 @@ class Crawl:
         if self.state not in (CrawlState.RUNNING, CrawlState.EMPTY):
             return None
         queue = self.next_wake()
-        due = [self.first_far_ms, self.first_future_ms, queue.wake_ms if queue is not None else None]
+        due = [self.first_far_ms, self.first_future_ms, self.lines.next_ms()]
+        if queue is not None:
+            due.append(queue.wake_ms)
         if self.awaits_round:
             due.append(self.next_round_ms)
         return min((moment for moment in due if moment is not None), default=None)

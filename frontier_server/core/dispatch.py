@@ -14,9 +14,10 @@ from .conclusion import Final, conclude
 from .crawl import Crawl
 from .enqueue import first_uri, place_of, put_in, queue_at, take_out
 from .errors import StoreCorrupt
-from .host import Group, Host, Hosts, full, rest_until
+from .host import Group, Host, Hosts, full, rest_of
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
+from .line import Awaited
 from .model import Candidate, CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -29,6 +30,7 @@ from .rules.disposition import (
     ROBOTS_PREREQUISITE_FAILURE,
     Disposition,
 )
+from .rules.politeness import rest_ms
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .uri.assign import partition_of
@@ -70,10 +72,11 @@ class Dispatcher:
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
         while len(grants) < most and share.left() and not limited(crawl):
-            if not crawl.ready and op.activate(crawl) is None:
+            queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
+            if queue is None:
                 return grants, False
             share.turns -= 1
-            grant = self._turn(op, crawl, crawl.ready.popleft(), node, session, share)
+            grant = self._turn(op, crawl, queue, awaited, node, session, share)
             if grant is not None:
                 grants.append(grant)
         return grants, len(grants) < most and not limited(crawl)
@@ -85,13 +88,24 @@ class Dispatcher:
             if queue is None or queue.wake_ms > op.now_ms:
                 break
             wake(op, crawl, queue)
+        crawl.lines.open_due(op.now_ms)
         _wake_far(op, crawl)
         future.release_due(op, crawl, self.codec)
 
     def _turn(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, node: str, session: str, share: "_Share"
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        awaited: Awaited | None,
+        node: str,
+        session: str,
+        share: "_Share",
     ) -> Grant | None:
-        """A ready queue's turn: a lease, or None once it has gone where it belongs."""
+        """A ready queue's turn: a lease, or None once it has gone where it belongs.
+
+        `awaited` is what it was in line for, if it was.
+        """
         row = queue.row
         if queue.state is not QueueState.READY:
             return None  # it has been taken elsewhere since (T5)
@@ -101,7 +115,7 @@ class Dispatcher:
         fetched_for_it = crawl.number, row.robots_serial
         while row.count and share.clearings > 0:
             head = self.head(op, crawl, queue)
-            free = self._free(op, crawl, queue, head)
+            free = self._free(op, crawl, queue, awaited, head)
             if free is None:
                 return None
             host, groups = free
@@ -122,7 +136,8 @@ class Dispatcher:
                 case Gate.FETCH:
                     lease = self._robots_lease(op, queue, head, its.tries, node, session)
                     if self.leases.robots_out(crawl.number, lease.scheme, lease.authority):
-                        host.waiting.append(queue)  # another queue of a host that answers several at once
+                        # Another queue of the host has it fetched.
+                        crawl.lines.join(self.hosts.robots_of(crawl, lease.scheme, lease.authority), queue)
                         return None
                     address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"
                     return self._grant(op, crawl, queue, host, groups, lease, head, address)
@@ -146,7 +161,7 @@ class Dispatcher:
         return None
 
     def _free(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, head: Head
     ) -> tuple[Host, list[Group]] | None:
         """The host of a queue's head, and its groups; None if they are busy or rest, and the queue waits."""
         if queue.row.host != head.uri.host:
@@ -156,13 +171,18 @@ class Dispatcher:
         groups = self.hosts.groups(op.tx, crawl, head.uri.host, host)
         busy = full(host, head.settings.politeness.max_parallel, groups)
         if busy is not None:
-            busy.waiting.append(queue)
+            _wait_for(crawl, queue, busy, awaited)
             return None
-        until_ms, reason = rest_until(queue, host, groups)
-        if until_ms > op.now_ms:
-            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
-            return None
-        return host, groups
+        rest = rest_of(queue, host, groups)
+        if rest.until_ms <= op.now_ms:
+            return host, groups
+        if rest.host is not None and (rest.host is awaited or rest.host.has_line(crawl.number)):
+            _wait_for(crawl, queue, rest.host, awaited, rest.until_ms)
+        else:
+            if rest.host is not None:
+                rest.host.sleepers[crawl.number] = queue
+            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
+        return None
 
     def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
         """The first URI of a queue that has one."""
@@ -233,6 +253,19 @@ class Dispatcher:
             head.uri.authority,
         )
 
+    def _start(self, op: Operation, host: Host, head: Head) -> None:
+        """Keep the rest between the starts of requests to a host that may answer several at once.
+
+        The last fetch tells how long it is; before the first one has ended, the least rest counts.
+        """
+        row, politeness = host.row, head.settings.politeness
+        key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
+        crawl_delay_ms = self.robots.rules(op.tx, key).crawl_delay_ms
+        row.start_ms = op.now_ms
+        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, politeness)
+        row.rest_reason = "politeness"
+        self.hosts.put(op.tx, host)
+
     def _grant(
         self,
         op: Operation,
@@ -256,6 +289,8 @@ class Dispatcher:
         if crawl.state_row.nodes.get(row.node) != row.session:
             join(op, crawl, row.node, row.session)
         note_out(crawl, queue, (host, *(group.host for group in groups)), lease)
+        if head.settings.politeness.max_parallel > 1:
+            self._start(op, host, head)
         for group in groups:
             if group.min_gap_ms:
                 group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
@@ -278,6 +313,21 @@ class Dispatcher:
             visit.last_modified,
             visit.digest,
         )
+
+
+def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
+    """The ready queue that has waited longest; if there is none, one that becomes active."""
+    if not crawl.ready:
+        op.activate(crawl)
+    return crawl.ready.popleft() if crawl.ready else None
+
+
+def _wait_for(crawl: Crawl, queue: WorkQueue, host: Host, awaited: Awaited | None, until_ms: int = 0) -> None:
+    """Let a queue wait in line for a host or a group that is busy, or rests until a time."""
+    was_first = host is awaited
+    crawl.lines.join(host, queue, first=was_first)
+    if was_first or until_ms:
+        crawl.lines.close(host, until_ms)
 
 
 class _Share:

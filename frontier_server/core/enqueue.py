@@ -80,7 +80,7 @@ def put_in(
 
 
 def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
-    """The first URI of a queue that has one, as it is stored; its place. Raises StoreCorrupt if there is none.
+    """The first URI of a queue that has one, as it is stored; its place. Raises StoreCorrupt if none is.
 
     It is looked for from each level's head on, the most urgent level first: a URI that came late, but is
     urgent, lets nobody walk again what the other levels have given out.

@@ -40,7 +40,6 @@ from .operation import Operation
 from .operators import views
 from .operators.administration import Administration
 from .operators.control import MAX_NODE_CHARACTERS, Control
-from .queue import QueueState
 from .records import EventRow, OutcomeRow
 from .registry import Registry
 from .robotstxt.robots_table import RobotsTable
@@ -428,7 +427,7 @@ class Frontier:
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
         return any(
-            crawl.running and (crawl.ready or crawl.counters.inactive) and not limited(crawl)
+            crawl.running and (crawl.ready or crawl.lines or crawl.counters.inactive) and not limited(crawl)
             for crawl in self._crawls.values()
         )
 
@@ -460,8 +459,7 @@ class Frontier:
 
     def line_up(self, crawl: Crawl) -> None:
         """Let queues of a crawl that wait for hosts or groups ask again: more may be allowed than was."""
-        waiting = self._hosts.take_waiting(crawl.number)
-        crawl.ready.extend(queue for queue in waiting if queue.state is QueueState.READY)
+        self._hosts.disperse(crawl)
 
     def begin(self, now_ms: int) -> Operation:
         """The start of an operation of this object's."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .crawl import Crawl
 from .keys import host_key, own_host_key
+from .line import Awaited
 from .queue import WorkQueue
 from .records import HostRow, decode, encode
 from .store import Family, Transaction
@@ -18,16 +19,15 @@ from .uri.assign import partition_of
 MAX_IDLE_IN_MEMORY = 20_000
 
 
-class Host:
+class Host(Awaited):
     """A host in memory, or a group of hosts."""
 
-    __slots__ = ("in_flight", "name", "row", "waiting")
+    __slots__ = ("in_flight", "row")
 
     def __init__(self, name: str, row: HostRow) -> None:
-        self.name = name
+        super().__init__(name)
         self.row = row
         self.in_flight = 0
-        self.waiting: list[WorkQueue] = []  # ready, but for the requests in flight
 
 
 class Group(NamedTuple):
@@ -60,6 +60,11 @@ class Hosts:
             return self.get(tx, name)
         return self.get(tx, f"{crawl.number}\0{name}")
 
+    def robots_of(self, crawl: Crawl, scheme: str, authority: str) -> Host:
+        """What the queues of a crawl wait for whose robots.txt is being fetched for another one."""
+        name = f"{crawl.number}\0robots\0{scheme}://{authority}"
+        return self._hosts.setdefault(name, Host(name, HostRow()))
+
     def groups(self, tx: Transaction, crawl: Crawl, name: str, host: Host) -> list[Group]:
         """The groups that a host belongs to: a named one, and that of its address."""
         found = []
@@ -86,14 +91,15 @@ class Hosts:
             )
         return found
 
-    def take_waiting(self, crawl: int) -> list[WorkQueue]:
-        """The queues of a crawl that wait for hosts and groups; they wait no more."""
-        found: list[WorkQueue] = []
+    def disperse(self, crawl: Crawl) -> None:
+        """Let the queues of a crawl that are in line have their turns: more may be allowed than was."""
         for host in self._hosts.values():
-            if host.waiting:
-                found += (queue for queue in host.waiting if queue.crawl == crawl)
-                host.waiting = [queue for queue in host.waiting if queue.crawl != crawl]
-        return found
+            host.sleepers.pop(crawl.number, None)
+            for queue in host.lines.pop(crawl.number, ()):
+                if queue.line is host:
+                    queue.line = None
+                    crawl.ready.append(queue)
+        crawl.lines.clear()
 
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
@@ -107,7 +113,11 @@ class Hosts:
         """Let go of idle hosts, if there are too many; between operations, as one may hold a host."""
         if len(self._hosts) < self._let_go_at:
             return
-        self._hosts = {name: host for name, host in self._hosts.items() if host.in_flight or host.waiting}
+        self._hosts = {
+            name: host
+            for name, host in self._hosts.items()
+            if host.in_flight or host.lines or any(map(host.has_line, [*host.sleepers]))
+        }
         self._let_go_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
 
 
@@ -119,15 +129,23 @@ def _place(name: str) -> tuple[Family, bytes]:
     return Family.HOSTS, host_key(partition_of(name), name)
 
 
-def rest_until(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> tuple[int, str]:
-    """Until when a queue rests, for its own sake, its host's or its groups', and why."""
-    until_ms, reason = host.row.next_allowed_ms, host.row.rest_reason
-    if queue.row.wake_ms > until_ms:
-        until_ms, reason = queue.row.wake_ms, queue.row.rest_reason
+class Rest(NamedTuple):
+    """Until when a queue rests, why, and which host or group does (None: the queue by itself)."""
+
+    until_ms: int
+    reason: str
+    host: Host | None
+
+
+def rest_of(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> Rest:
+    """The longest of the rests of a queue, of its host and of its groups."""
+    rest = Rest(host.row.next_allowed_ms, host.row.rest_reason, host)
+    if queue.row.wake_ms > rest.until_ms:
+        rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
     for group in groups:
-        if group.host.row.next_allowed_ms > until_ms:
-            until_ms, reason = group.host.row.next_allowed_ms, f"{group.words}: gap"
-    return until_ms, reason
+        if group.host.row.next_allowed_ms > rest.until_ms:
+            rest = Rest(group.host.row.next_allowed_ms, f"{group.words}: gap", group.host)
+    return rest
 
 
 def full(host: Host, max_parallel: int, groups: Iterable[Group] = ()) -> Host | None:

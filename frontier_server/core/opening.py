@@ -10,7 +10,7 @@ from . import keys
 from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
 from .errors import StoreCorrupt
-from .host import Hosts, rest_until
+from .host import Hosts, rest_of
 from .jobs import job
 from .jobs.job import ENDED
 from .keys import IndexSet
@@ -166,13 +166,13 @@ def _row_of(store: Store | Transaction, crawl: Crawl, queue_id: bytes) -> bytes:
 def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_ms: int) -> None:
     """The state of an active queue, from its lease, its rest, its host's and its groups'."""
     host = hosts.of(tx, crawl, queue.row.host)
-    until_ms, reason = rest_until(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
+    rest = rest_of(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
     if queue.leases_out:
         queue.state = QueueState.BUSY
-    elif until_ms > now_ms:
+    elif rest.until_ms > now_ms:
         queue.state = QueueState.SNOOZED
-        queue.wake_ms, queue.rest_reason = until_ms, reason
-        crawl.push_snoozed(queue, until_ms)
+        queue.wake_ms, queue.rest_reason = rest.until_ms, rest.reason
+        crawl.push_snoozed(queue, rest.until_ms)
     else:
         queue.state = QueueState.READY
         crawl.ready.append(queue)

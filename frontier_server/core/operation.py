@@ -101,7 +101,7 @@ class Operation:
             crawl.active_counts[before] -= 1
         else:
             self._leave(crawl, queue)
-        queue.state = state
+        queue.state, queue.line = state, None
         queue.wake_ms, queue.rest_reason = wake_ms, reason
         if state is QueueState.SNOOZED and crawl.active_counts[state] >= MAX_SNOOZED_IN_MEMORY:
             self.touch(queue).far_ms = wake_ms

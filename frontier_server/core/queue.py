@@ -101,6 +101,7 @@ class WorkQueue:
         "crawl",
         "firsts",
         "leases_out",
+        "line",
         "queue",
         "rest_reason",
         "row",
@@ -115,6 +116,7 @@ class WorkQueue:
         self.row = row
         self.state = QueueState(row.state)
         self.leases_out = 0
+        self.line: object = None  # what it waits for in line, while READY; see `line`
         # Levels of which that is known → the ordinal of the first URI, None if there is none.
         self.firsts: dict[int, int | None] = {}
         self.wake_ms = 0  # while SNOOZED

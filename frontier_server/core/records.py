@@ -207,6 +207,8 @@ class HostRow(Record):
     overloads: int = 0  # 429s and 503s in a row
     rest_reason: str = ""
     address: str = ""  # that answered last
+    start_ms: int = 0  # of its last request, where it may answer several at once
+    duration_ms: int = 0  # of the last fetch that ended; likewise
 
 
 class RobotsRow(Record):

@@ -14,7 +14,7 @@ from .crawl import Crawl
 from .enqueue import take_out
 from .errors import StoreCorrupt
 from .figures import Happened, note
-from .host import Group, Host, Hosts, rest_until
+from .host import Host, Hosts, rest_of
 from .leases import Lease, LeaseTable
 from .machines.life import pause_for
 from .model import Candidate, CandidateCodec, Report, ReportResult
@@ -301,10 +301,20 @@ class Reports:
         queue.leases_out -= 1
         for one in (host, *shared):
             one.in_flight -= 1
+            self._open_lines(one)
         crawl.leases_out -= 1
-        if not lease.robots:
+        if lease.robots:
+            self._open_lines(self.hosts.robots_of(crawl, lease.row.scheme, lease.row.authority))
+        else:
             crawl.pages_out -= 1
         return _Ended(queue, host, shared)
+
+    def _open_lines(self, host: Host) -> None:
+        """Let those have their turns that are in line for a host or a group. Nothing of them is written."""
+        for number in host.lines:
+            crawl = self.crawls.get(number)
+            if crawl is not None:  # else it is gone, and its queues with it
+                crawl.lines.open(host)
 
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
         value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.suffix))
@@ -343,20 +353,21 @@ class Reports:
     ) -> None:
         """Let a host rest after a fetch, however it ended.
 
-        Where a host answers several requests at once, each of its queues rests by itself.
+        Where a host may answer several requests at once, the rest counts from the start of the last one.
         """
         politeness, status, host = settings.politeness, report.fetch_status, ended.host
-        rest, reason = rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
+        begin_ms = op.now_ms
         if politeness.max_parallel > 1:
-            self._rest_queue(op, ended.queue, op.now_ms + rest, reason)
-            rest = 0
+            begin_ms = max(host.row.start_ms, ended.queue.row.lease_ms)
+            host.row.duration_ms = report.duration_ms
+        until_ms, reason = begin_ms + rest_ms(report.duration_ms, crawl_delay_ms, politeness), "politeness"
         host.row.overloads = overloads_after(status, host.row.overloads)
         if status in OVERLOADED:
             overload_rest = overload_rest_ms(host.row.overloads, report.retry_after_ms, politeness)
-            if overload_rest > rest:
-                rest, reason = overload_rest, f"fetch status {status}"
-        if op.now_ms + rest >= host.row.next_allowed_ms:
-            host.row.next_allowed_ms, host.row.rest_reason = op.now_ms + rest, reason
+            if op.now_ms + overload_rest > until_ms:
+                until_ms, reason = op.now_ms + overload_rest, f"fetch status {status}"
+        if until_ms >= host.row.next_allowed_ms:
+            host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
         self.hosts.put(op.tx, host)
 
     def _rest_queue(self, op: Operation, queue: WorkQueue, wake_ms: int, reason: str) -> None:
@@ -366,48 +377,29 @@ class Reports:
     def _settle(
         self, op: Operation, crawl: Crawl, ended: "_Ended", settings: CrawlSettings, first: bool = False
     ) -> None:
-        """Let a queue whose lease ended go on, behind those that waited for its host or groups meanwhile."""
+        """Let a queue whose lease ended go on, behind those that are in line for its host or groups."""
         queue = ended.queue
-        for one in (ended.host, *ended.shared):
-            waiting, one.waiting = one.waiting, []
-            for other in waiting:
-                its = self.crawls.get(other.crawl)
-                if its is not None and other.state is QueueState.READY:  # else it went elsewhere meanwhile
-                    self._wait_no_more(op, its, other)
         op.appraise(crawl, queue, settings.queues)  # at each finish (D16)
         self._go_on(op, crawl, queue, ended.host, settings)
-        if first and queue.state is QueueState.READY:
-            crawl.ready.rotate(1)  # from the end to the front: its turn was not used
-
-    def _wait_no_more(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-        """Let a ready queue line up for its turn, or rest as long as its host does.
-
-        To rest may be a write, so that a queue of a crawl that is held lines up anyway: it has its turn, and
-        its rest, when the crawl is released.
-        """
-        if crawl.held:
-            crawl.ready.append(queue)
-            return
-        host = self.hosts.of(op.tx, crawl, queue.row.host)
-        groups = self.hosts.groups(op.tx, crawl, queue.row.host, host)
-        until_ms, reason = rest_until(queue, host, groups)
-        if until_ms > op.now_ms:
-            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
-        else:
-            crawl.ready.append(queue)
+        if first and queue.state is QueueState.READY:  # its turn was not used
+            crawl.ready.pop()
+            if ended.host.has_line(crawl.number):
+                crawl.lines.join(ended.host, queue, first=True)
+                crawl.lines.open(ended.host)
+            else:
+                crawl.ready.appendleft(queue)
 
     def _go_on(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
     ) -> None:
         """From BUSY to where the queue belongs (T10 to T12)."""
-        groups: list[Group] = self.hosts.groups(op.tx, crawl, queue.row.host, host)
-        until_ms, reason = rest_until(queue, host, groups)
+        rest = rest_of(queue, host, self.hosts.groups(op.tx, crawl, queue.row.host, host))
         waiting = crawl.waiting_precedence()
         if queue.row.retiring:
             op.touch(queue).retiring = False
             op.move(crawl, queue, QueueEvent.RETIRED)
-        elif until_ms > op.now_ms:
-            op.move(crawl, queue, QueueEvent.RESTED, until_ms, reason)
+        elif rest.until_ms > op.now_ms:
+            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
         elif not queue.row.count:
             op.move(crawl, queue, QueueEvent.FREED)  # its turn will tell that it is empty (T4)
         elif is_barred(queue, settings.queues):

@@ -238,6 +238,7 @@ class Audit:
                 if life.rounds_left(crawl) and not life.left(self.model, crawl):
                     awaited.append(life.next_round_ms(crawl))
                 if not roused:
+                    awaited += leasing.in_line_ms(self.model, crawl)
                     assert not leasing.due(self.model, crawl), "nobody is told that there is something"
             bound = settling.bound(self.model, crawl)
             if bound is not None:

@@ -165,7 +165,14 @@ class Recount:
             if serial == queue.snooze_serial and queue.state is Q.SNOOZED and not queue.far
         )
         hosts = self.shell.frontier._hosts._hosts.values()
-        at_hosts = Counter(id(queue) for host in hosts for queue in host.waiting)
+        in_line = {
+            (id(queue), host.name)
+            for host in hosts
+            for line in host.lines.values()
+            for queue in line
+            if queue.line is host
+        }
+        at_hosts = Counter(queue for queue, _ in in_line)
         states: Counter[QueueState] = Counter()
         for queue in crawl.queues.values():
             states[queue.state] += 1

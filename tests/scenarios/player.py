@@ -494,7 +494,7 @@ class Player:
             told += f", {queue.session_spent} of {queue.session_budget} in this session"
         if queue.total_budget >= 0:
             told += f", of {queue.total_budget} in all"
-        if queue.state is QueueState.SNOOZED:
+        if queue.wake_ms:
             told += f", until {self.at(queue.wake_ms)}"
         return told + (f" ({queue.reason})" if queue.reason else "")
 

@@ -7,7 +7,7 @@ holds for the crawl as a whole (`idle`) comes first.
 from .. import figures, keys
 from ..crawl import Crawl
 from ..dispatch import Dispatcher, Head, over_quota, retire_reason, said_by, session_spent
-from ..host import Group, Host, full, rest_until
+from ..host import Group, Host, full, rest_of
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
 from ..operation import Operation, is_barred
@@ -84,7 +84,7 @@ class Explanations:
             found.append(self._busy(head, groups, busy))
         until_ms, reason = queue.wake_ms, queue.rest_reason
         if not reason:  # of what it rests for memory knows nothing: it was snoozed on disk, or is not yet
-            until_ms, reason = rest_until(queue, host, groups)
+            until_ms, reason, _ = rest_of(queue, host, groups)
         if until_ms > op.now_ms:
             found.append(self._rest(op, queue, head, until_ms, reason))
         if found:

@@ -10,7 +10,7 @@ from itertools import islice
 from .. import keys
 from ..crawl import Crawl
 from ..errors import InvalidRequest
-from ..host import Hosts, full, rest_until
+from ..host import Hosts, full, rest_of
 from ..keys import FiguresOf, IndexSet
 from ..model import CandidateCodec, FiguresView, QueueView, UriView
 from ..operation import Operation
@@ -92,6 +92,7 @@ def _queue_ids(
 def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> QueueView:
     """A work queue's description."""
     row, budgets = queue.row, crawl.settings.queues
+    until_ms, reason = _wait(tx, crawl, queue, hosts)
     return QueueView(
         row.key,
         row.host,
@@ -100,8 +101,8 @@ def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) ->
         row.enqueued,
         queue.leases_out,
         row.failed,
-        row.far_ms or queue.wake_ms,
-        queue_reason(tx, crawl, queue, hosts),
+        until_ms,
+        reason,
         row.precedence,
         row.successes,
         row.expenditure,
@@ -117,26 +118,31 @@ def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) ->
     )
 
 
-def queue_reason(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> str:
-    """Why a queue cannot be leased from now, in words; empty if it can."""
+def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tuple[int, str]:
+    """Until when a queue waits, if that is known (else 0), and why in words; empty if it does not."""
     row = queue.row
     match queue.state:
         case QueueState.RETIRED:
-            return row.retire_reason
+            return 0, row.retire_reason
         case QueueState.INELIGIBLE:
-            return "an operator pauses it" if row.paused else f"precedence {row.precedence} is at the floor"
+            return (
+                0,
+                "an operator pauses it" if row.paused else f"precedence {row.precedence} is at the floor",
+            )
         case QueueState.READY | QueueState.SNOOZED:
             host = hosts.of(tx, crawl, row.host)
             groups = hosts.groups(tx, crawl, row.host, host)
+            rest = rest_of(queue, host, groups)
             if queue.state is QueueState.SNOOZED:
-                return queue.rest_reason or rest_until(queue, host, groups)[1]
+                return row.far_ms or queue.wake_ms, queue.rest_reason or rest.reason
             busy = full(host, crawl.settings.politeness.max_parallel, groups)
             if busy is None:
-                return ""
+                return (rest.until_ms, rest.reason) if queue.line is rest.host else (0, "")
             named = [group.words for group in groups if group.host is busy]
-            return f"{named[0]}: as many requests as may be" if named else "its host answers another queue"
+            words = f"{named[0]}: as many requests as may be" if named else "its host answers another queue"
+            return 0, words
         case _:
-            return queue.rest_reason
+            return 0, queue.rest_reason
 
 
 def uri_page(

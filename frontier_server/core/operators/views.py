@@ -109,7 +109,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
             EmptyReason.LIMIT_REACHED: f"the last {crawl.pages_out} documents of the limit",
         }
         return awaited_then[reason], None
-    if crawl.counters.inactive or crawl.ready:
+    if crawl.counters.inactive or crawl.ready or crawl.lines:
         return "", None
     out = crawl.leases_out
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"
@@ -135,6 +135,9 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
         resting = queue_counts(crawl)[QueueState.SNOOZED]
         noun = "queue at rest" if resting == 1 else "queues at rest"
         found.append((queue.wake_ms, f"{resting} {noun}, first {queue.row.key} ({queue.rest_reason})"))
+    in_line_ms = crawl.lines.next_ms()
+    if in_line_ms is not None:
+        found.append((in_line_ms, "queues in line for a host or a group that rests"))
     # 0: not looked at since the server started.
     if crawl.first_far_ms:
         found.append((crawl.first_far_ms, "queues that rest for long"))

@@ -62,15 +62,15 @@ def rested_ms(model: Model, crawl: Crawl, queue: Queue, site: Site) -> int:
 def rest(
     model: Model,
     crawl: Crawl,
-    queue: Queue,
     asked: tuple[Site, str, str],
+    lease_ms: int,
     status: int,
     duration_ms: int,
     retry_after_ms: int,
 ) -> None:
-    """A host rests after an answer, or the queue alone where the host may answer several at once.
+    """A host rests after an answer; where it may answer several at once, from the last start of a request on.
 
-    `asked` is the site, what the host is called, and the target.
+    `asked` is the site, what the host is called, and the target; it was asked when the lease was given.
     """
     site, name, target = asked
     settings = places.settings_for(crawl, site, target)
@@ -78,8 +78,8 @@ def rest(
     good = robots_of(model, settings, site).good
     rest_ms = polite_rest_ms(duration_ms, good.crawl_delay_ms if good else 0, politeness)
     if politeness.max_parallel > 1:
-        queue.rest_ms = model.now_ms + rest_ms
-        rest_ms = 0
+        host.last_ms = duration_ms
+        rest_ms -= model.now_ms - max(host.start_ms, lease_ms)
     if status in OVERLOADED:
         grown_ms = politeness.overload_delay_ms * 2**host.overloads
         host.overloads += 1
@@ -88,6 +88,16 @@ def rest(
     elif status > 0:
         host.overloads = 0
     host.rest_ms = max(host.rest_ms, model.now_ms + rest_ms)
+
+
+def started(model: Model, crawl: Crawl, site: Site, target: str) -> None:
+    """A request begins; where a host may answer several at once, the next one keeps the rest from now on."""
+    settings = places.settings_for(crawl, site, target)
+    if settings.politeness.max_parallel > 1:
+        host, good = host_of(model, crawl, site), robots_of(model, settings, site).good
+        delay_ms = good.crawl_delay_ms if good else 0
+        host.start_ms = model.now_ms
+        host.rest_ms = model.now_ms + polite_rest_ms(host.last_ms, delay_ms, settings.politeness)
 
 
 def polite_rest_ms(duration_ms: int, crawl_delay_ms: int, politeness: PolitenessSettings) -> int:

@@ -168,6 +168,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     for name, (_, min_gap_ms) in hosts.groups_of(model, crawl, uri.site).items():
         if min_gap_ms:
             model.hosts.setdefault(name, Host()).rest_ms = model.now_ms + min_gap_ms
+    hosts.started(model, crawl, uri.site, uri.target)
     queue.lent = queue.expenditure, settings
     uri.touched = model.step
     queue.starts.add(queue.expenditure)
@@ -245,6 +246,10 @@ def due(model: Model, crawl: Crawl) -> list[Queue]:
             continue
         head = waiting[0]
         asleep = queue.state is QueueState.SNOOZED and queue.asleep_ms > model.now_ms
+        # In line for a host or a group that rests.
+        asleep |= (
+            queue.state is QueueState.READY and hosts.rested_ms(model, crawl, queue, head.site) > model.now_ms
+        )
         full = bool(hosts.full(model, crawl, head.site, head.target))
         if queue.state is QueueState.READY and crawl.overridden:
             # It may have lined up at a busy host before an override let that answer more at once.
@@ -252,6 +257,19 @@ def due(model: Model, crawl: Crawl) -> list[Queue]:
             full |= any(hosts.in_flight(model, name) for name in names)
         if not asleep and not full and not _robots_are_coming(model, crawl, head):
             found.append(queue)
+    return found
+
+
+def in_line_ms(model: Model, crawl: Crawl) -> list[int]:
+    """When queues that are ready may go on whose hosts and groups answer nobody, but rest."""
+    found = []
+    for queue in crawl.queues.values():
+        waiting = crawl.in_order(queue)
+        if queue.state is QueueState.READY and waiting:
+            site, target = waiting[0].site, waiting[0].target
+            rested_ms = hosts.rested_ms(model, crawl, queue, site)
+            if rested_ms > model.now_ms and not hosts.full(model, crawl, site, target):
+                found.append(rested_ms)
     return found
 
 

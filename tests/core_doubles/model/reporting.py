@@ -145,8 +145,8 @@ def _rest(model: Model, crawl: Crawl, lease: Lease, report: Report) -> None:
         model.hosts.setdefault(lease.hosts[0], Host()).address = report.peer_address
     uri = crawl.uris[lease.identity]
     asked = lease.site, lease.hosts[0], uri.target
-    queue = crawl.queues[lease.queue]
-    hosts.rest(model, crawl, queue, asked, report.fetch_status, report.duration_ms, report.retry_after_ms)
+    told = report.fetch_status, report.duration_ms, report.retry_after_ms
+    hosts.rest(model, crawl, asked, lease.lease_ms, *told)
 
 
 def _reported_again(model: Model, report: Report, result: ReportResult) -> None:

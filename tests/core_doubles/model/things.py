@@ -121,6 +121,8 @@ class Host:
     rest_ms: int = 0  # until
     overloads: int = 0
     address: str = ""
+    start_ms: int = 0  # of the last request, where several may be answered at once
+    last_ms: int = 0  # how long the last fetch took; likewise
 
 
 @dataclass

@@ -1,0 +1,102 @@
+"""Queues in line: ready, but for a host or a group of hosts that is busy or rests.
+
+Each crawl has a line of its own at each of them, first come first served. A line is opened
+when there may be room (a request has ended, or the rest is over). The dispatcher takes one
+queue at a time from open lines, and closes a line whose first queue has to go on waiting: so
+one free place costs one turn, however many wait for it.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+
+from .queue import QueueState, WorkQueue
+
+
+class Awaited:
+    """A host or a group of hosts, as those see it that wait for it."""
+
+    __slots__ = ("lines", "name", "sleepers")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: dict[int, deque[WorkQueue]] = {}  # crawl → its queues that wait
+        self.sleepers: dict[int, WorkQueue] = {}  # crawl → the last queue snoozed until it has rested
+
+    def has_line(self, crawl: int) -> bool:
+        """Whether a queue of a crawl waits for it already: in line, or snoozed until it has rested."""
+        sleeper = self.sleepers.get(crawl)
+        if sleeper is not None and sleeper.state is not QueueState.SNOOZED:
+            del self.sleepers[crawl]
+            sleeper = None
+        return sleeper is not None or crawl in self.lines
+
+
+class Lines:
+    """The lines of one crawl."""
+
+    def __init__(self, crawl: int) -> None:
+        self._crawl = crawl
+        self._open: dict[str, Awaited] = {}
+        self._resting: list[tuple[int, str, Awaited]] = []  # heap: until when
+        self._until_ms: dict[str, int] = {}  # the entries of that heap which count
+
+    def __bool__(self) -> bool:
+        """Whether any line is open."""
+        return bool(self._open)
+
+    def join(self, awaited: Awaited, queue: WorkQueue, first: bool = False) -> None:
+        """Let a ready queue wait: last in line, or first again."""
+        line = awaited.lines.setdefault(self._crawl, deque())
+        queue.line = awaited
+        if first:
+            line.appendleft(queue)
+        else:
+            line.append(queue)
+
+    def take(self) -> tuple[WorkQueue, Awaited] | None:
+        """The first queue of an open line, which is in line no more, and what it waited for."""
+        while self._open:
+            awaited = next(iter(self._open.values()))
+            line = awaited.lines.get(self._crawl)
+            while line:
+                queue = line.popleft()
+                if queue.line is awaited:  # else it went elsewhere meanwhile
+                    queue.line = None
+                    return queue, awaited
+            awaited.lines.pop(self._crawl, None)
+            del self._open[awaited.name]
+        return None
+
+    def open(self, awaited: Awaited) -> None:
+        """There may be room: let the queues in line, if there are any, have their turns."""
+        if self._crawl in awaited.lines:
+            self._open[awaited.name] = awaited
+
+    def close(self, awaited: Awaited, until_ms: int = 0) -> None:
+        """There is no room: until a request ends, or until a time."""
+        self._open.pop(awaited.name, None)
+        if until_ms and self._until_ms.get(awaited.name, until_ms + 1) > until_ms:
+            self._until_ms[awaited.name] = until_ms
+            heappush(self._resting, (until_ms, awaited.name, awaited))
+
+    def open_due(self, now_ms: int) -> None:
+        """Open the lines of what has rested."""
+        while (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
+            _, name, awaited = heappop(self._resting)
+            del self._until_ms[name]
+            self.open(awaited)
+
+    def next_ms(self) -> int | None:
+        """When the first line opens because something has rested."""
+        while self._resting:
+            until_ms, name, _ = self._resting[0]
+            if self._until_ms.get(name) == until_ms:
+                return until_ms
+            heappop(self._resting)
+        return None
+
+    def clear(self) -> None:
+        """Forget what is open and what rests: nobody is in line any more."""
+        self._open.clear()
+        self._resting.clear()
+        self._until_ms.clear()
