@@ -1,0 +1,95 @@
+"""Where the first URI of a queue, and the first inactive queue, is looked for: past what was given out."""
+
+import pytest
+from core_doubles.codec import candidate
+from core_doubles.shell import Shell
+from core_doubles.worn_store import WornStore
+
+from frontier_server.core.keys import pending_suffix
+from frontier_server.core.model import Directive, Report
+from frontier_server.core.records import QueueRow, decode, encode
+from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
+from frontier_server.core.store import Family
+
+QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
+SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK)
+HOST = "http://a.example"
+
+
+def crawl(settings: CrawlSettings = SETTINGS, *seeds: str) -> tuple[Shell, WornStore]:
+    """A crawl that runs, whose robots.txt files allow all."""
+    store = WornStore()
+    shell = Shell(store)
+    shell.create("crawl", settings)
+    shell.launch("crawl", *seeds or (f"{HOST}/seed",))
+    return shell, store
+
+
+def fetch(shell: Shell) -> list[str]:
+    """Fetch what is given: robots.txt files are not there, pages are."""
+    grants = shell.grants("crawl", 1)
+    shell.finish(*(Report(grant.token, fetch_status=404 if grant.robots else 200) for grant in grants))
+    return [grant.uri for grant in grants]
+
+
+@pytest.mark.parametrize("urgent", [Directive.HIGH, Directive.MEDIUM])
+def test_a_uri_that_comes_late_but_is_urgent_lets_nobody_walk_what_was_given_out(urgent: Directive) -> None:
+    """S2.12, 2.3: each directive and precedence has a head of its own."""
+    shell, store = crawl()
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(300)))
+    fetch(shell), fetch(shell)
+    for number in range(150):
+        shell.schedule("crawl", candidate(f"{HOST}/urgent/{number}", directive=urgent))
+        store.walked.clear()
+        assert fetch(shell) == [f"{HOST}/urgent/{number}"]
+        assert fetch(shell) == [f"{HOST}/{number}"]
+        assert store.walked[Family.PENDING] <= 4, number
+
+
+def test_after_a_restart_the_heads_are_where_they_were() -> None:
+    shell, store = crawl()
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(100)))
+    for _ in range(60):
+        fetch(shell)
+    shell.schedule("crawl", candidate(f"{HOST}/urgent", directive=Directive.HIGH))
+    shell.restart()
+    store.walked.clear()
+    assert fetch(shell) == [f"{HOST}/urgent"] and fetch(shell) == [f"{HOST}/58"]
+    assert store.walked[Family.PENDING] <= 4
+
+
+def test_inactive_queues_of_a_lower_precedence_let_nobody_walk_those_that_were_activated() -> None:
+    """T3, S2.17: each precedence has a head of its own."""
+    settings = CrawlSettings(
+        allowed_addresses=("loopback",),
+        politeness=QUICK,
+        queues=QueueSettings(queue_precedence="highest-uri"),
+    )
+    shell, store = crawl(settings, *(f"http://h{number}.example/" for number in range(300)))
+    for number in range(100):
+        shell.schedule("crawl", candidate(f"http://h{200 + number}.example/urgent", precedence=1))
+        store.walked.clear()
+        fetch(shell)
+        assert store.walked[Family.INDEX] <= 4, number
+
+
+def test_a_row_of_an_older_store_gets_the_heads_that_follow_from_its_one() -> None:
+    """It had one head for all levels, and counted its URIs by precedence."""
+    shell, _ = crawl()
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(3)))
+    shell.schedule("crawl", candidate(f"{HOST}/urgent", directive=Directive.HIGH))
+    ((key, value),) = shell.store.scan(Family.QUEUES, b"", b"")
+    row = decode(QueueRow, value)
+    older = QueueRow(row.key, row.host, row.state, row.precedence, row.count, row.enqueued)
+    older.next_ordinal, older.uri_precedences = row.next_ordinal, row.uri_precedences
+    older.inactive_serial = row.inactive_serial
+    older.head = pending_suffix(Directive.HIGH, *_place_of_urgent(row))
+    shell.store.write({(Family.QUEUES, key): encode(older)})
+    shell.restart()
+    got = [uri for _ in range(6) for uri in fetch(shell)]
+    assert got == [f"{HOST}/{page}" for page in ("robots.txt", "urgent", "seed", "0", "1", "2")]
+
+
+def _place_of_urgent(row: QueueRow) -> tuple[int, int]:
+    level = min(row.heads)
+    return level & 0xFF, row.heads[level]
