@@ -27,6 +27,12 @@ SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
 """Reads a stored spec, with stored overrides on top, in order."""
 
 
+class Asked:
+    """When a node last asked for leases."""
+
+    ms = 0
+
+
 class Crawl:
     """A crawl: rows of it that memory holds, and its active queues."""
 
@@ -66,8 +72,9 @@ class Crawl:
         self.pace = Pace()
         self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
         self._least_of_largest = 0  # or less
-        self.asked_ms = 0  # when a node last asked for leases
         self.excused_ms = 0  # since it reached its state: that the frontier was away, and nobody could report
+        self.asked = Asked()  # for its leases
+        self.asked_of_any = Asked()  # for those of any crawl: of all crawls of a frontier the same
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._settings_of = settings_of
         self.policies = FetchPolicies(version)
@@ -138,6 +145,16 @@ class Crawl:
         if self.target is Target.HOLD:
             return False
         return bool(self.jobs) or (bool(self.queues) and self.state is CrawlState.FINISHED)
+
+    @property
+    def offers(self) -> bool:
+        """Whether it has a queue whose turn may come: ready, in an open line, or inactive."""
+        return bool(self.ready or self.lines or self.counters.inactive)
+
+    @property
+    def asked_ms(self) -> int:
+        """When a node last asked for its leases, or for those of any crawl; 0 if none did."""
+        return max(self.asked.ms, self.asked_of_any.ms)
 
     @property
     def full(self) -> bool:

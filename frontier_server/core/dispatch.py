@@ -83,6 +83,7 @@ class Dispatcher:
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
         """Make the queues ready whose time has come (T13), and queue URIs whose time has come."""
+        op.look_at(crawl)
         for _ in range(WAKES_PER_CALL):
             queue = crawl.next_wake()
             if queue is None or queue.wake_ms > op.now_ms:

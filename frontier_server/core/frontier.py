@@ -12,7 +12,7 @@ from typing import TypeVar
 from . import errors, keys, opening, reports
 from .attendance import look_round
 from .crawl import Crawl, SettingsOf
-from .dispatch import Dispatcher, document_limit_reached, empty_reason, limited
+from .dispatch import Dispatcher, empty_reason
 from .host import Hosts
 from .intake import schedule
 from .jobs import work
@@ -105,6 +105,7 @@ class Frontier:
         self._sessions = Sessions(store)
         self.registry.open(row, self._hosts, self._leases, self._sessions, self._now_ms)
         self._crawls = self.registry.crawls
+        self._agenda = self.registry.agenda
         # Those that are to be held: the imports that they waited for have ended with the last server.
         self._unsettled = [
             crawl for crawl in self._crawls.values() if crawl.target is Target.HOLD and not crawl.held
@@ -115,7 +116,8 @@ class Frontier:
         self.administration = Administration(self, self._dispatcher)
         self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
         self._suspect: dict[int, str] = {}  # crawls to be paused once their seeds are announced, and why
-        self._turn = 0  # whose slice of a job came last
+        self._turn = 0  # slices of jobs and deletions so far
+        self._most_passed = 0.0  # that any crawl has had, for its weight
         self._events = 0  # operations with events, since this object was made
         self._news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
 
@@ -144,7 +146,7 @@ class Frontier:
         if crawl is not None:
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self.end(op)
-            crawl.asked_ms = op.now_ms
+            crawl.asked.ms = op.now_ms
             grants, again = self._dispatcher.lease(op, crawl, node, session, most)
             reason = None if grants else empty_reason(crawl)
             return NextAnswer(grants, reason, again and not grants), self.end(op)
@@ -219,11 +221,14 @@ class Frontier:
         better may resume them. Those that want to go on when it can."""
         begins = self._leases.note_trouble(node, bool(trouble))
         name = f"node:{node}"
-        for crawl in self._crawls.values():
-            if begins and node in crawl.state_row.nodes:
-                life.pause_for(op, crawl, "node-trouble", f"node {node}: {trouble[:500]}", name)
-            elif not trouble and crawl.state_row.trouble == name:
-                life.go_on_after(op, crawl, name)
+        if begins:
+            for crawl in self._crawls.values():
+                if node in crawl.state_row.nodes:
+                    life.pause_for(op, crawl, "node-trouble", f"node {node}: {trouble[:500]}", name)
+        elif not trouble:
+            for crawl in list(self._agenda.troubled.values()):
+                if crawl.state_row.trouble == name:
+                    life.go_on_after(op, crawl, name)
 
     def drain_node(self, node: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Let a node's present session end: it is told with its next heartbeat."""
@@ -259,9 +264,9 @@ class Frontier:
             self._reports.lapse(op, lease)
         if self._leases.fall_silent(op.now_ms):
             self._look_round(op)
-        for crawl in self._crawls.values():
-            if not crawl.state_row.running_since_ms:
-                continue
+        for number in self._agenda.take_due(op.now_ms):
+            crawl = self._crawls[number]
+            op.look_at(crawl)
             if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
                 self._dispatcher.wake_due(op, crawl)
             if crawl.must_settle(op.now_ms):
@@ -315,22 +320,18 @@ class Frontier:
     def work(self, now_ms: int) -> tuple[None, Changes]:
         """One slice of a job, if `has_work`; crawls with work take turns."""
         op = self.begin(now_ms)
-        busy = self._busy()
+        working, deletions = len(self._agenda.working), self.registry.deletions
         self._turn += 1
-        deletions = self.registry.deletions
-        turn = self._turn % (len(busy) + bool(deletions)) if busy or deletions else 0
-        if turn < len(busy):
-            if busy[turn].jobs:
-                work.work_slice(op, busy[turn], self._dispatcher, self.checkpoint_of)
+        if deletions and self._turn % (working + 1) == 0:
+            if not deletions[0].slice(op):
+                deletions.pop(0)
+        elif working:
+            crawl = self._agenda.next_at_work()
+            if crawl.jobs:
+                work.work_slice(op, crawl, self._dispatcher, self.checkpoint_of)
             else:
-                work.unload_slice(op, busy[turn])
-        elif deletions and not deletions[0].slice(op):
-            deletions.pop(0)
+                work.unload_slice(op, crawl)
         return None, self.end(op)
-
-    def _busy(self) -> list[Crawl]:
-        """Crawls that have jobs, or have ended with queues in memory."""
-        return [crawl for crawl in self._crawls.values() if crawl.works]
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
         """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
@@ -382,20 +383,18 @@ class Frontier:
         return views.events_after(self.store, self.registry.named(name), sequence)
 
     def log_positions(self) -> dict[int, tuple[str, int, int]]:
-        """Of each crawl's log: its name, the last outcome that is in it for good, its length then."""
+        """Of each log that lacks outcomes: its crawl's name, the last one that is in it, its length then."""
         return {
             number: (crawl.name, crawl.counters.logged_outcome, crawl.counters.log_bytes)
-            for number, crawl in self._crawls.items()
+            for number, crawl in self._agenda.unlogged.items()
         }
 
     @property
     def awaits_log(self) -> bool:
         """Whether a crawl waits for its crawl log: to stand still, or to leave memory."""
         return any(
-            not crawl.logged
-            and not crawl.leases_out
-            and (crawl.target is Target.HOLD or crawl.state_row.tearing_down)
-            for crawl in self._crawls.values()
+            not crawl.leases_out and (crawl.target is Target.HOLD or crawl.state_row.tearing_down)
+            for crawl in self._agenda.unlogged.values()
         )
 
     def outcomes_after(self, number: int, outcome: int, most: int) -> list[tuple[int, OutcomeRow]]:
@@ -422,14 +421,11 @@ class Frontier:
     @property
     def has_work(self) -> bool:
         """Whether `work` has a slice to do."""
-        return bool(self.registry.deletions) or any(crawl.works for crawl in self._crawls.values())
+        return bool(self.registry.deletions or self._agenda.working)
 
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
-        return any(
-            crawl.running and (crawl.ready or crawl.lines or crawl.counters.inactive) and not limited(crawl)
-            for crawl in self._crawls.values()
-        )
+        return bool(self._agenda.leasable)
 
     def events_count(self) -> int:
         """A number that grows when there are new events."""
@@ -442,17 +438,14 @@ class Frontier:
 
     def next_due_ms(self) -> int | None:
         """When to `tick` again."""
-        due = [self._leases.next_deadline_ms(), self._leases.next_silence_ms()]
+        due = [self._leases.next_deadline_ms(), self._leases.next_silence_ms(), self._agenda.next_due_ms()]
         if self._unsettled:
             due.append(self._now_ms)
-        for crawl in self._crawls.values():
-            if crawl.state_row.running_since_ms:
-                due.append(crawl.next_due_ms())
         return min((moment for moment in due if moment is not None), default=None)
 
     def next_chance_ms(self) -> int | None:
         """When a node that got no lease should ask again: before, time alone brings none."""
-        due = [self._leases.next_deadline_ms(), *(crawl.next_chance_ms() for crawl in self._crawls.values())]
+        due = [self._leases.next_deadline_ms(), self._agenda.next_chance_ms()]
         return min((moment for moment in due if moment is not None), default=None)
 
     # Helpers.
@@ -479,9 +472,11 @@ class Frontier:
                     life.pause_for(op, crawl, *self.trouble, self.trouble[0])
                     life.settle(op, crawl)
         op.close()
-        for crawl in op.touched:
+        for number, crawl in (op.looked_at | {crawl.number: crawl for crawl in op.touched}).items():
             if crawl.state_row.torn_down:
                 self.registry.unload(crawl)
+            elif number in self._crawls:
+                self._agenda.note(crawl)
         if op.told:
             self._events += 1
             self._news |= op.told
@@ -504,36 +499,39 @@ class Frontier:
                 look_round(op, crawl, self._leases)
 
     def _next_of_any(self, op: Operation, node: str, session: str, most: int) -> NextAnswer:
-        running = [crawl for crawl in self._crawls.values() if crawl.running]
-        if not running:
-            told = {empty_reason(crawl) for crawl in self._crawls.values()}
-            telling = next((reason for reason in _MOST_TELLING if reason in told), EmptyReason.NO_CRAWL)
+        self.registry.asked_of_any.ms = op.now_ms
+        agenda = self._agenda
+        if not agenda.running:
+            telling = next((each for each in _MOST_TELLING if agenda.reasons[each]), EmptyReason.NO_CRAWL)
             return NextAnswer([], telling)
         answer = NextAnswer([], None)
         again = False
-        for crawl in running:
-            crawl.asked_ms = op.now_ms
-        for crawl in self._fairly(running):
+        for crawl in self._in_turn(op):
             grants, more = self._dispatcher.lease(op, crawl, node, session, most - len(answer.grants))
             crawl.passed += len(grants) / crawl.settings.weight
+            self._most_passed = max(self._most_passed, crawl.passed)
             answer.grants.extend(grants)
             again = again or more
             if len(answer.grants) == most:
                 break
         if answer.grants:
             return answer
-        limited = all(document_limit_reached(crawl) for crawl in running)
-        return NextAnswer([], EmptyReason.LIMIT_REACHED if limited else EmptyReason.NOTHING_DUE, again)
+        filled = len(agenda.filled) == len(agenda.running)
+        return NextAnswer([], EmptyReason.LIMIT_REACHED if filled else EmptyReason.NOTHING_DUE, again)
 
-    def _fairly(self, running: list[Crawl]) -> list[Crawl]:
-        """Crawls in the order in which they are asked: who had least for its weight goes first.
+    def _in_turn(self, op: Operation) -> list[Crawl]:
+        """The crawls that may have something to give: who had least for its weight goes first.
 
         A crawl that had nothing to give for a while does not make up for all of it.
         """
-        most = max(crawl.passed for crawl in running)
-        for crawl in running:
-            crawl.passed = max(crawl.passed, most - MAX_BEHIND)
-        return sorted(running, key=lambda crawl: (crawl.passed, crawl.number))
+        found = dict(self._agenda.leasable)
+        for number in self._agenda.take_chances(op.now_ms):
+            found[number] = self._crawls[number]
+            op.look_at(found[number])
+        crawls = [crawl for crawl in found.values() if crawl.running]
+        for crawl in crawls:
+            crawl.passed = max(crawl.passed, self._most_passed - MAX_BEHIND)
+        return sorted(crawls, key=lambda crawl: (crawl.passed, crawl.number))
 
     @staticmethod
     def _check_node(node: str, session: str) -> None:

@@ -32,6 +32,9 @@ class Operation:
         self.tx = Transaction(store)
         self.now_ms = now_ms
         self.told: dict[int, Crawl] = {}  # crawls that have new events
+        self.looked_at: dict[
+            int, Crawl
+        ] = {}  # whose memory may have changed, though nothing of them is written
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
         self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
@@ -45,6 +48,10 @@ class Operation:
         """The same, to be changed in a sum that a verification recounts."""
         crawl.counters.sum_changes += 1
         return self.counters(crawl)
+
+    def look_at(self, crawl: Crawl) -> None:
+        """Note that what a crawl may do next has changed, though perhaps nothing that is written."""
+        self.looked_at[crawl.number] = crawl
 
     @property
     def touched(self) -> list[Crawl]:
@@ -96,6 +103,7 @@ class Operation:
         before, state = queue.state, after(queue.state, event)
         if state is before:
             return
+        self.look_at(crawl)
         was_in_memory = queue.in_memory
         if was_in_memory:
             crawl.active_counts[before] -= 1

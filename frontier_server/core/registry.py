@@ -5,7 +5,8 @@ from the store, for that once.
 """
 
 from . import errors, opening
-from .crawl import Crawl, SettingsOf
+from .agenda import Agenda
+from .crawl import Asked, Crawl, SettingsOf
 from .host import Hosts
 from .jobs.deletion import CrawlDeletion
 from .leases import LeaseTable
@@ -23,6 +24,8 @@ class Registry:
         self.names: dict[str, Crawl] = {}  # the same, by name
         self.torn: dict[str, int] = {}  # torn down: name → number
         self.deletions: list[CrawlDeletion] = []
+        self.agenda = Agenda()
+        self.asked_of_any = Asked()
         self.settings_of = settings_of
         self.version = version
         self._store = store
@@ -46,6 +49,8 @@ class Registry:
     def add(self, crawl: Crawl) -> None:
         """A crawl that lives."""
         self.crawls[crawl.number] = self.names[crawl.name] = crawl
+        crawl.asked_of_any = self.asked_of_any
+        self.agenda.note(crawl)
 
     def unload(self, crawl: Crawl) -> None:
         """Let go of a crawl that was torn down."""
@@ -61,6 +66,7 @@ class Registry:
         self.crawls.pop(crawl.number, None)
         self.names.pop(crawl.name, None)
         self.torn.pop(crawl.name, None)
+        self.agenda.forget(crawl.number)
 
     def __len__(self) -> int:
         return len(self.crawls) + len(self.torn)

@@ -301,20 +301,21 @@ class Reports:
         queue.leases_out -= 1
         for one in (host, *shared):
             one.in_flight -= 1
-            self._open_lines(one)
+            self._open_lines(op, one)
         crawl.leases_out -= 1
         if lease.robots:
-            self._open_lines(self.hosts.robots_of(crawl, lease.row.scheme, lease.row.authority))
+            self._open_lines(op, self.hosts.robots_of(crawl, lease.row.scheme, lease.row.authority))
         else:
             crawl.pages_out -= 1
         return _Ended(queue, host, shared)
 
-    def _open_lines(self, host: Host) -> None:
+    def _open_lines(self, op: Operation, host: Host) -> None:
         """Let those have their turns that are in line for a host or a group. Nothing of them is written."""
         for number in host.lines:
             crawl = self.crawls.get(number)
             if crawl is not None:  # else it is gone, and its queues with it
                 crawl.lines.open(host)
+                op.look_at(crawl)
 
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
         value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.suffix))
@@ -383,9 +384,10 @@ class Reports:
         self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:  # its turn was not used
             crawl.ready.pop()
-            if ended.host.has_line(crawl.number):
-                crawl.lines.join(ended.host, queue, first=True)
-                crawl.lines.open(ended.host)
+            lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
+            if lined:
+                crawl.lines.join(lined[0], queue, first=True)
+                crawl.lines.open(lined[0])
             else:
                 crawl.ready.appendleft(queue)
 

@@ -75,9 +75,8 @@ def asked(model: Model, name: str | None, most: int, grants: Iterable[Grant]) ->
         crawl = model.crawls[name]
         return [crawl] if crawl.state is S.RUNNING else []
     running = [crawl for crawl in model.crawls.values() if crawl.state is S.RUNNING]
-    ahead = max((crawl.passed for crawl in running), default=0.0)
     for crawl in running:
-        crawl.passed = max(crawl.passed, ahead - MAX_BEHIND)
+        crawl.passed = max(crawl.passed, model.most_passed - MAX_BEHIND)
     in_turn = sorted(running, key=lambda crawl: (crawl.passed, crawl.number))
     given = [grant.crawl for grant in grants]
     order = [crawl.name for crawl in in_turn]
@@ -86,6 +85,7 @@ def asked(model: Model, name: str | None, most: int, grants: Iterable[Grant]) ->
         in_turn = in_turn[: order.index(given[-1]) + 1]
     for crawl in in_turn:
         crawl.passed += given.count(crawl.name) / crawl.settings.weight
+        model.most_passed = max(model.most_passed, crawl.passed)
     return in_turn
 
 

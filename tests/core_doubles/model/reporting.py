@@ -256,6 +256,7 @@ def restarted(model: Model) -> None:
         lease.deadline_ms = model.now_ms + model.period_ms
     attendance.restarted(model)
     model.trouble = None
+    model.most_passed = 0.0
     for crawl in model.crawls.values():
         crawl.passed, crawl.excused_ms = 0.0, 0
         crawl.unseen |= crawl.target is Target.HOLD and bool(crawl.receiving)

@@ -344,6 +344,7 @@ class Model:
     torn_down: dict[str, Crawl] = field(default_factory=dict)  # that memory has let go of
     nodes: dict[str, Node] = field(default_factory=dict)
     pool_sizes: dict[str, int] = field(default_factory=dict)  # node → toe threads; "": any other
+    most_passed: float = 0.0  # leases that a crawl has had for its weight, since the server started
     trouble: tuple[str, str] | None = None  # what keeps every crawl from running
     superseded: set[tuple[str, str]] = field(default_factory=set)
 

@@ -1146,6 +1146,9 @@ class PolitenessSpec(_message.Message):
     max_parallel: _builtins.int
     """Most requests at once to a host. 1 to 100, default 1. More are possible
     only where a host has several queues (QueueSpec.parallel_queues, ports).
+    The host's rest stays one: requests may overlap, and the rest is kept
+    between their starts. It follows from the fetch that ended last; until one
+    has, it is `min_delay` or Crawl-delay.
     """
     across_crawls: _builtins.bool
     """Whether the crawl shares its hosts with all crawls that say so too:
