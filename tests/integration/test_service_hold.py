@@ -215,8 +215,8 @@ def test_held_is_told_when_the_crawl_log_is_written_and_not_before(store: HeldSt
         log = at.served.logs.path("t")
         lines = log.read_text().splitlines()
         assert sorted(line.split()[3] for line in lines) == [A, f"{A}robots.txt"]
-        positions = at.look(lambda frontier: list(frontier.log_positions().values()))
-        assert positions == [("t", 2, log.stat().st_size)]
+        counters = at.look(lambda frontier: frontier.registry.names["t"].counters)
+        assert (counters.logged_outcome, counters.log_bytes) == (2, log.stat().st_size)
         events.cancel()
 
 
