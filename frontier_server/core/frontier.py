@@ -249,6 +249,7 @@ class Frontier:
         for crawl in self._crawls.values():
             if crawl.leases_out:
                 crawl.excused_ms += away_ms
+                self._agenda.note(crawl)
 
     def tick(self, now_ms: int) -> tuple[None, Changes]:
         """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""

@@ -129,7 +129,7 @@ async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_cra
         await soon(lambda: len(logged(served, "t")) == 5, "no lines")
         size = served.logs.path("t").stat().st_size
         counters = frontier.registry.names["t"].counters
-        await soon(lambda: (counters.logged_outcome, counters.log_bytes) == (5, size), "the log is not synced")
+        await soon(lambda: (counters.logged_outcome, counters.log_bytes) == (5, size), "not synced")
         assert frontier.log_positions() == {}
         assert frontier.administration.outcome_range("t") == (oldest, 5)
         rows = frontier.administration.outcomes("t", oldest - 1, 10)
