@@ -585,6 +585,18 @@ def test_a_uri_that_waits_for_its_next_visit() -> None:
     assert explained(shell, "a/") == [Reason(Why.FUTURE, words, finish_ms + 86_400_000)]
 
 
+def test_a_uri_whose_answer_was_no_http() -> None:
+    """S1.18: it rests alone, also if an earlier visit went well."""
+    shell = crawl("a/", revisit=RevisitSettings(policy="fixed", interval_ms=3_600_000))
+    words = "its answer was no HTTP (-10); it is tried again later, and its queue goes on"
+    for status in (-10, 200, -10):
+        (grant,) = shell.grants()
+        shell.finish(Report(grant.token, fetch_status=status))
+        (reason,) = explained(shell, "a/")
+        assert reason.until_ms is not None and (reason.words == words) == (status == -10)
+        shell.now_ms = reason.until_ms
+
+
 @pytest.mark.parametrize(
     ("later_ms", "ago"),
     [(0, "0 s"), (119_000, "119 s"), (120_000, "2 min"), (7_200_000, "2 h"), (2 * 86_400_000, "2 days")],

@@ -15,6 +15,7 @@ from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, Standing, standing
 from ..robotstxt.robots_table import key_of
+from ..rules.disposition import PROTOCOL_ERROR, Disposition
 from ..spec.settings import CrawlSettings
 from ..store import Family
 from ..uri.canonical import CanonicalUri, canonical
@@ -176,8 +177,7 @@ class Explanations:
             case UriState.LEASED:
                 return [*found, Reason(Why.LEASED, f"it is out at node {story.node}", story.expire_ms)]
             case UriState.FUTURE:
-                last = f"; last: {_visit(op, story)}" if story.finish_ms else ""
-                found.append(Reason(Why.FUTURE, f"it waits for its time{last}", story.due_ms))
+                found.append(Reason(Why.FUTURE, _wait(op, story), story.due_ms))
             case UriState.DONE:
                 found.append(Reason(Why.SEEN_ALREADY, _visit(op, story)))
             case UriState.NEVER_SEEN if story.refused_by:
@@ -256,6 +256,13 @@ def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> str:
 
 
 # Words of a URI.
+
+
+def _wait(op: Operation, story: UriStory) -> str:
+    """What a URI waits for outside its queue."""
+    if story.disposition == Disposition.DEFERRED.value:
+        return f"its answer was no HTTP ({PROTOCOL_ERROR}); it is tried again later, and its queue goes on"
+    return "it waits for its time" + (f"; last: {_visit(op, story)}" if story.finish_ms else "")
 
 
 def _visit(op: Operation, story: UriStory) -> str:

@@ -246,8 +246,8 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     the head, a length that is no number, a transfer coding nobody asked for, or
     chunks that are none from the first. Of a robots.txt also: it is neither text
     nor in a coding that can be undone. The URI is tried once more, after
-    RetrySpec.delay; its queue and its host go on meanwhile. None of Heritrix's
-    codes, where it counts as -3.
+    RetrySpec.delay; its queue and its host go on meanwhile. A robots.txt is
+    tried as RobotsSpec says. None of Heritrix's codes, where it counts as -3.
     """
     FETCH_STATUS_DEFERRED: _FetchStatus.ValueType  # -50
     """Put off: tried again as soon as the host has rested, not counted as an
@@ -296,8 +296,8 @@ FETCH_STATUS_PROTOCOL_ERROR: FetchStatus.ValueType  # -10
 the head, a length that is no number, a transfer coding nobody asked for, or
 chunks that are none from the first. Of a robots.txt also: it is neither text
 nor in a coding that can be undone. The URI is tried once more, after
-RetrySpec.delay; its queue and its host go on meanwhile. None of Heritrix's
-codes, where it counts as -3.
+RetrySpec.delay; its queue and its host go on meanwhile. A robots.txt is
+tried as RobotsSpec says. None of Heritrix's codes, where it counts as -3.
 """
 FETCH_STATUS_DEFERRED: FetchStatus.ValueType  # -50
 """Put off: tried again as soon as the host has rested, not counted as an
