@@ -15,6 +15,7 @@ from ..gate import go_first
 from .answering import Context, answered, limits, operator_of, streamed
 
 MAX_WAIT_S = 60.0
+MAX_TOKEN_BYTES = 128
 DEADLINE_MARGIN_S = 0.5
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
 
@@ -86,6 +87,12 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         self, request: frontier_pb2.HeartbeatRequest, context: Context
     ) -> frontier_pb2.HeartbeatResponse:
         tokens, steps = list(request.tokens), wire.toe_steps(request.toe_steps)
+        for place, token in enumerate(tokens):
+            if len(token) > MAX_TOKEN_BYTES:
+                raise InvalidRequest(
+                    f"tokens[{place}] has {len(token)} bytes; a token has at most {MAX_TOKEN_BYTES}",
+                    field="tokens",
+                )
         pool = wire.pool_figures(request.pool) if request.HasField("pool") else None
         answer = await self._runner.run(
             lambda frontier, now_ms: frontier.heartbeat(

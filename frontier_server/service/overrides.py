@@ -12,6 +12,7 @@ from ..core.store import Changes
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "overrides"
+MAX_OVERRIDE_BYTES = 64 * 1024  # memory has all of them
 
 
 class OverrideRpcs(AdminRpcs):
@@ -27,6 +28,11 @@ class OverrideRpcs(AdminRpcs):
                 "the override sets nothing; DeleteOverride removes one", field="override.settings"
             )
         settings = asked.SerializeToString()
+        if len(settings) > MAX_OVERRIDE_BYTES:
+            raise InvalidRequest(
+                f"an override of {len(settings)} bytes; at most {MAX_OVERRIDE_BYTES} are taken",
+                field="override.settings",
+            )
         by = operator_of(context)
 
         def operation(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:

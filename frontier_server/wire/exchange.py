@@ -24,6 +24,7 @@ VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for ver
 DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
 EMPTY_REASONS = {r: frontier_pb2.EmptyReason.Value(f"EMPTY_REASON_{r.value}") for r in EmptyReason}
 MAX_VALIDATOR_BYTES = 1024
+MAX_ADDRESS_CHARACTERS = 64  # an IPv6 address, and the name of an interface behind it
 _TRUNCATIONS = {
     frontier_pb2.TRUNCATION_LENGTH: "lenTrunc",
     frontier_pb2.TRUNCATION_TIME: "timeTrunc",
@@ -75,7 +76,10 @@ def report(message: frontier_pb2.Report) -> Report:
         try:
             peer_address = address(message.peer_address)
         except ValueError:
-            problem = problem or f"peer_address {message.peer_address[:80]!r} is no IP address"
+            problem = problem or (
+                f"peer_address {message.peer_address[:80]!r} is no IP address"
+                f" of at most {MAX_ADDRESS_CHARACTERS} characters"
+            )
     return Report(
         message.token,
         message.outcome == frontier_pb2.OUTCOME_RELEASED,
@@ -102,6 +106,8 @@ def report(message: frontier_pb2.Report) -> Report:
 
 def address(text: str) -> str:
     """An IP address in its one spelling, so that two hosts share it or do not. Raises ValueError."""
+    if len(text) > MAX_ADDRESS_CHARACTERS:
+        raise ValueError(f"{len(text)} characters; at most {MAX_ADDRESS_CHARACTERS} are taken")
     found = ip_address(text)
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped

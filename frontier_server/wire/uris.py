@@ -2,9 +2,18 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-from ..core.model import SeedView, UriState, UriStory, UriView
+from ..core.intake import MAX_RECORD_BYTES
+from ..core.model import (
+    MAX_ANNOTATIONS_BYTES,
+    MAX_PATH_CHARACTERS,
+    SeedView,
+    UriState,
+    UriStory,
+    UriView,
+)
 from ..core.records import ImportRow
 from ..core.rules.disposition import Disposition
+from ..core.uri.canonical import MAX_URI_BYTES
 from .exchange import DISPOSITIONS, candidate
 from .times import timestamp
 
@@ -71,13 +80,25 @@ def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:
     """What is to be taken in, or what is wrong with the entry."""
     match entry.WhichOneof("entry"):
         case "candidate":
-            return ImportRow(entry.candidate.SerializeToString())
+            return ImportRow(_short(entry.candidate).SerializeToString())
         case "seen":
             seen = entry.seen
             name = _FINAL.get(seen.disposition, "")
             if not name and seen.disposition != crawl_pb2.DISPOSITION_UNSPECIFIED:
                 return f"disposition {seen.disposition} is none of SUCCEEDED, FAILED and DISREGARDED"
-            record = candidate(frontier_pb2.Candidate(uri=seen.uri)).record
+            record = candidate(_short(frontier_pb2.Candidate(uri=seen.uri))).record
             return ImportRow(record, True, seen.fetch_status, name)
         case _:
             return "neither candidate nor seen is set"
+
+
+def _short(offered: frontier_pb2.Candidate) -> frontier_pb2.Candidate:
+    """A candidate that is too long, cut behind what makes it so: that it was is all that it will come to."""
+    if offered.ByteSize() <= MAX_RECORD_BYTES:
+        return offered
+    offered.DiscardUnknownFields()
+    offered.uri, offered.via = offered.uri[: MAX_URI_BYTES + 1], offered.via[: MAX_URI_BYTES + 1]
+    offered.source = offered.source[: MAX_URI_BYTES + 1]
+    offered.path = offered.path[: MAX_PATH_CHARACTERS + 1]
+    offered.annotations = offered.annotations[: MAX_ANNOTATIONS_BYTES + 1]
+    return offered

@@ -48,12 +48,13 @@ def texts(message: Descriptor) -> Iterator[tuple[Path, bool]]:
 
 
 def put(message: Any, path: Path, value: Any) -> None:
-    """Set a field, however deep; of a list, in its first element."""
+    """Set a field, however deep: of a list of messages, in its first one; of another, as its only one."""
     for name in path[:-1]:
         part = getattr(message, name)
         repeated = message.DESCRIPTOR.fields_by_name[name].is_repeated
         message = (part[0] if len(part) else part.add()) if repeated else part
     if message.DESCRIPTOR.fields_by_name[path[-1]].is_repeated:
+        message.ClearField(path[-1])
         getattr(message, path[-1]).append(value)
     elif isinstance(value, Message):
         getattr(message, path[-1]).CopyFrom(value)

@@ -1,4 +1,4 @@
-"""Every number of the contract at its ends, through every RPC.
+"""Every number of the contract at its ends, and every text far beyond its length, through every RPC.
 
 The cases are read from the contract's descriptors, so that a new field is tested as soon as it is there.
 """
@@ -15,9 +15,11 @@ from frontier_harness.calls import TIMEOUT_S, Refusal, Stubs, report, seed_of, s
 from frontier_harness.every_rpc import READING, RPCS, ask, request
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.odd_values import Path as FieldPath
-from frontier_harness.odd_values import odd_numbers, put
+from frontier_harness.odd_values import odd_numbers, put, texts
 from google.protobuf import message_factory
 
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -29,6 +31,11 @@ REFUSALS = (
     grpc.StatusCode.OUT_OF_RANGE,
 )
 WAIT_S = 1.0  # of an RPC that may wait as long as its caller does
+CONTACT = "bot@example.org"
+LONG = 1024 * 1024
+SHORT = 64 * 1024  # all answers of a frontier that has refused, cut or dropped what was long
+# What a long text may begin with, to be taken for what it should be.
+BEGINNINGS = ("", "http://a.example/", "fe80::1%", "http://(example,")
 
 # What else a request needs for a field to count, beside `every_rpc`'s.
 OTHERWISE: dict[tuple[str, str], Mapping[str, Any]] = {
@@ -57,7 +64,7 @@ class Case:
         self.rpc = rpc
         self.crawls = ["c0"]
         self._numbers = itertools.count()
-        self.stubs.launch("c0", seed_of("c0"), of=spec(max_toes=0))
+        self.stubs.launch("c0", seed_of("c0"), of=spec(contact=CONTACT))
         self.fetch("c0")
 
     def ask(self, path: FieldPath, value: object) -> Any:
@@ -75,6 +82,7 @@ class Case:
         except grpc.RpcError as problem:
             told = Refusal.of(problem)
             assert told.code in REFUSALS and told.reason, (self.rpc, path, str(value)[:80], told)
+            assert len(told.message) < 1000
             return told
 
     def _request(self, path: FieldPath) -> Any:
@@ -87,6 +95,7 @@ class Case:
         match self.rpc:
             case "CreateCrawl":
                 made.crawl = f"c{number + 1}"
+                made.spec.contact = CONTACT
             case "Schedule":
                 made.candidates[0].uri = f"{seed_of('c0')}{number}"
             case "ImportUris":
@@ -137,21 +146,31 @@ class Case:
         elif self.rpc in ("UpdateCrawl", "PutOverride", "Schedule", "Finished", "ImportUris"):
             self.fetch("c0")
 
-    def read(self) -> None:
-        """Everything that can be asked can be answered."""
+    def read(self) -> int:
+        """Everything that can be asked can be answered; the bytes of the longest answer."""
         stubs = self.stubs
+        answers: list[Any] = []
         for crawl in self.crawls:
-            stubs.events_so_far(crawl)
-            stubs.ask("GetQueue", crawl, queue_key=f"example,{crawl},")
-            stubs.ask("GetUri", crawl, uri=seed_of(crawl))
-            stubs.ask("GetJob", crawl, job=1)
-            stubs.ask("Explain", crawl, uri=seed_of(crawl))
-            stubs.ask("StreamOutcomes", crawl, cursor="start")
+            answers += [
+                *stubs.events_so_far(crawl),
+                stubs.ask("GetQueue", crawl, queue_key=f"example,{crawl},"),
+                stubs.ask("GetUri", crawl, uri=seed_of(crawl)),
+                stubs.ask("GetJob", crawl, job=1),
+                stubs.ask("Explain", crawl, uri=seed_of(crawl)),
+                *stubs.ask("StreamOutcomes", crawl, cursor="start"),
+            ]
             for rpc in READING.keys() - {"StateEvents", "GetQueue", "GetUri", "GetJob", "StreamOutcomes"}:
-                ask(stubs, rpc, crawl)
-        for rpc in ("ListCrawls", "GetFrontier", "ListCheckpoints"):
-            ask(stubs, rpc)
+                answer = ask(stubs, rpc, crawl)
+                answers += answer if isinstance(answer, list) else [answer]
+        answers += [ask(stubs, rpc) for rpc in ("ListCrawls", "GetFrontier", "ListCheckpoints")]
         assert self.host.served.runner.serving
+        sizes: list[int] = [answer.ByteSize() for answer in answers]
+        return max(sizes)
+
+
+def _longest_row(frontier: Frontier) -> int:
+    """How many bytes the longest value has that is stored."""
+    return max(len(value) for family in Family for _, value in frontier.store.scan(family, b"", b""))
 
 
 def _all_of(stream: Any) -> list[Any]:
@@ -181,3 +200,20 @@ def test_no_number_in_any_request_ends_the_server_or_keeps_it_from_starting(rpc:
         again = Case.__new__(Case)
         again.__dict__.update(host=host, stubs=host.stubs, rpc=rpc, crawls=crawls)
         again.read()
+
+
+@pytest.mark.parametrize("rpc", with_fields(texts))
+def test_no_text_of_any_length_is_kept_whole_or_told_again(rpc: str, tmp_path: Path) -> None:
+    """It is refused, cut or dropped, and a refusal is a sentence."""
+    with served(tmp_path) as host:
+        case = Case(host, rpc)
+        for path, is_bytes in texts(RPCS[rpc].input_type):
+            for beginning in BEGINNINGS:
+                long = beginning + "x" * LONG
+                answer = case.ask(path, long.encode() if is_bytes else long)
+                case.follow(answer)
+                if not isinstance(answer, (list, Refusal)):
+                    assert answer.ByteSize() < SHORT, path
+            assert host.served.runner.serving, (rpc, path)
+        assert case.read() < SHORT
+        assert host.look(_longest_row) < SHORT

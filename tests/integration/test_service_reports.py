@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 from frontier_harness.calls import (
+    INVALID,
     TIMEOUT_S,
     Stubs,
     finished_request,
     fresh_name,
+    refused,
     report,
     seconds,
     seed_of,
@@ -132,7 +134,11 @@ def test_a_robots_txt_beyond_its_cap_is_told_and_its_lease_goes_on(stubs: Stubs,
 )
 def test_a_token_that_was_never_given_out_is_told_so(stubs: Stubs, token: bytes) -> None:
     assert stubs.finish(report(token)) == [("UNKNOWN_TOKEN", False)]
-    assert list(stubs.heartbeat([token]).ended_tokens) == [token]
+    if len(token) <= 128:
+        assert list(stubs.heartbeat([token]).ended_tokens) == [token]
+    else:
+        told = ("tokens[1]", str(len(token)), "128")
+        refused(lambda: stubs.heartbeat([b"x", token]), INVALID, "INVALID_ARGUMENT_VALUE", *told)
 
 
 def test_a_token_with_any_bit_changed_is_forged(stubs: Stubs, crawl: str) -> None:
@@ -200,12 +206,14 @@ def test_a_queue_that_a_report_retires_keeps_its_uris(stubs: Stubs, crawl: str) 
     assert stubs.statistics(crawl).retired_uri_count == 1
 
 
-@pytest.mark.parametrize("address", ["www.example.com", "192.0.2.1:80", "x" * 10_000])
+@pytest.mark.parametrize(
+    "address", ["www.example.com", "192.0.2.1:80", "x" * 10_000, "fe80::1%" + "x" * 5_000_000]
+)
 def test_an_address_that_is_none_makes_a_report_invalid_and_the_lease_goes_on(
     stubs: Stubs, crawl: str, address: str
 ) -> None:
     (lease,) = stubs.pages(crawl)
     answer = stubs.frontier.Finished(finished_request(report(lease, peer_address=address)), timeout=TIMEOUT_S)
     assert answer.results[0].disposition == crawl_pb2.DISPOSITION_INVALID_REPORT
-    assert address[:80] in answer.results[0].problem
+    assert address[:80] in answer.results[0].problem and len(answer.results[0].problem) < 200
     assert stubs.finish(report(lease, peer_address="192.0.2.1")) == [("SUCCEEDED", False)]

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
+from core_doubles.shell import Shell
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
@@ -23,9 +24,10 @@ from frontier_server.core.model import (
     Verdict,
 )
 from frontier_server.core.queue import QueueState
-from frontier_server.core.records import EventRow
+from frontier_server.core.records import EventRow, ImportRow
 from frontier_server.core.rules.disposition import Disposition, known_status
-from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+from frontier_server.core.spec.settings import CrawlSettings
+from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 # Enums.
 
@@ -464,3 +466,15 @@ def test_all_that_is_known_of_a_queue_is_told() -> None:
     assert (told.succeeded_count, told.expenditure, told.session_expenditure) == (8, 9, 10)
     assert (told.session_budget, told.total_budget, told.last_cost, told.average_cost) == (11, 12, 13, 1.5)
     assert (told.queue_time.seconds, told.lease_time.seconds, told.wake_time.seconds) == (14, 15, 5)
+
+
+@pytest.mark.parametrize("field", ["uri", "via", "source", "path"])
+def test_what_is_too_long_to_be_taken_in_is_imported_as_too_long_and_no_longer(field: str) -> None:
+    """The job tells of it; the rest of the import goes on."""
+    offered = frontier_pb2.Candidate(uri="http://a.example/", path="L")
+    setattr(offered, field, ("http://a.example/" if field != "path" else "") + "L" * 1_000_000)
+    row = wire.import_row(admin_pb2.ImportEntry(candidate=offered))
+    assert isinstance(row, ImportRow) and len(row.record) < 10_000
+    shell = Shell()
+    shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",)))
+    assert shell.schedule("crawl", wire.ContractCodec().decode(row.record)) == [Verdict.TOO_LONG]

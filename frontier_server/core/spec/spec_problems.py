@@ -40,6 +40,7 @@ MAX_HOSTS, MAX_PREFIXES, MAX_PATTERNS, MAX_GROUPS, MAX_NETWORKS = 10_000, 10_000
 MAX_RULES, MAX_REWRITES, MAX_THRESHOLDS = 100, 100, 100
 MAX_MEDIA_TYPES, MAX_CREDENTIALS = 100, 100
 MAX_CONTACT_CHARACTERS = 500
+MAX_NETWORK_CHARACTERS = 64
 MAX_COUNT = 1 << 62
 YEAR_MS = 365 * DAY_MS
 
@@ -170,6 +171,12 @@ def _addresses(found: _Problems, addresses: tuple[str, ...]) -> None:
         if address in ("loopback", "public"):
             if len(addresses) > 1:
                 found[f"allowed_addresses[{place}]"] = f"{address!r} stands alone, or not at all"
+            continue
+        if len(address) > MAX_NETWORK_CHARACTERS:
+            found[f"allowed_addresses[{place}]"] = (
+                f"{address[:MAX_NETWORK_CHARACTERS]!r}... has {len(address)} characters;"
+                f" a network has at most {MAX_NETWORK_CHARACTERS}"
+            )
             continue
         try:
             ip_network(address)

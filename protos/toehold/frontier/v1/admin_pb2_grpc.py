@@ -463,7 +463,8 @@ class FrontierAdminServiceServicer:
         """Sets the override of a SURT prefix, in place of the one it has. It counts
         from the next decision on; queues that wait on disk get their precedence by
         a job. INVALID_SPEC tells all that is wrong with the settings at once, by
-        path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+        path (`politeness.min_delay`). At most 100 000 of at most 64 KiB each are kept.
+        CRAWL_FINISHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -183,7 +183,8 @@ class FrontierAdminServiceStub:
     """Sets the override of a SURT prefix, in place of the one it has. It counts
     from the next decision on; queues that wait on disk get their precedence by
     a job. INVALID_SPEC tells all that is wrong with the settings at once, by
-    path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+    path (`politeness.min_delay`). At most 100 000 of at most 64 KiB each are kept.
+    CRAWL_FINISHED.
     """
     DeleteOverride: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteOverrideRequest, _admin_pb2.DeleteOverrideResponse]
     """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED."""
@@ -374,7 +375,8 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """Sets the override of a SURT prefix, in place of the one it has. It counts
     from the next decision on; queues that wait on disk get their precedence by
     a job. INVALID_SPEC tells all that is wrong with the settings at once, by
-    path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+    path (`politeness.min_delay`). At most 100 000 of at most 64 KiB each are kept.
+    CRAWL_FINISHED.
     """
     DeleteOverride: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteOverrideRequest, _admin_pb2.DeleteOverrideResponse]  # type: ignore[assignment]
     """Removes an override. UNKNOWN_OVERRIDE; CRAWL_FINISHED."""
@@ -712,7 +714,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Sets the override of a SURT prefix, in place of the one it has. It counts
         from the next decision on; queues that wait on disk get their precedence by
         a job. INVALID_SPEC tells all that is wrong with the settings at once, by
-        path (`politeness.min_delay`). At most 100 000 are kept. CRAWL_FINISHED.
+        path (`politeness.min_delay`). At most 100 000 of at most 64 KiB each are kept.
+        CRAWL_FINISHED.
         """
 
     @_abc_1.abstractmethod

@@ -522,8 +522,8 @@ class CrawlSpec(_message.Message):
     FIGURES_INTERVAL_FIELD_NUMBER: _builtins.int
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
-    """Whom a host's owner can turn to: an http(s) URL or an e-mail address. It
-    becomes part of the user agent. Required unless `allowed_addresses` is
+    """Whom a host's owner can turn to: an http(s) URL or an e-mail address, at most
+    500 characters. It becomes part of the user agent. Required unless `allowed_addresses` is
     exactly `loopback`.
     """
     run_while_empty: _builtins.bool
@@ -562,7 +562,8 @@ class CrawlSpec(_message.Message):
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Which addresses nodes may connect to, checked on the resolved address of
         every connection: `loopback`, `public`, or networks such as `10.1.0.0/16`.
-        `loopback` and `public` stand alone. At most 1000. Default: `public`.
+        `loopback` and `public` stand alone. At most 1000 of at most 64 characters.
+        Default: `public`.
         """
 
     @_builtins.property
@@ -1412,7 +1413,7 @@ class FetchSpec(_message.Message):
     """
     product_token: _builtins.str
     """The product token of the user agent, which is also what robots.txt groups
-    are matched with (letters, `-` and `_`). Default `toehold`.
+    are matched with (letters, `-` and `_`, at most 64). Default `toehold`.
     """
     max_content_length: _builtins.int
     """An answer that announces a longer body (Content-Length) is kept without it,

@@ -286,11 +286,11 @@ class NextRequest(_message.Message):
     node: _builtins.str
     """The node's name, chosen by its operator; 1 to 128 characters."""
     session: _builtins.str
-    """One run of the node's process: an id never used before. Leases that an
-    earlier session of the node still holds go back to their queues at once.
-    The earlier session is refused from then on (SESSION_SUPERSEDED), also after
-    a restart of the frontier. It remembers the last 64 of a name, and of a name
-    that it does not hear for 30 days none.
+    """One run of the node's process: an id never used before, 1 to 128 characters.
+    Leases that an earlier session of the node still holds go back to their
+    queues at once. The earlier session is refused from then on
+    (SESSION_SUPERSEDED), also after a restart of the frontier. It remembers the
+    last 64 of a name, and of a name that it does not hear for 30 days none.
     """
     max_leases: _builtins.int
     """Most leases wanted, 1 to 1000. An answer has at most 100 of a crawl."""
@@ -474,24 +474,24 @@ class HeartbeatRequest(_message.Message):
     that it names here. All others of its session go back at once, unstarted.
     """
     service_address: _builtins.str
-    """Where its NodeService listens, `192.0.2.7:7708`; empty if it does not. At
-    most 256 bytes.
+    """Where its NodeService listens, `192.0.2.7:7708`; empty if it does not. Cut
+    after 256 characters.
     """
     trouble: _builtins.str
     """Why the node cannot go on fetching, in words for people: `disk low: …`.
     Crawls that it fetches for are paused when it first says so; those that want
     to (CrawlSpec.resume_after_trouble) go on when it says so no more. Empty: it
-    can.
+    can. Cut after 500 characters.
     """
     @_builtins.property
     def tokens(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """The tokens of all leases that the node holds, started or not; at most
-        10 000.
+        10 000, of at most 128 bytes each.
         """
 
     @_builtins.property
     def toe_steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToeStepCount]:
-        """Toe threads by what they are doing."""
+        """Toe threads by what they are doing. The first 32 are kept."""
 
     @_builtins.property
     def pool(self) -> Global___PoolFigures:
@@ -565,7 +565,7 @@ class ToeStepCount(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     step: _builtins.str
     """The step: `ABOUT_TO_GET_URI`, `FETCHING`, `EXTRACTING`, `WRITING`,
-    `FINISHING`, or what a foreign fetcher has.
+    `FINISHING`, or what a foreign fetcher has. Cut after 64 characters.
     """
     count: _builtins.int
     """How many."""
@@ -832,7 +832,7 @@ class Candidate(_message.Message):
     path: _builtins.str
     """The discovery path from the seed, a letter for each hop: L link, E embed, X
     speculative embed, R redirect, I inferred, M sitemap, P prerequisite, S
-    submitted. Empty for seeds. Heritrix's letters (2.10).
+    submitted. Empty for seeds. Heritrix's letters (2.10), at most 2048.
     """
     directive: Global___Directive.ValueType
     """How urgent it is within its queue. Default NORMAL; seeds MEDIUM."""
@@ -1028,10 +1028,10 @@ class Report(_message.Message):
     truncation: Global___Truncation.ValueType
     """Whether the body was cut."""
     media_type: _builtins.str
-    """The media type, without parameters."""
+    """The media type, without parameters. At most 256 characters."""
     digest: _builtins.str
     """The body's digest: `sha1:` and base 32. Of a 304, which has no body, the
-    lease's `last_digest`.
+    lease's `last_digest`. At most 256 characters.
     """
     robots_body: _builtins.bytes
     """The body of a robots.txt, decoded, cut at 500 KiB. Only for
@@ -1056,7 +1056,7 @@ class Report(_message.Message):
     peer_address: _builtins.str
     """The IP address that the node connected to, `192.0.2.1` or `2001:db8::1`;
     for a robots.txt that redirects, that of its own host. Empty if there was
-    no connection. Anything else is INVALID_REPORT.
+    no connection. At most 64 characters. Anything else is INVALID_REPORT.
     """
     robots_empty: _builtins.bool
     """The server sent a robots.txt of no bytes, which allows everything. Only for
