@@ -5,6 +5,7 @@ from functools import cached_property
 
 from ..extraction.charset import text_of
 from ..extraction.page_text import MAX_PAGE_BYTES, MAX_TEXT_CHARS, PageText, page_text
+from ..extraction.sniff import HEADER_BYTES, says_nothing, sniffed
 from ..fetching.decode import decoded
 from ..fetching.fetch import Fetch
 
@@ -33,8 +34,9 @@ class Content:
 
     @cached_property
     def text(self) -> PageText | None:
-        """Title and text of a page that was there (status 200 to 299) and is HTML or plain text; None of
-        others. At most MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES."""
+        """Title and text of a page that was there (status 200 to 299) and is HTML or plain text, by its media
+        type or, where that says nothing, by what it looks like (see sniff); None of others. At most
+        MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES."""
         if not self._is_text:
             return None
         body = self.body()
@@ -50,9 +52,15 @@ class Content:
 
     @property
     def _is_text(self) -> bool:
-        return 200 <= self._fetch.status < 300 and self._fetch.media_type in (*_HTML_TYPES, _PLAIN_TYPE)
+        return 200 <= self._fetch.status < 300 and self._media_type in (*_HTML_TYPES, _PLAIN_TYPE)
+
+    @cached_property
+    def _media_type(self) -> str:
+        """What its media type says that it is, or what it looks like where that says nothing."""
+        media_type = self._fetch.media_type
+        return sniffed(self.body(HEADER_BYTES)) if says_nothing(media_type) else media_type
 
     def _text(self, body: bytes) -> PageText:
-        if self._fetch.media_type == _PLAIN_TYPE:
+        if self._media_type == _PLAIN_TYPE:
             return PageText("", text_of(body, self._fetch.charset)[:MAX_TEXT_CHARS])
         return page_text(body, self._fetch.charset)

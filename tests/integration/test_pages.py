@@ -73,12 +73,24 @@ def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> No
 @pytest.mark.parametrize("text", [Text.TEXT, Text.HTML])
 @pytest.mark.parametrize(
     "fetch",
-    [html(status=404), html(status=301), html(headers=[(b"Content-Type", b"image/png")]), html(headers=[])],
-    ids=["not found", "moved", "an image", "of no type"],
+    [
+        html(status=404),
+        html(status=301),
+        html(headers=[(b"Content-Type", b"image/png")]),
+        page("http://h/", body=b"\x89PNG\r\n\x1a\n\0", headers=[]),
+    ],
+    ids=["not found", "moved", "an image", "of no type and like no text"],
 )
 def test_what_is_no_text_has_none(tmp_path: Path, fetch: Fetch, text: Text) -> None:
     line = written(tmp_path, Visit(lease("http://h/"), fetch), text)
     assert line["title"] is None and line[text] is None and line["status"] == fetch.status
+
+
+@pytest.mark.parametrize("said", [b"", b'"text/html"', b"text/hmtl", b"application/octet-stream"])
+def test_where_the_media_type_says_nothing_it_is_what_it_looks_like(tmp_path: Path, said: bytes) -> None:
+    line = written(tmp_path, Visit(lease("http://h/"), html(headers=[(b"Content-Type", said)])))
+    assert (line["title"], line["text"]) == ("Über uns", "Erste Zeile\nZweite")
+    assert line["media_type"] == {b"": "", b'"text/html"': ""}.get(said, said.decode())
 
 
 def test_plain_text_is_text_without_a_title(tmp_path: Path) -> None:
