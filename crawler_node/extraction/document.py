@@ -63,9 +63,11 @@ class Document:
         self.error: Exception | None = None
         """What the last one of them raised."""
         encoding = fetch.content_encoding
+        pieces = None
         if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES or is_listed:
-            encoding = "gzip," + encoding  # the file itself was zipped, or may be: what is not is left alone
-        self._pieces = decoding(fetch.body, encoding, MAX_BYTES) or iter(())
+            # The file itself may be zipped; what is not is left alone.
+            pieces = decoding(fetch.body, "gzip," + encoding, MAX_BYTES)
+        self._pieces = pieces or decoding(fetch.body, encoding, MAX_BYTES) or iter(())
         self._turn = ExitStack()
 
     def __enter__(self) -> Self:

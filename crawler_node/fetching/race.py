@@ -104,10 +104,12 @@ class _Race:
             error = sock.connect_ex((str(address), self._port))
             if error not in (0, errno.EINPROGRESS):
                 raise _described(error)
-        except OSError as problem:  # such as a system without IPv6
+        except BaseException as problem:
             if sock is not None:
                 sock.close()
-            self._failed(problem)
+            if not isinstance(problem, OSError):
+                raise
+            self._failed(problem)  # such as a system without IPv6
             return None
         attempt = _Attempt(address, sock, time.monotonic() + self._attempt_s)
         if not error:

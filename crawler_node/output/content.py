@@ -58,7 +58,8 @@ class Content:
     def _media_type(self) -> str:
         """What its media type says that it is, or what it looks like where that says nothing."""
         media_type = self._fetch.media_type
-        return sniffed(self.body(HEADER_BYTES)) if says_nothing(media_type) else media_type
+        header = self.body(HEADER_BYTES) if says_nothing(media_type) else b""
+        return sniffed(header) if header else media_type
 
     def _text(self, body: bytes) -> PageText:
         if self._media_type == _PLAIN_TYPE:

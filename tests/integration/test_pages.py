@@ -78,8 +78,9 @@ def test_a_page_may_be_kept_as_it_is_written_or_not_at_all(tmp_path: Path) -> No
         html(status=301),
         html(headers=[(b"Content-Type", b"image/png")]),
         page("http://h/", body=b"\x89PNG\r\n\x1a\n\0", headers=[]),
+        page("http://h/", body=b"", headers=[]),
     ],
-    ids=["not found", "moved", "an image", "of no type and like no text"],
+    ids=["not found", "moved", "an image", "of no type and like no text", "of no type and empty"],
 )
 def test_what_is_no_text_has_none(tmp_path: Path, fetch: Fetch, text: Text) -> None:
     line = written(tmp_path, Visit(lease("http://h/"), fetch), text)

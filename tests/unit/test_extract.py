@@ -174,6 +174,13 @@ def test_a_sitemap_behind_a_warning_is_found_if_it_was_named_as_one() -> None:
     assert found.notes == ("sniffed:sitemap", "xmlError:line_1_begins_with_br")
 
 
+def test_what_was_named_as_a_sitemap_may_have_as_many_codings_as_any() -> None:
+    twice = gzip.compress(gzip.compress(SITEMAP.encode()))
+    page = fetch(twice, "text/xml", content_encoding="gzip, gzip")
+    for is_listed in (False, True):
+        assert pairs(outlinks(page, ExtractSettings(), "toehold", is_listed)) == [("M", "x")]
+
+
 def test_a_feed_may_be_named_as_a_sitemap() -> None:
     assert pairs(listed(RSS, "text/plain")) == [("L", "x")]
 

@@ -120,6 +120,44 @@ def test_a_broken_feed_keeps_its_names_and_attributes() -> None:
     assert rss("&<guid isPermaLink='false'>./no</guid><guid isPermaLink='true'>./x</guid>") == [("L", "x")]
 
 
+NAMES = st.sampled_from(
+    ["link", "x:link", "item", "guid", "title", "image", "url", "a:b", "logo", "enclosure"]
+)
+TEXTS = st.sampled_from(
+    ["./a", " ./b ", "<![CDATA[./c]]>", "./d?e&amp;f&#103;", "\u00e9/", "<!-- > -->", "<?p >?>"]
+)
+ATTRIBUTES = st.sampled_from(
+    [
+        "",
+        " href='h'",
+        ' url="u/&quot;"',
+        " xml:base='b/'",
+        " rel='next' href='&lt;'",
+        " xmlns='urn:y'",
+        " a = '1' ",
+    ]
+)
+
+
+@given(
+    st.recursive(
+        TEXTS,
+        lambda inner: st.builds(
+            lambda name, attributes, inside: (
+                f"<{name}{attributes}>{''.join(inside)}</{name}>" if inside else f"<{name}{attributes}/>"
+            ),
+            NAMES,
+            ATTRIBUTES,
+            st.lists(inner, max_size=4),
+        ),
+        max_leaves=20,
+    )
+)
+def test_after_a_break_well_formed_parts_are_read_as_they_would_be_before_it(inner: str) -> None:
+    start, end = "<rss xmlns:x='urn:x' xmlns:a='urn:a'><channel>", "</channel></rss>"
+    assert found(f"{start}&{inner}{end}") == found(f"{start}{inner}{end}")
+
+
 def test_what_cannot_be_read_on_ends_the_reading() -> None:
     for bad in ("", "<!DOCTYPE x>"):
         assert rss(f"<link>./x</link>{bad}")[:1] == [("L", "x")]
