@@ -30,10 +30,9 @@ crawl: $(SETUP) $(PAGES)
 endif
 
 ## make test     every check and every test but the long ones
-# Three files at a time, as most tests wait for processes, the longest first (tests/conftest.py); whole crawls, two at a time.
+# Four files at a time, which two cores bear, as most tests wait for processes; the longest first (tests/conftest.py).
 test: check $(PAGES)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(addprefix tests/,unit property scenarios integration faults)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/acceptance
+	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 ## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)

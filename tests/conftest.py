@@ -26,27 +26,36 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 LONGEST_FILES = (
+    "test_frontier_machine.py",
     "test_embedded_crawl.py",
     "test_interrupt.py",
     "test_by_hand.py",
-    "test_crawl.py",
-    "test_cut_off.py",
-    "test_worn_out.py",
-    "test_frontier_machine.py",
-    "test_full_disk.py",
-    "test_service_nodes.py",
-    "test_lost_replies.py",
     "test_lives.py",
-    "test_server_life.py",
-    "test_watchers.py",
-    "test_kills.py",
-    "test_service_deletion.py",
-    "test_attendance.py",
-    "test_pool_under_load.py",
-    "test_node_disk_low.py",
     "test_watch.py",
+    "test_cut_off.py",
+    "test_crawl.py",
+    "test_worn_out.py",
+    "test_whole_crawl.py",
+    "test_kills.py",
+    "test_full_disk.py",
+    "test_node_disk_low.py",
+    "test_lost_replies.py",
+    "test_server_process.py",
+    "test_hostile_web.py",
+    "test_pause_under_load.py",
+    "test_warc.py",
+    "test_service_nodes.py",
+    "test_pool_under_load.py",
+    "test_server_life.py",
+    "test_attendance.py",
+    "test_server_restart.py",
+    "test_life_command_line.py",
+    "test_watchers.py",
+    "test_service_deletion.py",
+    "test_server_job_log.py",
+    "test_output.py",
 )
-"""Those that take more than 12 s, longest first. Begun at the end, with few tests each, they would be waited
+"""Those that take more than 8 s, longest first. Begun at the end, with few tests each, they would be waited
 for while others have nothing left to do."""
 
 

@@ -12,7 +12,7 @@ from faults.load import Load, told
 from faults.slow_site import SlowSite
 
 HOSTS = 24
-LEASE_S = 1.5
+LEASE_S = 3.0
 """Short, so that a node that is silent is soon taken to be gone; and yet a busy one is heard in time."""
 
 SUPERSEDED = 3

@@ -34,8 +34,8 @@ from frontier_harness.waiting import eventually
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
-LEASE_MS = 300
-"""So that a node falls silent soon."""
+SOON_MS = 2_000
+"""The lease period where a node is to fall silent soon, but not before a crawl is held."""
 
 A, B = "http://a.example/", "http://b.example/"
 
@@ -47,14 +47,17 @@ def store() -> HeldStore:
 
 @pytest.fixture
 def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(store, tmp_path, lease_ms=LEASE_MS) as made:
+    with hosted(store, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def page(at: Hosted) -> frontier_pb2.Lease:
+    return held_page(at.stubs)
+
+
+def held_page(stubs: Stubs) -> frontier_pb2.Lease:
     """Crawl `t` is held with a bit of everything: a page fetched, URIs that wait, a job, an override."""
-    stubs = at.stubs
     stubs.launch("t", A, B, of=spec(figures_interval=seconds(1)))
     leases = stubs.pages("t")
     while len(leases) < 2:
@@ -160,23 +163,25 @@ def test_a_hold_that_is_asked_for_again_changes_nothing(
 
 
 def test_time_writes_nothing_and_who_fell_silent_is_told_once_it_is_released(
-    at: Hosted, store: HeldStore, page: frontier_pb2.Lease
+    store: HeldStore, tmp_path: Path
 ) -> None:
     """Nor the time at which its figures would be told."""
-    stubs = at.stubs
-    held_ms = stubs.describe("t").status.reach_time.ToMilliseconds()
+    with hosted(store, tmp_path, lease_ms=SOON_MS) as at:
+        stubs = at.stubs
+        held_page(stubs)
+        held_ms = stubs.describe("t").status.reach_time.ToMilliseconds()
 
-    def over() -> bool:
-        silent = at.look(lambda frontier: frontier._leases.why_gone("node", "session")) == "silent"
-        now_ms = stubs.statistics("t").snapshot_time.ToMilliseconds()
-        return silent and now_ms > held_ms + 1_500
+        def over() -> bool:
+            silent = at.look(lambda frontier: frontier._leases.why_gone("node", "session")) == "silent"
+            now_ms = stubs.statistics("t").snapshot_time.ToMilliseconds()
+            return silent and now_ms > held_ms + 1_500
 
-    with still(at, store):
-        eventually(over, "time does not pass")
-    stubs.request("t", PAUSE)
-    assert told(stubs)[-4:] == ["held", "by pause", "released", "node_left"]
-    (left,) = [event.node_left for event in stubs.events_so_far("t") if event.HasField("node_left")]
-    assert (left.node, left.session, left.reason) == ("node", "session", "silent")
+        with still(at, store):
+            eventually(over, "time does not pass")
+        stubs.request("t", PAUSE)
+        assert told(stubs)[-4:] == ["held", "by pause", "released", "node_left"]
+        (left,) = [event.node_left for event in stubs.events_so_far("t") if event.HasField("node_left")]
+        assert (left.node, left.session, left.reason) == ("node", "session", "silent")
 
 
 def test_other_crawls_go_on_while_one_is_held(at: Hosted, store: HeldStore, page: frontier_pb2.Lease) -> None:

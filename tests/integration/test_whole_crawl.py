@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from frontier_harness.calls import TIMEOUT_S, Stubs, report, seconds, spec
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import eventually
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -25,7 +25,7 @@ AGAIN = 37
 
 
 def test_the_counts_of_twenty_thousand_uris_are_exact(tmp_path: Path) -> None:
-    _crawl(tmp_path, uris=20_000, hosts=1_000, wait_s=100)
+    _crawl(tmp_path, uris=20_000, hosts=1_000, wait_s=WHOLE_CRAWL_S)
 
 
 @pytest.mark.soak
