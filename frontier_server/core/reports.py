@@ -451,6 +451,11 @@ def problem_of(report: Report, robots: bool) -> str:
         return f"robots_empty, with a robots_body of {len(report.robots_body)} bytes"
     if report.robots_empty and not 200 <= report.fetch_status < 300:
         return f"robots_empty with fetch_status {report.fetch_status}; it goes with 200 to 299"
+    if robots and 300 <= report.fetch_status < 400:
+        return f"fetch_status {report.fetch_status} of a robots.txt; one whose redirects lead nowhere is -404"
+    if robots and 200 <= report.fetch_status < 300 and not (report.robots_body or report.robots_empty):
+        told = "one that is empty is told by robots_empty"
+        return f"fetch_status {report.fetch_status} of a robots.txt without robots_body; {told}"
     if len(report.robots_body) > MAX_BODY_BYTES:
         return f"robots_body of {len(report.robots_body)} bytes; cut it at {MAX_BODY_BYTES}"
     if len(report.annotations) > MAX_ANNOTATIONS:

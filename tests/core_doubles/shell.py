@@ -5,6 +5,7 @@ built anew from it.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
@@ -136,8 +137,14 @@ class Shell:
         return self.next(crawl, most, node).grants
 
     def finish(self, *reports: Report, node: str = "node", session: str = "1") -> list[ReportResult]:
-        """Hand reports in."""
-        return self.do(lambda frontier, now: frontier.finished(reports, node, session, now))
+        """Hand reports in; of a robots.txt without body it is said that it is empty, as nodes do."""
+        told = [self._told(report) for report in reports]
+        return self.do(lambda frontier, now: frontier.finished(told, node, session, now))
+
+    def _told(self, report: Report) -> Report:
+        token = self.frontier._leases.genuine(report.token)
+        empty = token is not None and token.robots and 200 <= report.fetch_status < 300
+        return replace(report, robots_empty=True) if empty and not report.robots_body else report
 
     def take_back(self, tokens: Sequence[bytes]) -> None:
         """Release leases whose caller is gone."""

@@ -284,11 +284,36 @@ def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
         (Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True), "robots_body of 1 bytes"),
     ],
 )
-def test_an_empty_robots_txt_that_is_none_is_refused(report: Report, told: str) -> None:
+def test_a_robots_txt_that_is_told_to_be_empty_and_is_not_is_refused(report: Report, told: str) -> None:
     shell = crawl()
     (grant,) = shell.grants(most=1)
     (result,) = shell.finish(replace(report, token=grant.token))
     assert result.disposition is Disposition.INVALID_REPORT and told in result.problem
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (
+            200,
+            "fetch_status 200 of a robots.txt without robots_body; one that is empty is told by robots_empty",
+        ),
+        (206, "fetch_status 206 of a robots.txt without robots_body"),
+        (301, "fetch_status 301 of a robots.txt; one whose redirects lead nowhere is -404"),
+        (304, "fetch_status 304 of a robots.txt"),
+    ],
+)
+def test_a_robots_txt_that_was_lost_on_the_way_allows_nothing(status: int, told: str) -> None:
+    """A body that could not be decoded, or a redirect that was not followed: the lease goes on."""
+    shell = crawl()
+    (grant,) = shell.grants(most=1)
+    lost = [Report(grant.token, fetch_status=status)]
+    (result,) = shell.do(lambda frontier, now: frontier.finished(lost, "node", "1", now))
+    assert result.disposition is Disposition.INVALID_REPORT and told in result.problem
+    (result,) = shell.finish(Report(grant.token, fetch_status=-404))
+    assert result.disposition is Disposition.FAILED
+    (page, *_) = shell.grants()
+    assert page.uri == "http://alpha.example/"
 
 
 uris = st.one_of(

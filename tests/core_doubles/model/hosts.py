@@ -9,6 +9,7 @@ from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
 OVERLOADED = (429, 503)
 UNFETCHABLE = -7
 DEFERRED = -50
+NOT_FOUND = -404
 
 
 def host_name(crawl: Crawl, site: Site) -> str:
@@ -132,8 +133,8 @@ def forbids(model: Model, settings: CrawlSettings, site: Site, uri: str, queue: 
 def learn(model: Model, settings: CrawlSettings, site: Site, status: int, file: RobotsFile) -> None:
     """What a fetch of robots.txt means (RFC 9309, 2.3.1)."""
     robots = robots_of(model, settings, site)
-    if 200 <= status < 500 and status != 429:
-        robots.good, robots.good_ms = file if status < 300 else OPEN, model.now_ms
+    if (200 <= status < 500 and status != 429) or status == NOT_FOUND:
+        robots.good, robots.good_ms = file if 200 <= status < 300 else OPEN, model.now_ms
         robots.failures_ms.clear()
     else:
         robots.failures_ms.append(model.now_ms)

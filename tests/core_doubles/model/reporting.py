@@ -36,6 +36,7 @@ def makes_sense(report: Report, robots: bool) -> bool:
         and report.duration_ms >= 0
         and not report.problem
         and (robots or not report.robots_body)
+        and not (robots and 300 <= report.fetch_status < 400)
     )
 
 

@@ -131,8 +131,8 @@ class _PurposeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Purpose.Value
     """
     PURPOSE_ROBOTS: _Purpose.ValueType  # 2
     """A robots.txt: follow up to five redirects, report the body. A robots.txt
-    that leads further, or nowhere, is reported with -404, not with its 3xx: it
-    counts as one that is not there (RFC 9309, 2.3.1.2).
+    that leads further, or nowhere, is reported with -404, as its 3xx would be
+    INVALID_REPORT: it counts as one that is not there (RFC 9309, 2.3.1.2).
     """
 
 class Purpose(_Purpose, metaclass=_PurposeEnumTypeWrapper):
@@ -146,8 +146,8 @@ R), offer its links to Schedule.
 """
 PURPOSE_ROBOTS: Purpose.ValueType  # 2
 """A robots.txt: follow up to five redirects, report the body. A robots.txt
-that leads further, or nowhere, is reported with -404, not with its 3xx: it
-counts as one that is not there (RFC 9309, 2.3.1.2).
+that leads further, or nowhere, is reported with -404, as its 3xx would be
+INVALID_REPORT: it counts as one that is not there (RFC 9309, 2.3.1.2).
 """
 Global___Purpose: _TypeAlias = Purpose  # noqa: Y015
 
