@@ -23,13 +23,14 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from . import wire
+from . import salvaging, wire
 from .checkpoints import Checkpoints
 from .clock import Clock, wall_ms
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
 from .core import opening
-from .core.errors import StoreCorrupt
+from .core.errors import OtherFormat, StoreCorrupt
 from .core.frontier import Frontier
+from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
 from .durable import make_directory, sync_directory
 from .exchange import Exchange
@@ -40,7 +41,8 @@ from .runner import CLOSE_S, Runner
 from .service import MAX_MESSAGE_BYTES, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
 
-EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE = 2, 3, 4, 5
+EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
+WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
 MAX_PENDING, MAX_PENDING_S = 50_000, 120
 ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
@@ -78,9 +80,18 @@ class CannotListen(Exception):
 @click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
 )
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Replace a damaged store by what can be read of it, and end. The damaged one is kept beside it.",
+)
 @click.version_option(version(), prog_name="toehold-frontier")
 def main(
-    data: Path, config_file: Path | None, until_stdin_ends: bool, **flags: str | float | bool | None
+    data: Path,
+    config_file: Path | None,
+    until_stdin_ends: bool,
+    salvage: bool,
+    **flags: str | float | bool | None,
 ) -> None:
     """Serve a crawl frontier.
 
@@ -107,10 +118,15 @@ def main(
         config = usable(data, file, until_stdin_ends)
     except ConfigError as problem:
         _exit(EXIT_USAGE, str(problem))
+    if salvage:
+        _salvage(config)
+        return
     try:
         store, clock = _open(config)
-    except (StoreUnavailable, StoreCorrupt) as problem:
+    except (StoreUnavailable, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
     except OSError as problem:
         _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
     try:
@@ -118,11 +134,26 @@ def main(
     except CannotListen as problem:
         store.close()
         _exit(EXIT_LISTEN, str(problem))
-    except (StoreCorrupt, CannotKeep) as problem:
+    except (CannotKeep, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    if store.damage:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
     if failure:
         _exit(EXIT_STORE, f"{failure}; stopped, so that nothing false is acknowledged")
     store.close()
+
+
+def _salvage(config: Config) -> None:
+    try:
+        salvaging.salvage(config, version(), lambda line: print(line, flush=True))
+    except (StoreUnavailable, OtherFormat) as problem:
+        _exit(EXIT_DATA, f"data directory {config.data}: {problem}")
+    except StoreDamaged as problem:
+        _exit(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
+    except (OSError, StoreFailed) as problem:
+        _exit(EXIT_DATA, f"data directory {config.data}: its store cannot be salvaged: {problem}")
 
 
 def _exit(code: int, message: str) -> NoReturn:
@@ -134,6 +165,8 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     make_directory(config.data)
     if not os.access(config.data, os.W_OK | os.X_OK):
         raise PermissionError(13, "not writable")
+    if salvaging.was_cut_short(config.data):
+        raise StoreUnavailable("a salvage was cut short; start once with --salvage again")
     store = RocksStore(config.data / "store")
     row = opening.read_server_row(store)
     if row is None:

@@ -9,6 +9,7 @@ import asyncio
 import re
 import shutil
 import threading
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -16,9 +17,9 @@ from typing import NamedTuple
 import structlog
 
 from .core.errors import UnknownCheckpoint
-from .core.store import Store
+from .core.store import Family, Store, StoreFailed
 from .durable import make_directory, sync_directory
-from .stores.rocks import RocksStore, StoreUnavailable
+from .stores.rocks import RocksStore
 
 _NAME = re.compile(r"cp(\d{5,})-(\d{14})")
 _LEFTOVER = re.compile(rf"(?:{_NAME.pattern})\.(?:tmp|deleted)")
@@ -34,6 +35,37 @@ class Kept(NamedTuple):
     path: Path
 
 
+class _Reader:
+    """A checkpoint's store. One that is damaged is as good as none: it must not end the server."""
+
+    def __init__(self, name: str, store: RocksStore) -> None:
+        self._name = name
+        self._store = store
+        self.close = store.close
+
+    def get(self, family: Family, key: bytes) -> bytes | None:
+        try:
+            return self._store.get(family, key)
+        except StoreFailed as problem:
+            raise _unreadable(self._name, problem) from problem
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        try:
+            return self._store.get_many(family, keys)
+        except StoreFailed as problem:
+            raise _unreadable(self._name, problem) from problem
+
+    def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        try:
+            yield from self._store.scan(family, start, prefix)
+        except StoreFailed as problem:
+            raise _unreadable(self._name, problem) from problem
+
+
+def _unreadable(name: str, problem: StoreFailed) -> UnknownCheckpoint:
+    return UnknownCheckpoint(f"checkpoint {name} cannot be read: {problem}", checkpoint=name)
+
+
 class Checkpoints:
     """The checkpoints of a data directory. Used by any threads; nobody waits for one that is being made."""
 
@@ -42,7 +74,7 @@ class Checkpoints:
         self._store = store
         self._making = threading.Lock()
         self._reading = threading.Lock()  # never held while a store is opened or closed
-        self._readers: dict[str, RocksStore] = {}
+        self._readers: dict[str, _Reader] = {}
 
     def clear(self) -> None:
         """Remove what a crash has left of checkpoints that were being made or deleted. May block."""
@@ -94,11 +126,9 @@ class Checkpoints:
         if reader is not None:
             return reader
         try:
-            opened = RocksStore(self.path(name), read_only=True)
-        except StoreUnavailable as problem:
-            raise UnknownCheckpoint(
-                f"checkpoint {name} cannot be read: {problem}", checkpoint=name
-            ) from problem
+            opened = _Reader(name, RocksStore(self.path(name), read_only=True))
+        except StoreFailed as problem:
+            raise _unreadable(name, problem) from problem
         with self._reading:
             reader = self._readers.setdefault(name, opened)
         if reader is not opened:  # another thread was faster

@@ -19,7 +19,7 @@ from .absence import Absence
 from .clock import Clock
 from .core.errors import FrontierError
 from .core.frontier import DISK_RESERVE, Frontier
-from .core.store import Changes, WritableStore, WriteStalled
+from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
 from .gate import Gate
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
@@ -349,6 +349,11 @@ class Runner:
             self._timer.cancel()
         await self.tasks.end()
         self._release_waiters()
+
+    def fail(self, problem: StoreFailed) -> None:
+        """The store has failed beside the operations: nothing more can be trusted to it."""
+        _log.error("fatal", problem=str(problem))
+        self._fail(words_of(problem, "the store failed"))
 
     # What others ask, and wait for.
 

@@ -145,6 +145,10 @@ class StoreCorrupt(Exception):
     """What is stored contradicts itself: a defect, never a user's fault."""
 
 
+class OtherFormat(StoreCorrupt):
+    """What is stored was written by a server of another version, in a way that this one does not know."""
+
+
 def invalid_spec(found: dict[str, str]) -> InvalidSpec:
     """The refusal that tells all problems of a spec, each by its path."""
     return InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)

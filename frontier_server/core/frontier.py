@@ -115,7 +115,7 @@ class Frontier:
         self.control = Control(self, self._leases)
         self.administration = Administration(self, self._dispatcher)
         self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
-        self._suspect: dict[int, str] = {}  # crawls to be paused once their seeds are announced, and why
+        self._suspect: dict[int, tuple[str, str]] = {}  # crawls to be paused once they are seeded, and why
         self._turn = 0  # slices of jobs and deletions so far
         self._most_passed = 0.0  # that any crawl has had, for its weight
         self._events = 0  # operations with events, since this object was made
@@ -303,8 +303,8 @@ class Frontier:
                 life.go_on_after(op, crawl, over[0] if over is not None else DISK_RESERVE)
         return None, self.end(op)
 
-    def note_lost(self, told: Mapping[str, str], now_ms: int) -> tuple[None, Changes]:
-        """The store has lost what was acknowledged, as logs of some crawls show: their names, and words.
+    def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:
+        """The store has lost what was acknowledged, of some crawls for sure: their names, and words.
 
         It may have lost something of any crawl, so all are paused; those that are held stand still anyway.
         """
@@ -313,9 +313,9 @@ class Frontier:
         for crawl in self._crawls.values():
             detail = told.get(crawl.name, f"crawl {first}: {told[first]}")
             if crawl.state is CrawlState.PREPARING:
-                self._suspect[crawl.number] = detail
+                self._suspect[crawl.number] = kind, detail
             elif not crawl.held:
-                life.distrust(op, crawl, LOG_AHEAD, detail)
+                life.distrust(op, crawl, kind, detail)
         return None, self.end(op)
 
     def work(self, now_ms: int) -> tuple[None, Changes]:
@@ -467,7 +467,7 @@ class Frontier:
             if crawl.number in self._crawls:
                 life.settle(op, crawl)
                 if crawl.number in self._suspect and crawl.state is not CrawlState.PREPARING:
-                    life.distrust(op, crawl, LOG_AHEAD, self._suspect.pop(crawl.number))
+                    life.distrust(op, crawl, *self._suspect.pop(crawl.number))
                     life.settle(op, crawl)
                 if self.trouble is not None:
                     life.pause_for(op, crawl, *self.trouble, self.trouble[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from . import keys
 from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
-from .errors import StoreCorrupt
+from .errors import OtherFormat, StoreCorrupt
 from .host import Hosts, rest_of
 from .jobs import job
 from .jobs.job import ENDED
@@ -33,13 +33,13 @@ _SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
 
 
 def read_server_row(store: Store) -> ServerRow | None:
-    """The store's own row, or None in a new store. Raises StoreCorrupt for another format."""
+    """The store's own row, or None in a new store. Raises OtherFormat."""
     value = store.get(Family.CRAWLS, _SERVER_KEY)
     if value is None:
         return None
     row = decode(ServerRow, value)
     if row.format != FORMAT:
-        raise StoreCorrupt(f"the store has format {row.format}; this server knows {FORMAT}")
+        raise OtherFormat(f"the store has format {row.format}; this server knows {FORMAT}")
     return row
 
 

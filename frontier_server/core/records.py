@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from .errors import StoreCorrupt
+from .errors import OtherFormat, StoreCorrupt
 from .keys import level_of, level_suffix, ordinal_of
 from .sums import MAX_SUM
 
@@ -320,7 +320,7 @@ def decode(kind: type[R], value: bytes) -> R:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.msgpack.Decoder(kind)
     if value[:1] != _VERSION:
-        raise StoreCorrupt(f"a {kind.__name__} has version {value[:1]!r}; this server knows {_VERSION!r}")
+        raise OtherFormat(f"a {kind.__name__} has version {value[:1]!r}; this server knows {_VERSION!r}")
     try:
         record: R = decoder.decode(memoryview(value)[1:])
     except msgspec.DecodeError as problem:
@@ -363,7 +363,7 @@ def decode_pending(value: bytes) -> PendingUri:
     if version == 2 and len(value) >= _DEFERRED.size:
         layout, deferrals = _DEFERRED, value[_PENDING.size]
     elif version != 1:
-        raise StoreCorrupt(
+        raise OtherFormat(
             f"a pending URI of {len(value)} bytes has version {version}; this server knows 1 and 2"
         )
     candidate = value[layout.size :]

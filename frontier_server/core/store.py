@@ -46,6 +46,10 @@ class StoreFailed(Exception):
     """The store has failed; nothing more can be trusted to it until it is opened again."""
 
 
+class StoreDamaged(StoreFailed):
+    """What is stored cannot be read, however often it is opened: it has to be salvaged, or replaced."""
+
+
 class Store(Protocol):
     """Ordered bytes to read. A store shows all changes that were committed to it."""
 

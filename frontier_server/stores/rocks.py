@@ -1,12 +1,14 @@
 """A store in RocksDB, through rocksdict in raw mode.
 
-What rocksdict 0.3.29 cannot be trusted with is not used: iterate bounds and
-snapshots. A scan is a plain iterator (a consistent view as of its creation) that
-stops at the first foreign key. A write is one batch over all families without
-sync; `flush` syncs the log and may run in another thread, as it releases the GIL. Its
-Checkpoint does not: `copying` makes one instead.
+What rocksdict 0.3.29 cannot be trusted with is not used: iterate bounds, snapshots, and
+`items`, which ends without a word at a block that cannot be read. A scan is a plain
+iterator (a consistent view as of its creation) that stops at the first foreign key. A
+write is one batch over all families without sync; `flush` syncs the log and may run in
+another thread, as it releases the GIL. Its Checkpoint does not: `copying` makes one instead.
 """
 
+import re
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -22,7 +24,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from ..core.store import Changes, Family, StoreFailed, WriteStalled
+from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
 from .copying import copy_live, log_bytes
 
 MIB = 1024 * 1024
@@ -31,36 +33,51 @@ WRITE_BUFFER_BYTES = 16 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 MAX_COPIED_LOG_BYTES = 16 * MIB
 BLOOM_BITS = 10
+STALL_RETRY_S = 0.01
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
 
 
+# What RocksDB says of files that no retry makes readable, and of a store that another process has.
+_DAMAGE = re.compile(r"Corruption|No such file or directory: .*(?:\.sst|MANIFEST-\d+):")
+_IN_USE = re.compile(r"While lock file|lock hold by current process")
+
+
 class StoreUnavailable(StoreFailed):
-    """The store cannot be opened: in use, not writable, or damaged."""
+    """The store cannot be opened: in use, or not writable."""
 
 
 class RocksStore:
     """Column families of one RocksDB."""
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
-        """Open, or create unless it is only read. Raises StoreUnavailable with a sentence for people."""
+        """Open, or create unless it is only read.
+
+        Raises StoreUnavailable or StoreDamaged, with a sentence for people.
+        """
         self._path = path
+        self.damage = ""  # what was found to be damaged since
         cache = Cache(BLOCK_CACHE_BYTES)
-        families = {family.value: _options(cache) for family in Family}
-        options = _options(cache)
+        families = {family.value: table_options(cache) for family in Family}
+        options = table_options(cache)
         options.create_missing_column_families(True)
         options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)
         options.set_max_background_jobs(2)
         options.set_max_total_wal_size(256 * MIB)
         options.set_keep_log_file_num(4)
+        if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
+            # RocksDB would begin a new one, and delete the files of the old.
+            raise StoreDamaged(f"{path}: its file CURRENT is gone")
         try:
             access = AccessType.read_only() if read_only else AccessType.read_write()
             self._db = Rdict(str(path), options, families, access)
-        except Exception as problem:  # rocksdict raises bare Exceptions
-            text = str(problem)
-            if "lock" in text.lower():
+        except Exception as problem:
+            text = str(problem).strip()
+            if _IN_USE.search(text):
                 raise StoreUnavailable(f"{path} is in use by another server ({text})") from problem
+            if _DAMAGE.search(text):
+                raise StoreDamaged(f"{path}: {text}") from problem
             raise StoreUnavailable(f"{path} cannot be opened: {text}") from problem
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
@@ -68,22 +85,38 @@ class RocksStore:
         self._writing.no_slowdown = True
 
     def get(self, family: Family, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
-        value: bytes | None = self._families[family].get(key)
+        """The value of a key, or None. Raises StoreFailed."""
+        try:
+            value: bytes | None = self._families[family].get(key)
+        except Exception as problem:
+            raise self._failure("read", problem) from problem
         return value
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of keys, in their order."""
-        values: Any = self._families[family].get(list(keys))  # typed as if for one key
+        """The values of keys, in their order. Raises StoreFailed."""
+        try:
+            values: Any = self._families[family].get(list(keys))  # typed as if for one key
+        except Exception as problem:
+            raise self._failure("read", problem) from problem
         return cast("list[bytes | None]", values)
 
     def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows from `start` on, in key order, as long as their keys begin with `prefix`."""
-        rows: Any = self._families[family].items(from_key=max(start, prefix))  # raw mode: bytes
-        for key, value in rows:
+        """Rows from `start` on, in key order, as long as their keys begin with `prefix`.
+
+        Raises StoreFailed where they cannot be read.
+        """
+        rows: Any = self._families[family].iter()  # raw mode: bytes
+        rows.seek(max(start, prefix))
+        while rows.valid():
+            key = rows.key()
             if not key.startswith(prefix):
                 return
-            yield key, value
+            yield key, rows.value()
+            rows.next()
+        try:
+            rows.status()  # the end, or something that cannot be read
+        except Exception as problem:
+            raise self._failure("read", problem) from problem
 
     def write(self, changes: Changes) -> None:
         """Apply a change list, all or nothing, and show it. Raises WriteStalled or StoreFailed."""
@@ -98,14 +131,22 @@ class RocksStore:
         except Exception as problem:
             if "stall" in str(problem).lower():
                 raise WriteStalled(str(problem)) from problem
-            raise StoreFailed(f"write: {problem}") from problem
+            raise self._failure("write", problem) from problem
+
+    def write_patiently(self, changes: Changes) -> None:
+        """The same, and wait out what stalls it: for whoever has nothing else to do. Raises StoreFailed."""
+        while True:
+            try:
+                return self.write(changes)
+            except WriteStalled:
+                time.sleep(STALL_RETRY_S)
 
     def flush(self) -> None:
         """Sync the log: everything written before the call is durable. Raises StoreFailed."""
         try:
             self._db.flush_wal(True)
         except Exception as problem:
-            raise StoreFailed(f"flush: {problem}") from problem
+            raise self._failure("flush", problem) from problem
 
     def pressed(self) -> bool:
         """Whether RocksDB slows or stops writes."""
@@ -125,8 +166,16 @@ class RocksStore:
                 for family in self._families.values():
                     family.flush(True)
             except Exception as problem:
-                raise StoreFailed(f"checkpoint: {problem}") from problem
+                raise self._failure("checkpoint", problem) from problem
         copy_live(self._path, path)
+
+    def _failure(self, what: str, problem: Exception) -> StoreFailed:
+        """What an error of RocksDB means; rocksdict raises bare Exceptions."""
+        text = f"{what}: {str(problem).strip()}"
+        if not _DAMAGE.search(text):
+            return StoreFailed(text)
+        self.damage = self.damage or text
+        return StoreDamaged(text)
 
     def close(self) -> None:
         """Close every family, without which the lock would stay held."""
@@ -137,7 +186,7 @@ class RocksStore:
         self._db.close()
 
 
-def _options(cache: Cache) -> Options:
+def table_options(cache: Cache) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)

@@ -34,7 +34,7 @@ from frontier_server.core.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-USAGE, LISTEN, DATA, STORE = 2, 3, 4, 5
+USAGE, LISTEN, DATA, STORE, DAMAGED = 2, 3, 4, 5, 6
 """Its documented exit codes."""
 
 QUICK_S = PATIENCE_S / 3
@@ -154,16 +154,16 @@ def damaged_row(data: Path) -> bytes:
     return b"\x01\xc1\xff"
 
 
-@pytest.mark.parametrize("row", [newer_format, newer_row, damaged_row])
+@pytest.mark.parametrize(("row", "code"), [(newer_format, DATA), (newer_row, DATA), (damaged_row, DAMAGED)])
 def test_a_store_that_this_version_cannot_read_is_refused_and_left_alone(
-    tmp_path: Path, row: Callable[[Path], bytes]
+    tmp_path: Path, row: Callable[[Path], bytes], code: int
 ) -> None:
     ((family, key),) = opening.new_store(b"s" * 16, 1)
     store = RocksStore(tmp_path / "store")
     store.write({(family, key): row(tmp_path)})
     store.flush()
     store.close()
-    refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=DATA, named=(str(tmp_path),))
+    refused("--data", str(tmp_path), "--listen", "127.0.0.1:0", code=code, named=(str(tmp_path),))
     store = RocksStore(tmp_path / "store")
     try:
         assert store.get(Family.CRAWLS, key) == row(tmp_path)

@@ -249,6 +249,7 @@ def _frontier_program(directory: CrawlDirectory) -> Program:
             3: "it cannot listen",
             4: "its data directory is unusable, or in use",
             5: "its store failed",
+            6: "its store is damaged; `toehold-frontier --salvage --data` it: that keeps what can be read",
         },
     )
 

@@ -88,11 +88,15 @@ def restore_slice(
 ) -> None:
     """Copy the next rows; after the last ones, let the crawl have them. Without its checkpoint it ends."""
     try:
-        checkpoint = checkpoint_of(row.parameters["checkpoint"])
-    except UnknownCheckpoint as problem:
+        _copy_slice(op, crawl, number, row, checkpoint_of(row.parameters["checkpoint"]), hosts)
+    except UnknownCheckpoint as problem:  # it is gone, or cannot be read
         op.event(crawl, "problem", kind="checkpoint", detail=str(problem))
         life.hear(op, crawl, Input.STOP, str(problem))
-        return
+
+
+def _copy_slice(
+    op: Operation, crawl: Crawl, number: int, row: JobRow, checkpoint: Store, hosts: Hosts
+) -> None:
     source = int(row.parameters["crawl"])
     theirs, ours = crawl_prefix(source), crawl_prefix(crawl.number)
     place, after = (row.cursor[0], row.cursor[1:]) if row.cursor else (0, b"")
@@ -129,6 +133,7 @@ def _take_over(
     rows: opening.CrawlRows,
     hosts: Hosts,
 ) -> None:
+    server = opening.read_server_row(checkpoint)  # before anything changes: it may not be readable
     own, counters = crawl.counters, rows.counters
     counters.next_event, counters.next_job = own.next_event, own.next_job
     counters.oldest_outcome, counters.logged_outcome = counters.next_outcome, counters.next_outcome - 1
@@ -137,7 +142,6 @@ def _take_over(
     crawl.counters = counters
     crawl.restoring = ""
     opening.load(op.tx, crawl, hosts, op.now_ms)
-    server = opening.read_server_row(checkpoint)
     state, then_ms = crawl.state_row, server.time_ms if server is not None else 0
     ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0
     state.elapsed_ms += rows.state.elapsed_ms + ran_ms

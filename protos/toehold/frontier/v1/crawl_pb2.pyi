@@ -2501,7 +2501,8 @@ class Problem(_message.Message):
     (HeartbeatRequest.trouble). `serious-error`: a node reported -3000.
     `log-ahead`: when the frontier was started, a `crawl.log` or `job.log` told of
     what the store does not know, so the store has lost what was acknowledged.
-    The lines are kept beside the log. `checkpoint`: the checkpoint that it is
+    The lines are kept beside the log. `salvaged`: the store was damaged, and
+    salvaged by the operator (docs/operating.md). `checkpoint`: the checkpoint that it is
     launched from is gone; it ends.
     """
     detail: _builtins.str

@@ -1,0 +1,346 @@
+"""A store built anew from the rows of another that could still be read.
+
+What is said once is copied: specs, seeds, overrides, the seen-set, events, outcomes, figures.
+What follows from it is made again by the operations that made it the first time: each URI that
+waits is put into its queue in the order of the old one, so that places, sets and counts agree. A
+queue whose row is gone is found again by its URIs. Leases stay behind: what was out waits in
+its queue. A URI of the seen-set that was neither visited nor waits any more is forgotten, so
+that it is new when it is found again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from . import keys, opening
+from .crawl import Crawl, SettingsOf
+from .enqueue import place_of, put_in, queue_at
+from .errors import OtherFormat, StoreCorrupt
+from .jobs import job
+from .keys import CrawlRow, IndexSet
+from .machines.life import new_state_row
+from .machines.lifecycle import CrawlState, ExitStatus
+from .machines.target import Reached, Target
+from .model import CandidateCodec
+from .operation import Operation
+from .queue import QueueEvent, QueueState
+from .records import (
+    FORMAT,
+    CountersRow,
+    JobRow,
+    QueueRow,
+    SeenRow,
+    ServerRow,
+    SpecRow,
+    StateRow,
+    decode,
+    decode_pending,
+    encode,
+)
+from .store import Changes, Family, Store
+from .uri.assign import hash64
+from .uri.canonical import canonical
+from .uri.scope import add_authority
+
+ROWS_PER_WRITE = 500
+SERIALS_LEFT_OUT = 1 << 20  # where a crawl's own count is gone: numbers that may have been used
+
+Rows = Callable[[Family, bytes], Iterator[tuple[bytes, bytes]]]
+"""The rows of a family that can be read, by what their keys begin with, in key order."""
+
+_NUMBERED = {
+    Family.EVENTS: "next_event",
+    Family.SEEDS: "next_seed",
+    Family.JOBS: "next_job",
+    Family.OUTCOMES: "next_outcome",
+}
+_COPIED = (
+    *(Family.OVERRIDES, Family.SEEDS, Family.JOBS, Family.EVENTS, Family.OUTCOMES),
+    *(Family.FIGURES, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
+)
+# What of a queue does not follow from the URIs in it.
+_OF_A_QUEUE = (
+    *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
+    *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
+    "lease_ms",
+)
+# What of a crawl's counters follows from its rows.
+_COUNTED = frozenset(
+    (
+        *("queued", "retired_uris", "barred_uris", "future", "active_queues", "inactive", "queues"),
+        "discovered",
+    )
+)
+
+
+@dataclass(slots=True)
+class Found:
+    """What became of a crawl."""
+
+    name: str
+    uris: int = 0  # of the seen-set
+    waiting: int = 0
+    lost: list[str] = field(default_factory=list)  # in words
+
+
+class Rebuilding:
+    """Builds `target`, which is empty, from `rows`. Write what `changes` yields, one after the other."""
+
+    def __init__(
+        self, rows: Rows, target: Store, codec: CandidateCodec, settings_of: SettingsOf, now_ms: int
+    ) -> None:
+        self.crawls: list[Found] = []
+        self.nameless: list[int] = []  # crawls whose specs are gone, and with them all of theirs
+        self._found_again: set[bytes] = set()  # queues whose rows are gone
+        self._rows = rows
+        self._target = target
+        self._codec = codec
+        self._settings_of = settings_of
+        self._now_ms = now_ms
+
+    def changes(self, secret: bytes) -> Iterator[Changes]:
+        """All that the new store has; `secret` is for a server that has lost its own."""
+        found = self._crawl_rows()
+        server = found.pop(keys.SERVER, {}).get(CrawlRow.SERVER)
+        row = decode(ServerRow, server) if server is not None else ServerRow(FORMAT, secret)
+        if row.format != FORMAT:
+            raise OtherFormat(f"the store has format {row.format}; this server knows {FORMAT}")
+        row.time_ms = max(row.time_ms, self._now_ms)
+        row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
+        yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
+        for family in (Family.HOSTS, Family.ROBOTS):
+            yield from self._copied(family, b"")
+        for number, rows in sorted(found.items()):
+            if CrawlRow.SPEC in rows:
+                yield from self._crawl(number, rows)
+            else:
+                self.nameless.append(number)
+
+    def _crawl_rows(self) -> dict[int, dict[int, bytes]]:
+        found: dict[int, dict[int, bytes]] = {}
+        for key, value in self._rows(Family.CRAWLS, b""):
+            found.setdefault(int.from_bytes(key[:4], "big"), {})[key[4]] = value
+        return found
+
+    def _crawl(self, number: int, rows: dict[int, bytes]) -> Iterator[Changes]:
+        spec = decode(SpecRow, rows[CrawlRow.SPEC])
+        told = Found(spec.name)
+        self.crawls.append(told)
+        state = decode(StateRow, rows[CrawlRow.STATE]) if CrawlRow.STATE in rows else None
+        if state is None:
+            told.lost.append("its state: it is paused")
+            state = _paused(self._now_ms)
+        before = decode(CountersRow, rows[CrawlRow.COUNTERS]) if CrawlRow.COUNTERS in rows else None
+        if before is None:
+            told.lost.append("its figures")
+        counters = _carried(before)
+        yield {
+            (Family.CRAWLS, keys.crawl_key(number, CrawlRow.SPEC)): rows[CrawlRow.SPEC],
+            (Family.CRAWLS, keys.crawl_key(number, CrawlRow.STATE)): encode(state),
+            (Family.CRAWLS, keys.crawl_key(number, CrawlRow.COUNTERS)): encode(counters),
+        }
+        if state.deleted:
+            return
+        last: Counter[Family] = Counter()
+        restores = self._restore(number)
+        prefix = keys.crawl_prefix(number)
+        for family in _COPIED:
+            if restores and family not in (Family.JOBS, Family.EVENTS):
+                continue  # they come from its checkpoint, from the first one on
+            for changes in self._copied(family, prefix):
+                if family in _NUMBERED:
+                    last[family] = keys.serial_of(max(key for _, key in changes))
+                elif family is Family.SEEN:
+                    counters.discovered += len(changes)
+                yield changes
+        _put_serials_right(counters, last, before is None)
+        crawl = opening.reopened(
+            self._target, opening.CrawlRows(number, spec, state, counters), self._settings_of, ""
+        )
+        op = Operation(self._target, self._now_ms)
+        op.counters(crawl)
+        if restores:
+            again = job.get(op.tx, crawl, restores)
+            again.cursor, again.done, again.changed = b"", 0, 0
+            job.put(op, crawl, restores, again)
+        yield _closed(op)
+        if not restores:
+            yield from self._places(crawl)
+            yield from self._forgotten(crawl)
+        told.uris, told.waiting = counters.discovered, counters.queued + counters.future
+        waited = before.queued + before.future if before is not None else 0
+        if waited > told.waiting:
+            told.lost.append(f"{waited - told.waiting} of {waited} URIs that wait")
+        if before is not None and before.discovered > told.uris:
+            told.lost.append(f"{before.discovered - told.uris} of {before.discovered} URIs of the seen-set")
+
+    def _restore(self, number: int) -> int:
+        """The number of the job that a crawl is being launched from a checkpoint by; 0 if none does."""
+        rows = [
+            (keys.serial_of(key), decode(JobRow, value))
+            for key, value in self._rows(Family.JOBS, keys.crawl_prefix(number))
+        ]
+        found = job.restore_of(rows)
+        return found[0] if found is not None and found[1].state not in job.ENDED else 0
+
+    def _copied(self, family: Family, prefix: bytes) -> Iterator[Changes]:
+        rows = self._rows(family, prefix)
+        while changes := {(family, key): value for key, value in islice(rows, ROWS_PER_WRITE)}:
+            yield dict(changes)
+
+    # Queues, and what waits in them.
+
+    def _places(self, crawl: Crawl) -> Iterator[Changes]:
+        """Hosts in scope, queues, future URIs, URIs that wait."""
+        prefix = keys.crawl_prefix(crawl.number)
+        steps = (
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.SCOPE), self._in_scope),
+            (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.FUTURE), self._future),
+            (Family.SEEDS, prefix, self._seed),
+            (Family.QUEUES, prefix, self._queue),
+            (Family.PENDING, prefix, self._waiting),
+        )
+        for family, start, step in steps:
+            rows = self._rows(family, start)
+            while some := list(islice(rows, ROWS_PER_WRITE)):
+                op = Operation(self._target, self._now_ms)
+                op.counters(crawl)
+                for key, value in some:
+                    step(op, crawl, key, value)
+                yield _closed(op)
+
+    def _in_scope(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        op.tx.put(Family.INDEX, key, value)
+
+    def _future(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        op.tx.put(Family.INDEX, key, value)
+        op.counters(crawl).future += 1
+        self._note(op, crawl, key[13:21], key[21:], future_ms=keys.due_of(key))
+
+    def _seed(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        """Its host is in scope, if it was announced and taken in."""
+        if keys.serial_of(key) > crawl.counters.announced_seeds:
+            return
+        uri = canonical(value.decode())
+        place, subject = place_of(crawl, uri, crawl.settings_for(uri))
+        if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.queue[:8], subject)) is not None:
+            add_authority(op.tx, crawl.number, uri.host, uri.authority)
+
+    def _queue(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        try:
+            old = decode(QueueRow, value)
+        except StoreCorrupt:
+            return  # its URIs find it again
+        queue = op.new_queue(crawl, key[4:], old.key, old.host, hash64(old.key))
+        for name in _OF_A_QUEUE:
+            setattr(queue.row, name, getattr(old, name))
+        queue.row.precedence = old.precedence
+        queue.row.enqueued = max(old.enqueued - old.count, 0)  # what waits is counted when it is put in
+        queue.row.next_ordinal = queue.row.enqueued + 1
+        if old.state == QueueState.RETIRED.value or old.retiring:
+            op.move(crawl, queue, QueueEvent.RETIRED)
+
+    def _waiting(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
+        queue_id, suffix = key[4:20], key[20:]
+        try:
+            uri = decode_pending(value)
+            candidate = self._codec.decode(uri.candidate)
+        except (StoreCorrupt, ValueError):
+            return
+        parsed = canonical(candidate.uri)
+        settings = crawl.settings_for(parsed)
+        queue = op.queue(crawl, queue_id)
+        if queue is None:
+            place, _ = place_of(crawl, parsed, settings)
+            queue = queue_at(op, crawl, place, parsed.host)
+            self._found_again.add(queue.queue)
+        row = op.touch(queue)
+        kept = row.last_cost, row.total_cost, row.queue_ms
+        new = put_in(op, crawl, queue, uri, suffix[0], settings)
+        if queue.queue not in self._found_again:  # then these count it already
+            row.last_cost, row.total_cost, row.queue_ms = kept
+        self._note(op, crawl, queue_id[:8], uri.subject, suffix=new, queue=queue.queue[8:])
+
+    def _note(
+        self, op: Operation, crawl: Crawl, partition: bytes, subject: bytes, **where: bytes | int
+    ) -> None:
+        """Let the seen-set say where a URI is."""
+        key = keys.seen_key(crawl.number, partition, subject)
+        found = op.tx.get(Family.SEEN, key)
+        if found is None:
+            op.counters(crawl).discovered += 1
+        seen = decode(SeenRow, found) if found is not None else SeenRow(b"")
+        for name, value in where.items():
+            setattr(seen, name, value)
+        op.tx.put(Family.SEEN, key, encode(seen))
+
+    def _forgotten(self, crawl: Crawl) -> Iterator[Changes]:
+        """The seen-set tells of nothing that waits and is not there."""
+        prefix = keys.crawl_prefix(crawl.number)
+        start = prefix
+        while some := list(islice(self._target.scan(Family.SEEN, start, prefix), ROWS_PER_WRITE)):
+            start = some[-1][0] + b"\0"
+            op = Operation(self._target, self._now_ms)
+            op.counters(crawl)
+            for key, value in some:
+                self._look_for(op, crawl, key, decode(SeenRow, value))
+            yield _closed(op)
+
+    def _look_for(self, op: Operation, crawl: Crawl, key: bytes, seen: SeenRow) -> None:
+        partition, subject = key[4:12], key[12:]
+        changed = False
+        if seen.suffix:
+            place = keys.pending_key(crawl.number, partition + seen.queue, seen.suffix)
+            waits = op.tx.get(Family.PENDING, place)
+            if waits is None or decode_pending(waits).subject != subject:
+                seen.suffix, seen.queue, changed = b"", b"", True
+        if seen.future_ms:
+            place = keys.timed_key(crawl.number, IndexSet.FUTURE, seen.future_ms, partition + subject)
+            if op.tx.get(Family.INDEX, place) is None:
+                seen.future_ms, changed = 0, True
+        if not changed:
+            return
+        if seen.disposition or seen.fetch_status or seen.suffix or seen.future_ms:
+            op.tx.put(Family.SEEN, key, encode(seen))
+        else:
+            op.tx.delete(Family.SEEN, key)
+            op.counters(crawl).discovered -= 1
+
+
+def _closed(op: Operation) -> Changes:
+    op.close()
+    return op.tx.changes
+
+
+def _paused(now_ms: int) -> StateRow:
+    """The life of a crawl of which nothing is known: it waits for its operator."""
+    row = new_state_row(now_ms)
+    row.state, row.exit_status = CrawlState.PAUSED.value, ExitStatus.PAUSED.value
+    row.target, row.reached = Target.PAUSE.value, Reached.PAUSE.value
+    row.request = row.answered = 1
+    row.launch_ms = now_ms
+    return row
+
+
+def _carried(before: CountersRow | None) -> CountersRow:
+    """Counters as they were, but for what is counted anew."""
+    counters = CountersRow()
+    if before is not None:
+        for name in CountersRow.__struct_fields__:
+            if name not in _COUNTED:
+                setattr(counters, name, getattr(before, name))
+    return counters
+
+
+def _put_serials_right(counters: CountersRow, last: Counter[Family], lost: bool) -> None:
+    """Numbers go on behind those that are there. The last outcome and the last event are there: whoever reads
+    up to them comes to an end."""
+    for family, name in _NUMBERED.items():
+        after = last[family] + 1
+        if lost or after > getattr(counters, name) or family in (Family.EVENTS, Family.OUTCOMES):
+            setattr(counters, name, after)
+    if lost:
+        counters.next_lease = SERIALS_LEFT_OUT
+        counters.announced_seeds = counters.next_seed - 1
+    counters.next_outcome = max(counters.next_outcome, counters.logged_outcome + 1, counters.oldest_outcome)

@@ -1,0 +1,128 @@
+"""`--salvage`: a damaged store is replaced by a new one with all that can be read of it.
+
+The new store is built beside the damaged one (it needs as much room), looked at as a start would, and
+only then put in its place; the damaged one stays, under another name. Every crawl that runs is paused.
+"""
+
+import fcntl
+import secrets
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from . import wire
+from .clock import Clock, wall_ms
+from .config import Config
+from .core import opening
+from .core.frontier import Frontier
+from .core.rebuilding import Found, Rebuilding
+from .core.store import Family
+from .durable import sync_directory
+from .stores.rocks import RocksStore, StoreUnavailable
+from .stores.wreck import Wreck
+
+NEW, COPY = "store.new", "store.copy"
+SALVAGED = "salvaged"
+MOST_NAMED = 3  # gaps of a family
+
+
+def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
+    """Salvage the store of a data directory, and say what was kept and what was not.
+
+    Raises StoreUnavailable if a server uses it, StoreDamaged if nothing can be read, and OSError; then the
+    store is as it was.
+    """
+    store, new = config.data / "store", config.data / NEW
+    if was_cut_short(config.data):
+        new.rename(store)
+        sync_directory(config.data)
+        say("A salvage was cut short after its last step but one. Its store is in place now.")
+        return
+    if not store.is_dir():
+        raise StoreUnavailable(f"{store} is not there; nothing can be salvaged")
+    with (store / "LOCK").open("a") as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as RocksDB locks it
+        except BlockingIOError:
+            raise StoreUnavailable(f"{store} is in use by a server; stop it first") from None
+        shutil.rmtree(new, ignore_errors=True)  # of a salvage that was cut short
+        wreck = Wreck(store, config.data / COPY)
+        try:
+            _build(config, version, wreck, new, say)
+        finally:
+            with suppress(OSError):
+                wreck.remove()
+        aside = config.data / f"store.damaged-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        store.rename(aside)
+        new.rename(store)
+        sync_directory(config.data)
+    say(f"The store is in place. The damaged one is kept in {aside}; remove it when you need it no more.")
+    say("Start the frontier as ever. Crawls that ran are paused: verify them, then resume them.")
+
+
+def was_cut_short(data: Path) -> bool:
+    """Whether the damaged store has its new name, and the new one has not got its own yet."""
+    return not (data / "store").exists() and (data / NEW).exists()
+
+
+def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[[str], None]) -> None:
+    codec = wire.ContractCodec()
+    target = RocksStore(new)
+    try:
+        rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms())
+        for changes in rebuilding.changes(secrets.token_bytes(16)):
+            target.write_patiently(changes)
+        row = opening.read_server_row(target)
+        assert row is not None
+        clock = Clock(row.time_ms)
+        frontier = Frontier(
+            target, codec, wire.settings_with, version, config.lease_ms, clock.now_ms(), secrets.randbits(32)
+        )
+        words = _words(wreck)
+        told = {
+            found.name: f"{words}; lost: {', '.join(found.lost) or 'nothing of it that is known'}"
+            for found in rebuilding.crawls
+        }
+        if told:
+            _, changes = frontier.note_lost(told, clock.now_ms(), SALVAGED)
+            target.write_patiently(changes)
+        target.flush()
+    finally:
+        target.close()
+    _tell(wreck, rebuilding, say)
+
+
+def _words(wreck: Wreck) -> str:
+    gaps = sum(len(found) for found in wreck.gaps.values())
+    return f"the store was damaged, and salvaged with {gaps} {'gap' if gaps == 1 else 'gaps'}"
+
+
+def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> None:
+    if wreck.rebuilt:
+        say(f"Its list of files cannot be read ({wreck.rebuilt}): rows that were deleted may be back.")
+    for family in Family:
+        gaps = wreck.gaps[family]
+        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} ranges cannot be"
+        shown = [
+            f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
+            for gap in gaps
+        ]
+        say(
+            line
+            + (
+                f" ({'; '.join(shown[:MOST_NAMED])}{'; …' if len(shown) > MOST_NAMED else ''})"
+                if gaps
+                else ""
+            )
+        )
+    for found in rebuilding.crawls:
+        say(_line(found))
+    for number in rebuilding.nameless:
+        say(f"crawl number {number}: its name and spec cannot be read; nothing of it is kept")
+
+
+def _line(found: Found) -> str:
+    lost = ", ".join(found.lost) or "nothing that is known"
+    return f"crawl {found.name}: {found.uris} URIs, {found.waiting} of them wait; lost: {lost}"

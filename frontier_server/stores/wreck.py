@@ -1,0 +1,152 @@
+"""A damaged RocksDB, read as far as it can be: what cannot be read is stepped over, and counted.
+
+A copy is opened, of links to the files that are never written again, so that the damaged
+store stays as it is. Where a block, or a whole file, cannot be read, RocksDB's iterator stops;
+the next key behind which it can go on is searched for by bisection. In the range between, all
+levels are left out, so that no older version of a row takes the place of a newer one.
+"""
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rocksdict import AccessType, Cache, DBRecoveryMode, Options, Rdict
+
+from ..core.store import Family, StoreDamaged
+from .rocks import table_options
+
+CACHE_BYTES = 32 * 1024 * 1024
+OPEN_FILES = 64  # few, so that files are opened when they are needed: one that cannot be stops no other
+KEY_BYTES = 48  # as much of a key as is told apart when looking for the end of a gap
+
+_PASSED_OVER = ("LOCK", "LOG")
+
+
+class Gap(NamedTuple):
+    """Keys that cannot be read, from behind one up to before another (None: up to the last)."""
+
+    after: bytes
+    before: bytes | None
+
+
+class Wreck:
+    """A damaged store, opened as a copy at a path that is not there yet; `remove` it when done."""
+
+    def __init__(self, source: Path, path: Path) -> None:
+        """Raises StoreDamaged if nothing of it can be read, and OSError if it cannot be copied."""
+        self.rows: Counter[Family] = Counter()
+        self.gaps: dict[Family, list[Gap]] = {family: [] for family in Family}
+        self._path = path
+        _link(source, path)
+        try:
+            self._db = _opened(path)
+            self.rebuilt = ""
+        except Exception as problem:
+            # Its manifest cannot be read, or names files that are not there.
+            self.rebuilt = str(problem).strip()
+            try:
+                Rdict.repair(str(path), Options(raw_mode=True))
+                self._db = _opened(path)
+            except Exception as hopeless:
+                shutil.rmtree(path, ignore_errors=True)
+                raise StoreDamaged(f"nothing of {source} can be read: {hopeless}") from hopeless
+        self._families = {family: self._db.get_column_family(family.value) for family in Family}
+
+    def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """All rows that can be read and whose keys begin with `prefix`, in key order."""
+        rows: Any = self._families[family].iter()
+        rows.seek(prefix)
+        last = prefix
+        while True:
+            while rows.valid():
+                last = rows.key()
+                if not last.startswith(prefix):
+                    return
+                self.rows[family] += 1
+                yield last, rows.value()
+                rows.next()
+            if _is_at_end(rows):
+                return
+            following = self._readable_after(family, last)
+            rows = self._families[family].iter()
+            if following is not None:
+                rows.seek(following)
+            found = rows.key() if following is not None and rows.valid() else None
+            self.gaps[family].append(Gap(last, found))
+            if following is None:
+                return
+
+    def _readable_after(self, family: Family, key: bytes) -> bytes | None:
+        """Where reading can go on behind a key; None: nowhere."""
+        most = (1 << 8 * KEY_BYTES) - 1
+        low = int.from_bytes(key[:KEY_BYTES].ljust(KEY_BYTES, b"\0"), "big")
+        high, step = low, 1
+        while not self._can_read_from(family, high := min(low + step, most)):
+            if high == most:
+                return None
+            step <<= 1
+        low += step >> 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._can_read_from(family, middle):
+                high = middle
+            else:
+                low = middle
+        return high.to_bytes(KEY_BYTES, "big")
+
+    def _can_read_from(self, family: Family, place: int) -> bool:
+        rows: Any = self._families[family].iter()
+        rows.seek(place.to_bytes(KEY_BYTES, "big"))
+        return bool(rows.valid()) or _is_at_end(rows)
+
+    def remove(self) -> None:
+        """Close the copy, and remove it."""
+        for family in self._families.values():
+            family.close()
+        self._families.clear()
+        self._db.close()
+        shutil.rmtree(self._path)
+
+
+def _is_at_end(rows: Any) -> bool:
+    """Whether an iterator that shows nothing has come to the end, and not to what cannot be read."""
+    try:
+        rows.status()
+    except Exception:  # rocksdict raises bare ones; the gap that follows tells of it
+        return False
+    return True
+
+
+def _opened(path: Path) -> Rdict:
+    cache = Cache(CACHE_BYTES)
+    families = {family.value: _options(cache) for family in Family}
+    return Rdict(str(path), _options(cache), families, AccessType.read_write())
+
+
+def _options(cache: Cache) -> Options:
+    options = table_options(cache)
+    options.create_if_missing(False)
+    options.create_missing_column_families(True)
+    options.set_paranoid_checks(False)
+    options.set_max_open_files(OPEN_FILES)
+    options.set_disable_auto_compactions(True)
+    options.set_wal_recovery_mode(DBRecoveryMode.skip_any_corrupted_record())
+    return options
+
+
+def _link(source: Path, path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)  # of a salvage that was cut short
+    path.mkdir()
+    for each in source.iterdir():
+        if each.name.startswith(_PASSED_OVER) or not each.is_file():
+            continue
+        if each.suffix == ".sst":
+            try:
+                os.link(each, path / each.name)
+                continue
+            except OSError:  # this file system has no links
+                pass
+        shutil.copyfile(each, path / each.name)

@@ -1,0 +1,213 @@
+"""A store built anew from what can be read of another: nothing that is there is lost, and all agrees."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from core_doubles.codec import PlainCodec, candidate, settings_of
+from core_doubles.lives import fetch, quick
+from core_doubles.recount import Recount
+from core_doubles.shell import SECRET, Shell
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from frontier_server.core import keys
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.keys import CrawlRow, IndexSet
+from frontier_server.core.machines.lifecycle import CrawlState, Input
+from frontier_server.core.model import Report
+from frontier_server.core.rebuilding import Rebuilding
+from frontier_server.core.records import LeaseRow, ServerRow, decode
+from frontier_server.core.rules.disposition import Disposition
+from frontier_server.core.store import Family, Store
+from frontier_server.stores.memory import MemoryStore
+
+S = CrawlState
+HOSTS = ("a", "b", "c", "d")
+Row = tuple[Family, bytes, bytes]
+
+
+def lived() -> Shell:
+    """Crawls at several points of their lives: URIs out, retired, of paused queues, in the future, done."""
+    shell = Shell()
+    shell.create("one", quick())
+    shell.launch("one", *(f"http://{host}.example/" for host in HOSTS))
+    fetch(shell, *shell.grants())
+    shell.schedule("one", *(f"http://{host}.example/{n}" for host in HOSTS for n in range(20)))
+    later = candidate("http://a.example/later", not_before_ms=shell.now_ms + 10**9)
+    shell.schedule("one", later)
+    fetch(shell, *shell.grants(most=4))
+    steer(shell, "example,c,", QueueChange(paused=True))
+    steer(shell, "example,d,", QueueChange(retired=True))
+    shell.grants(most=2)  # out
+    shell.create("two", quick())
+    shell.launch("two", "http://e.example/")
+    shell.request("two", Input.STOP)
+    shell.create("three", quick())
+    return shell
+
+
+def steer(shell: Shell, key: str, change: QueueChange) -> None:
+    shell.do(lambda frontier, now: frontier.administration.change_queue("one", key, change, now))
+
+
+def rows_of(store: Store) -> list[Row]:
+    return [(family, *row) for family in Family for row in store.scan(family, b"", b"")]
+
+
+def rebuilt(rows: list[Row]) -> tuple[Shell, Rebuilding]:
+    """A frontier over a store that was built from these rows."""
+    source, target = MemoryStore(), MemoryStore()
+    source.write({(family, key): value for family, key, value in rows})
+
+    def scan(family: Family, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return source.scan(family, prefix, prefix)
+
+    rebuilding = Rebuilding(scan, target, PlainCodec(), settings_of, 1)
+    for changes in rebuilding.changes(b"s" * 16):
+        target.write(changes)
+    return Shell(target), rebuilding
+
+
+def agrees(shell: Shell) -> None:
+    """All crawls agree with themselves, and a verification finds nothing."""
+    for crawl in list(shell.frontier.registry.crawls.values()):
+        recount = Recount(shell, crawl)
+        recount.uris()
+        recount.future()
+        recount.membership()
+        recount.sums()
+        recount.lists()
+        assert not shell.frontier.leases_out
+
+
+def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
+    before = lived()
+    shell, rebuilding = rebuilt(rows_of(before.store))
+    agrees(shell)
+    assert [(found.name, found.lost) for found in rebuilding.crawls] == [
+        ("one", []),
+        ("two", []),
+        ("three", []),
+    ]
+    for crawl in ("one", "two", "three"):
+        told, was = (each.frontier.statistics(crawl, each.now_ms).counts for each in (shell, before))
+        assert {**told, "leased_count": 0} == {**was, "leased_count": 0}
+        assert shell.events(crawl) == before.events(crawl) and shell.outcomes(crawl) == before.outcomes(crawl)
+        assert shell.state(crawl) is before.state(crawl)
+    old, _ = before.frontier.administration.queues("one", None, 100, b"")
+    new, _ = shell.frontier.administration.queues("one", None, 100, b"")
+    same = ("key", "queued", "enqueued", "expenditure", "precedence")
+    assert [[getattr(queue, name) for name in same] for queue in new] == [
+        [getattr(queue, name) for name in same] for queue in old
+    ]
+    states = {queue.key: queue.state.value for queue in old}
+    for queue in new:
+        assert queue.state.value == (
+            states[queue.key] if states[queue.key] in ("RETIRED", "INELIGIBLE") else "INACTIVE"
+        )
+
+
+@settings(max_examples=25)
+@given(st.randoms(use_true_random=False), st.sampled_from([0.01, 0.1, 0.5]))
+def test_whatever_rows_are_gone_what_is_left_agrees_and_comes_to_its_end(
+    chance: random.Random, share: float
+) -> None:
+    rows = [row for row in STORED if chance.random() >= share]
+    shell, rebuilding = rebuilt(rows)
+    agrees(shell)
+    names = {found.name for found in rebuilding.crawls}
+    for crawl in list(shell.frontier.registry.crawls.values()):
+        assert crawl.name in names
+        if crawl.state is S.PAUSED:
+            shell.request(crawl.name, Input.RESUME)
+    shell.work()
+    for _ in range(40):
+        shell.now_ms += 10**8
+        shell.tick()
+        fetch(shell, *shell.grants())
+        shell.log()
+    agrees(shell)
+    for crawl in list(shell.frontier.registry.crawls.values()):
+        assert not crawl.leases_out
+        if crawl.state is S.RUNNING:
+            shell.request(crawl.name, Input.STOP)
+        assert crawl.state in (S.FINISHED, S.NASCENT, S.PREPARING, S.EMPTY, S.PAUSED)
+
+
+STORED = rows_of(lived().store)
+
+
+def without(family: Family, *starts: bytes) -> list[Row]:
+    """All rows but those of a family, or of it those whose keys begin so."""
+    return [row for row in STORED if row[0] is not family or (starts and not row[1].startswith(starts))]
+
+
+ONE = keys.crawl_prefix(1)
+
+
+@pytest.mark.parametrize("lost", [Family.QUEUES, Family.INDEX, Family.LEASES, Family.HOSTS, Family.FIGURES])
+def test_without_the_rows_of_queues_or_sets_all_that_waits_still_does(lost: Family) -> None:
+    shell, rebuilding = rebuilt(without(lost))
+    agrees(shell)
+    future = ["1 of 61 URIs that wait", "1 of 85 URIs of the seen-set"] if lost is Family.INDEX else []
+    assert [found.lost for found in rebuilding.crawls] == [future, [], []]
+    before = sum(1 for family, *_ in STORED if family is Family.PENDING)
+    assert before == sum(1 for family, *_ in rows_of(shell.store) if family is Family.PENDING)
+
+
+def test_a_uri_that_waited_and_is_gone_is_new_when_it_is_found_again() -> None:
+    shell, rebuilding = rebuilt(without(Family.PENDING))
+    agrees(shell)
+    assert rebuilding.crawls[0].lost == ["60 of 61 URIs that wait", "80 of 85 URIs of the seen-set"]
+    verdicts = shell.schedule("one", "http://b.example/19", "http://a.example/")
+    assert [verdict.value for verdict in verdicts] == ["QUEUED", "ALREADY_SEEN"]
+
+
+def test_hosts_of_seeds_stay_in_scope_when_the_set_of_them_is_gone() -> None:
+    scope = keys.set_prefix(1, IndexSet.SCOPE)
+    shell, _ = rebuilt(without(Family.INDEX, scope))
+    assert [verdict.value for verdict in shell.schedule("one", "http://b.example/new")] == ["QUEUED"]
+
+
+def test_a_crawl_whose_life_is_gone_is_paused_and_one_whose_figures_are_goes_on_with_new_numbers() -> None:
+    shell, rebuilding = rebuilt(without(Family.CRAWLS, keys.crawl_key(1, CrawlRow.STATE)))
+    assert shell.state("one") is S.PAUSED and rebuilding.crawls[0].lost == ["its state: it is paused"]
+    shell.request("one", Input.RESUME)
+    assert shell.state("one") is S.RUNNING and shell.grants("one")
+    shell, rebuilding = rebuilt(without(Family.CRAWLS, keys.crawl_key(1, CrawlRow.COUNTERS)))
+    assert rebuilding.crawls[0].lost == ["its figures"]
+    agrees(shell)
+    before = {int.from_bytes(key[-8:], "big") for family, key, _ in STORED if family is Family.LEASES}
+    (grant,) = shell.grants("one", most=1)
+    token = keys.decode_token(grant.token, decode_secret(shell))
+    assert token is not None and token.serial not in before
+
+
+def decode_secret(shell: Shell) -> bytes:
+    value = shell.store.get(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER))
+    assert value is not None
+    return decode(ServerRow, value).secret
+
+
+def test_a_crawl_without_a_spec_is_named_by_its_number_and_its_number_is_used_by_no_other() -> None:
+    shell, rebuilding = rebuilt(
+        without(Family.CRAWLS, keys.crawl_key(3, CrawlRow.SPEC), keys.crawl_key(0, CrawlRow.SERVER))
+    )
+    assert rebuilding.nameless == [3] and "three" not in shell.frontier.registry
+    shell.create("four", quick())
+    assert shell.frontier.crawl("four").number == 4
+
+
+def test_reports_for_what_was_out_are_refused_and_it_is_given_out_again() -> None:
+    shell, _ = rebuilt(STORED)
+    again = shell.grants("one")
+    assert len(again) >= 2 and all(grant.attempt == 1 for grant in again)
+    out = [decode(LeaseRow, value) for family, _, value in STORED if family is Family.LEASES]
+    assert len(out) == 2
+    for key, row in (
+        (key, decode(LeaseRow, value)) for family, key, value in STORED if family is Family.LEASES
+    ):
+        token = keys.Token(1, key[4:12], int.from_bytes(key[-8:], "big"), row.subject, robots=False)
+        (result,) = shell.finish(Report(keys.encode_token(token, SECRET), fetch_status=200))
+        assert result.disposition in (Disposition.STALE, Disposition.UNKNOWN_TOKEN)
