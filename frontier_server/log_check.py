@@ -57,7 +57,7 @@ def _set_strangers_aside(frontier: Frontier, crawls: Path) -> None:
     """Logs of crawls that are not in the store (a deletion was cut short, or the store has lost them) are out
     of the way of crawls that will have their names."""
     for path in sorted(crawls.glob("*/*.log")):
-        if path.parent.name not in frontier.registry:
+        if path.is_file() and path.parent.name not in frontier.registry:
             try:
                 aside = keep_whole(path)
             except OSError as problem:
