@@ -155,9 +155,14 @@ def test_pages_to_retry_were_retried_up_to_the_limit_after_a_rest(whole: Whole) 
         ("kappa", "always"),
         ("lambda", "always"),
         ("mu", "hang-up.html"),
-        ("mu", "cut.html"),
     ):
         assert counts[url(origin, f"/traps/{path}")] == MAX_ATTEMPTS, path
+
+
+def test_a_page_that_breaks_off_is_an_answer_and_its_links_are_followed(whole: Whole) -> None:
+    counts = truth.request_counts(whole.log)
+    for path in ("cut.html", "before-the-cut.html"):
+        assert counts[whole.web.web.url("mu", f"/traps/{path}")] == 1, path
 
 
 def test_the_endless_calendar_is_bounded_by_the_hop_limit(whole: Whole) -> None:
@@ -197,7 +202,7 @@ def test_what_robots_txt_forbids_and_only_that_was_disregarded(whole: Whole) -> 
 
 def test_final_statuses_are_those_that_the_web_answered_last(whole: Whole) -> None:
     answered = {entry.url: entry.status for entry in whole.log}
-    lost = {whole.web.web.url("mu", "/traps/cut.html"), whole.web.web.url("mu", "/traps/hang-up.html")}
+    lost = {whole.web.web.url("mu", "/traps/hang-up.html")}
     fetched = {line.url: line.status for line in pages(whole.lines) if line.status > 0}
     assert {url: status for url, status in answered.items() if url in fetched} == fetched
     assert {line.url for line in pages(whole.lines) if line.status == -3} == lost
@@ -211,7 +216,6 @@ def test_a_page_fails_only_for_want_of_an_answer_or_of_attempts(whole: Whole) ->
     assert failed == {
         url("kappa", "/traps/always"): 503,
         url("lambda", "/traps/always"): 429,
-        url("mu", "/traps/cut.html"): -3,
         url("mu", "/traps/hang-up.html"): -3,
         url("xi", "/"): -61,
     }
@@ -268,8 +272,7 @@ def test_warc_files_are_named_by_node_and_process(whole: Whole) -> None:
 
 
 def test_each_answer_is_in_a_warc_file_once(whole: Whole) -> None:
-    cut = whole.web.web.url("mu", "/traps/cut.html")  # answers that broke off are no answers
-    answers = Counter((entry.url, entry.status) for entry in whole.log if entry.status and entry.url != cut)
+    answers = Counter((entry.url, entry.status) for entry in whole.log if entry.status)
     assert Counter((each.url, each.status) for each in whole.exchanges) == answers
 
 
@@ -301,6 +304,7 @@ def test_pages_that_were_cut_are_marked_and_only_they(whole: Whole) -> None:
         url("eta", "/robots.txt"): "length",  # of which no more counts
         url("iota", "/traps/huge.html"): "length",
         url("mu", "/traps/drip.html"): "time",
+        url("mu", "/traps/cut.html"): "disconnect",
     }
 
 
