@@ -38,13 +38,14 @@ from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_MESSAGE_BYTES, register, service_names, version
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
 
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
 WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
-MAX_PENDING, MAX_PENDING_S = 50_000, 120
+MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
+MAX_SENT_BYTES = 32 * 1024 * 1024
 ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 
@@ -245,9 +246,9 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     server = grpc.aio.server(
         options=[
             ("grpc.so_reuseport", 0),  # a port that is taken is an error
-            # Larger messages are refused by the services, with a reason.
-            ("grpc.max_receive_message_length", 4 * MAX_MESSAGE_BYTES),
-            ("grpc.max_send_message_length", 4 * MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+            ("grpc.max_send_message_length", MAX_SENT_BYTES),
+            ("grpc.http2.bdp_probe", 0),
             # Beyond these, gRPC would cancel calls that wait to be taken up, without a word.
             ("grpc.server.max_pending_requests", MAX_PENDING),
             ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),

@@ -2,13 +2,14 @@
 
 import grpc
 
-from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, frontier_pb2, frontier_pb2_grpc
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..crawl_log import CrawlLogs
 from ..exchange import Exchange
-from .answering import MAX_MESSAGE_BYTES, version
+from .answering import version
+from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
@@ -21,13 +22,18 @@ from .queues import QueueRpcs
 from .uris import UriRpcs
 
 __all__ = [
-    "MAX_MESSAGE_BYTES",
+    "MAX_CALLS",
+    "MAX_RECEIVED_BYTES",
+    "Arrivals",
     "FrontierAdminService",
     "FrontierService",
     "register",
     "service_names",
     "version",
 ]
+
+
+_FILES = (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
 
 
 class FrontierAdminService(
@@ -43,15 +49,16 @@ def register(
     logs: CrawlLogs,
     checkpoints: Checkpoints,
     start_ms: int,
-) -> None:
-    """Let a server serve both services."""
-    frontier = FrontierService(runner, config)
-    frontier_pb2_grpc.add_FrontierServiceServicer_to_server(frontier, server)
-    admin = FrontierAdminService(runner, config, logs, checkpoints, start_ms)
-    admin_pb2_grpc.add_FrontierAdminServiceServicer_to_server(admin, server)
+) -> Arrivals:
+    """Let a server serve both services; what arrives for them."""
+    arrivals = Arrivals()
+    frontier, admin = (file.services_by_name for file in _FILES)
+    arrivals.register(server, FrontierService(runner, config), frontier["FrontierService"])
+    operators = FrontierAdminService(runner, config, logs, checkpoints, start_ms)
+    arrivals.register(server, operators, admin["FrontierAdminService"])
+    return arrivals
 
 
 def service_names() -> list[str]:
     """The full names of both services."""
-    files = (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
-    return [file.services_by_name[name].full_name for file in files for name in file.services_by_name]
+    return [file.services_by_name[name].full_name for file in _FILES for name in file.services_by_name]

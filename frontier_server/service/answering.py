@@ -1,4 +1,4 @@
-"""What all RPCs do alike: refusals become statuses, messages have a limit, listings have pages."""
+"""What all RPCs do alike: refusals become statuses, listings have pages."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 from .. import status, wire
 from ..checkpoints import Checkpoints
 from ..config import Config
-from ..core.errors import BatchTooLarge, FrontierError, InvalidRequest
+from ..core.errors import FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
@@ -85,13 +85,11 @@ def answered(handler: Handler) -> Handler:
     @functools.wraps(handler)
     async def wrapper(self: object, request: Any, context: Context) -> Any:
         try:
-            if isinstance(request, Message):  # a stream of them checks each
-                check_size(request)
-                if isinstance(self, AdminRpcs):
-                    go_first()
+            if isinstance(self, AdminRpcs) and isinstance(request, Message):  # not a stream of them
+                go_first()
             return await handler(self, request, context)
         except (FrontierError, Refused, Closing) as problem:
-            await _abort(context, problem)
+            await abort(context, problem)
 
     return wrapper  # type: ignore[return-value]  # same signature
 
@@ -102,18 +100,17 @@ def streamed(handler: Stream) -> Stream:
     @functools.wraps(handler)
     async def wrapper(self: object, request: Any, context: Context) -> AsyncIterator[Any]:
         try:
-            check_size(request)
             answers: Any = handler(self, request, context)
             async with contextlib.aclosing(answers):
                 async for answer in answers:
                     yield answer
         except (FrontierError, Refused, Closing) as problem:
-            await _abort(context, problem)
+            await abort(context, problem)
 
     return wrapper  # type: ignore[return-value]  # same signature
 
 
-async def _abort(context: Context, problem: FrontierError | Refused | Closing) -> NoReturn:
+async def abort(context: Context, problem: FrontierError | Refused | Closing) -> NoReturn:
     """End an RPC with the status of a refusal."""
     if isinstance(problem, FrontierError):
         code, message, trailer = status.of_error(problem)
@@ -124,15 +121,6 @@ async def _abort(context: Context, problem: FrontierError | Refused | Closing) -
     else:
         code, message, trailer = status.status(grpc.StatusCode.UNAVAILABLE, problem.reason, str(problem))
     await context.abort(code, message, trailer)
-
-
-def check_size(message: Message) -> None:
-    """Raise BatchTooLarge for a request beyond the published limit."""
-    size = message.ByteSize()
-    if size > MAX_MESSAGE_BYTES:
-        raise BatchTooLarge(
-            f"a message of {size} bytes; at most {MAX_MESSAGE_BYTES} are taken", limit=str(MAX_MESSAGE_BYTES)
-        )
 
 
 # Pages.

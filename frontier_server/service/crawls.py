@@ -17,7 +17,6 @@ from .answering import (
     AdminRpcs,
     Context,
     answered,
-    check_size,
     fitting,
     limits,
     operator_of,
@@ -54,7 +53,6 @@ class CrawlRpcs(AdminRpcs):
         crawl: str | None = None
         async for request in requests:
             check_batch(len(request.uris), "seeds")
-            check_size(request)
             if crawl is not None and request.crawl != crawl:
                 raise InvalidRequest(f"crawl {request.crawl[:80]!r} in a stream for {crawl!r}", field="crawl")
             crawl = request.crawl

@@ -12,7 +12,7 @@ from ..core.errors import FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH, JobView, check_batch
 from ..core.records import ImportRow
 from ..runner import Closing
-from .answering import AdminRpcs, Context, answered, check_size, operator_of
+from .answering import AdminRpcs, Context, answered, operator_of
 
 
 class ImportRpcs(AdminRpcs):
@@ -25,7 +25,6 @@ class ImportRpcs(AdminRpcs):
         crawl, number, taken, complete = "", 0, 0, False
         try:
             async for request in requests:
-                check_size(request)
                 if len(request.entries) > MAX_BATCH:
                     check_batch(len(request.entries), "entries")
                 if number:

@@ -23,7 +23,7 @@ from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.job_feed import JobFeed
 from frontier_server.job_log import JobLogs
-from frontier_server.service import MAX_MESSAGE_BYTES, register
+from frontier_server.service import MAX_RECEIVED_BYTES, Arrivals, register
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
 
@@ -79,6 +79,7 @@ class Served:
     address: str
     runner: Exchange
     logs: CrawlLogs
+    arrivals: Arrivals
     channel: grpc.aio.Channel
     frontier: frontier_pb2_grpc.FrontierServiceAsyncStub
     admin: admin_pb2_grpc.FrontierAdminServiceAsyncStub
@@ -89,9 +90,11 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
     """Both services on a free port of loopback."""
     async with running(store, settings) as runner:
         logs = CrawlLogs(runner, settings.data)
-        limit = 4 * MAX_MESSAGE_BYTES
+        limit = MAX_RECEIVED_BYTES
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", limit)])
-        register(server, runner, settings, logs, Checkpoints(settings.data, cast(RocksStore, store)), 1)
+        arrivals = register(
+            server, runner, settings, logs, Checkpoints(settings.data, cast(RocksStore, store)), 1
+        )
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         options = [("grpc.use_local_subchannel_pool", 1)]
@@ -100,7 +103,7 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
             frontier = frontier_pb2_grpc.FrontierServiceStub(channel)
             admin = admin_pb2_grpc.FrontierAdminServiceStub(channel)
             try:
-                yield Served(address, runner, logs, channel, frontier, admin)
+                yield Served(address, runner, logs, arrivals, channel, frontier, admin)
             finally:
                 runner.begin_close()
                 await server.stop(0)

@@ -98,7 +98,7 @@ def test_every_rpc_refuses_a_message_beyond_the_published_limit(stubs: Stubs, rp
     usable = {"node": "n", "session": "s", "max_leases": 1, "target_state": PAUSE, "crawl": "c"}
     given = {name: value for name, value in usable.items() if name in method.input_type.fields_by_name}
     request = method.input_type._concrete_class(**given)
-    pad(request, 9 * MIB)
+    pad(request, 8 * MIB + 100_000)
     call = raw_call(stubs, rpc)
     problem = refused(lambda: call(request.SerializeToString()), INVALID, "BATCH_TOO_LARGE", str(8 * MIB))
     assert problem.metadata["limit"] == str(8 * MIB)
@@ -147,7 +147,7 @@ def test_batches_beyond_eight_mib_are_refused_and_take_nothing_in(stubs: Stubs, 
     refused(lambda: stubs.frontier.Schedule(offered, timeout=TIMEOUT_S), INVALID, "BATCH_TOO_LARGE")
     seeds = [f"{seed_of(crawl)}{number}/{'x' * 9000}" for number in range(1000)]
     refused(lambda: stubs.seed(crawl, *seeds), INVALID, "BATCH_TOO_LARGE")
-    bodies = report(b"t", robots_body=b"x" * 9 * MIB)
+    bodies = report(b"t", robots_body=b"x" * (8 * MIB + 100_000))
     refused(lambda: stubs.finish(bodies), INVALID, "BATCH_TOO_LARGE")
     assert stubs.statistics(crawl).discovered_count == 1
     assert stubs.describe(crawl).seed_count == 1

@@ -658,7 +658,13 @@ Global___HeartbeatResponse: _TypeAlias = HeartbeatResponse  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):
-    """The limits of a server. Larger requests are refused with BATCH_TOO_LARGE."""
+    """The limits of a server. Larger requests are refused with BATCH_TOO_LARGE.
+
+    Beside them there is room for so many requests at once: calls that are open,
+    streams of URIs that are taken in, bytes of requests that are being worked on.
+    What comes beyond is refused with OVERLOADED and a google.rpc.RetryInfo. For
+    their bytes only requests of more than 64 KiB are refused.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -671,7 +677,9 @@ class Limits(_message.Message):
     max_reports: _builtins.int
     """Most reports in a Finished."""
     max_message_bytes: _builtins.int
-    """Most bytes of a message."""
+    """Most bytes of a message. One that is more than a MiB larger is refused by
+    gRPC itself, unread: RESOURCE_EXHAUSTED without an ErrorInfo.
+    """
     max_uri_bytes: _builtins.int
     """Most bytes of a URI."""
     def __init__(

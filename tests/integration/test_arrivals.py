@@ -1,0 +1,207 @@
+"""Requests that come all at once, or are too large: memory has its bounds, and refusals have hints."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from frontier_harness.calls import (
+    TIMEOUT_S,
+    Refusal,
+    next_request,
+    schedule_request,
+    seed_of,
+    spec,
+)
+from frontier_harness.held_store import HeldStore
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import callers, soon, turns
+
+from frontier_server.service import arrivals
+from frontier_server.stores.memory import MemoryStore
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
+MIB = 1024 * 1024
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+SCHEDULE = "/toehold.frontier.v1.FrontierService/Schedule"
+
+
+def large(crawl: str, number: int, size: int = 6 * MIB) -> frontier_pb2.ScheduleRequest:
+    """A request to schedule one URI, whose extras are large."""
+    made = schedule_request(crawl, f"{seed_of(crawl)}{number}")
+    made.candidates[0].via = "x" * size
+    return made
+
+
+async def launched(served: Served) -> None:
+    await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
+    seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[seed_of("t")])
+    await served.admin.AddSeeds(iter((seeds,)))
+    await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+
+
+async def refused(call: Any) -> Refusal:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await asyncio.wait_for(asyncio.ensure_future(_answer(call)), TIMEOUT_S)
+    return Refusal.of(caught.value)
+
+
+async def _answer(call: Any) -> Any:
+    return await call
+
+
+def test_a_message_far_beyond_the_limit_is_refused_before_it_is_received(tmp_path: Path) -> None:
+    """By gRPC itself: it takes no memory, however many come."""
+    told: list[Refusal] = []
+    with ServerProcess(tmp_path / "data") as server:
+        data = large("t", 1, 27 * MIB).SerializeToString()
+
+        def send() -> None:
+            options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", 64 * MIB)]
+            with grpc.insecure_channel(server.address, options) as channel:
+                try:
+                    call: Any = channel.unary_unary(SCHEDULE)
+                    call(data, timeout=60)
+                except grpc.RpcError as problem:
+                    told.append(Refusal.of(problem))
+
+        senders = [threading.Thread(target=send) for _ in range(40)]
+        for sender in senders:
+            sender.start()
+        for sender in senders:
+            sender.join()
+        status = Path(f"/proc/{server.child.pid}/status").read_text()
+        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        assert int(peak.split()[1]) * 1024 < 600 * MIB, peak
+    assert {problem.code for problem in told} == {EXHAUSTED} and len(told) == 40
+    assert all(str(9 * MIB) in problem.message for problem in told), told[0]
+
+
+async def test_large_requests_beyond_the_room_for_all_have_to_come_again_and_small_ones_pass(
+    tmp_path: Path,
+) -> None:
+    store = HeldStore()
+    async with serving(store, config(tmp_path)) as served, callers() as calls:
+        await launched(served)
+        store.hold()
+        try:
+            fit = arrivals.MAX_BYTES // large("t", 0).ByteSize()
+            held = [calls.start(served.frontier.Schedule(large("t", number))) for number in range(fit)]
+            await soon(lambda: served.runner._schedules == fit, "the requests do not arrive")
+            problem = await refused(served.frontier.Schedule(large("t", fit)))
+            assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+            small = calls.start(served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}small")))
+            await soon(lambda: served.runner._schedules == fit + 1, "the small one does not arrive")
+        finally:
+            store.release()
+        await asyncio.wait_for(asyncio.gather(small, *held), TIMEOUT_S)
+        await served.frontier.Schedule(large("t", fit))
+
+
+@pytest.mark.parametrize("rpc", ["ImportUris", "AddSeeds"])
+async def test_so_many_streams_of_uris_are_taken_in_at_once(tmp_path: Path, rpc: str) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launched(served)
+        go_on = asyncio.Event()
+
+        async def messages() -> Any:
+            if rpc == "AddSeeds":
+                yield admin_pb2.AddSeedsRequest(crawl="t", uris=[seed_of("t")])
+                await go_on.wait()
+            else:
+                await go_on.wait()
+                yield admin_pb2.ImportUrisRequest(crawl="t", complete=True)
+
+        method = getattr(served.admin, rpc)
+        streams = [calls.start(method(messages())) for _ in range(arrivals.MAX_STREAMS)]
+        await soon(lambda: served.arrivals._streams == arrivals.MAX_STREAMS, "the streams do not arrive")
+        problem = await refused(method(messages()))
+        assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+        go_on.set()
+        await asyncio.wait_for(asyncio.gather(*streams), TIMEOUT_S)
+        await asyncio.wait_for(_answer(method(messages())), TIMEOUT_S)
+
+
+async def test_a_batch_that_does_not_arrive_makes_room_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "RECEIVE_S", 0.5)
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launched(served)
+        never = asyncio.Event()
+
+        async def nothing() -> Any:
+            await never.wait()
+            yield b""
+
+        slow: Any = served.channel.stream_unary(SCHEDULE)
+        waiting = [calls.start(slow(nothing())) for _ in range(arrivals.MAX_RECEIVING)]
+        await soon(served.arrivals._receiving.locked, "they do not come")
+        for problem in [await refused(call) for call in waiting]:
+            assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+        await served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}new"))
+
+
+async def test_a_call_without_its_message_is_refused(tmp_path: Path) -> None:
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+
+        async def nothing() -> Any:
+            for message in list[bytes]():
+                yield message
+
+        empty: Any = served.channel.stream_unary(SCHEDULE)
+        problem = await refused(empty(nothing()))
+        assert problem.code == grpc.StatusCode.INVALID_ARGUMENT
+
+
+async def test_calls_beyond_those_that_may_be_open_are_refused_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "MAX_CALLS", 3)
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launched(served)
+        streams = [served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")) for _ in range(3)]
+        for stream in streams:
+            await asyncio.wait_for(stream.read(), TIMEOUT_S)
+        event = served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
+        beyond: list[Any] = [event.read(), served.frontier.Next(next_request("t", wait_s=0))]
+        for each in beyond:
+            problem = await refused(each)
+            assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+        streams[0].cancel()
+        await soon(lambda: served.arrivals._calls < 3, "the call stays open")
+        await turns()
+        await served.frontier.Next(next_request("t", wait_s=0))
+
+
+def test_thousands_of_calls_at_once_are_all_answered(tmp_path: Path) -> None:
+    """gRPC would cancel those beyond a thousand that wait to be taken up, and all beyond three thousand."""
+    count, channels = 6000, 10
+
+    async def ask(address: str) -> set[object]:
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        opened = [grpc.aio.insecure_channel(address, options) for _ in range(channels)]
+
+        async def one(number: int) -> object:
+            call: Any = opened[number % channels].unary_unary(
+                "/toehold.frontier.v1.FrontierService/Next",
+                request_serializer=frontier_pb2.NextRequest.SerializeToString,
+            )
+            try:
+                await call(next_request("t", wait_s=0, node=f"n{number}"), timeout=120)
+            except grpc.aio.AioRpcError as problem:
+                return problem.code()
+            return None
+
+        try:
+            return set(await asyncio.gather(*[one(number) for number in range(count)]))
+        finally:
+            for channel in opened:
+                await channel.close()
+
+    with ServerProcess(tmp_path / "data") as server:
+        server.stubs.create("t")
+        assert asyncio.run(ask(server.address)) == {None}
