@@ -6,13 +6,14 @@ queue is made active (T3). What one operation may clear away (heads that are for
 failed or moved) is bounded; a queue with more goes back in line.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from . import figures, future, keys
 from .attendance import join
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import first_uri, place_of, put_in, queue_at, take_out
+from .enqueue import first_uri, place_of, put_in, queue_at, take_out, uris_from
 from .errors import StoreCorrupt
 from .host import Group, Host, Hosts, full, rest_of
 from .keys import IndexSet
@@ -20,6 +21,7 @@ from .leases import Lease, LeaseTable
 from .line import Awaited
 from .model import Candidate, CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
+from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, encode
 from .robotstxt.authority import Gate, standing
@@ -88,7 +90,7 @@ class Dispatcher:
             queue = crawl.next_wake()
             if queue is None or queue.wake_ms > op.now_ms:
                 break
-            wake(op, crawl, queue)
+            op.wake(crawl, queue)
         crawl.lines.open_due(op.now_ms)
         _wake_far(op, crawl)
         future.release_due(op, crawl, self.codec)
@@ -108,6 +110,8 @@ class Dispatcher:
         `awaited` is what it was in line for, if it was.
         """
         row = queue.row
+        if awaited is not None:
+            _wake_in_line(op, crawl, queue)
         if queue.state is not QueueState.READY:
             return None  # it has been taken elsewhere since (T5)
         if row.count == 0:
@@ -115,7 +119,9 @@ class Dispatcher:
             return None
         fetched_for_it = crawl.number, row.robots_serial
         while row.count and share.clearings > 0:
-            head = self.head(op, crawl, queue)
+            head = self._first_to_go(op, crawl, queue, awaited, share)
+            if head is None:
+                return None
             free = self._free(op, crawl, queue, awaited, head)
             if free is None:
                 return None
@@ -161,6 +167,57 @@ class Dispatcher:
         crawl.ready.append(queue)
         return None
 
+    def _first_to_go(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, share: "_Share"
+    ) -> Head | None:
+        """A queue's head, or what may pass it where several hosts share the queue.
+
+        None if all must wait: the queue rests then, or is in line. Or if the call's share is used up.
+        """
+        head = self.head(op, crawl, queue)
+        if not shares(head.settings) or (queue.passing is None and self.wait(op, crawl, queue, head) is None):
+            return head
+
+        def wait_of(found: Head) -> Wait | None:
+            return self.wait(op, crawl, queue, found)
+
+        walk = Walk(partial(uris_from, op, crawl, queue), partial(self._head, crawl), _address, wait_of)
+        passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
+        share.clearings -= looked
+        if wait is not None:
+            if wait.until_ms:
+                op.move(crawl, queue, QueueEvent.RESTED, wait.until_ms, wait.reason)
+            if wait.busy is not None:  # though it is snoozed, perhaps, for others of its hosts
+                _wait_for(crawl, queue, wait.busy, awaited)
+        elif passing is None:
+            crawl.ready.append(queue)
+        return passing
+
+    def wait(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> Wait | None:
+        """What the authority of a URI waits for, in a queue that several hosts share; None if for nothing."""
+        uri, settings = head.uri, head.settings
+        host = self.hosts.of(op.tx, crawl, uri.host)
+        groups = self.hosts.groups(op.tx, crawl, uri.host, host)
+        busy = full(host, settings.politeness.max_parallel, groups)
+        if busy is not None:
+            return Wait(0, busy=busy)
+        rest = rest_of(queue, host, groups)
+        own = self.hosts.authority(op.tx, crawl, uri.scheme, uri.authority).row
+        waits = [Wait(rest.until_ms, rest.reason)]
+        if own.start_ms > queue.row.woken_ms:
+            waits.append(Wait(own.next_allowed_ms, own.rest_reason))
+        longest = max(waits, key=lambda each: each.until_ms)
+        if longest.until_ms > op.now_ms:
+            return longest
+        robots = self.robots.row(op.tx, key_of(uri.scheme, uri.host, uri.authority, settings))
+        fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
+        its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
+        if its.gate is Gate.WAIT and robots is not None:
+            return Wait(its.next_try_ms, f"its robots.txt ({robots.fetch_status})")
+        if its.gate is Gate.FETCH and self.leases.robots_out(crawl.number, uri.scheme, uri.authority):
+            return Wait(0, busy=self.hosts.robots_of(crawl, uri.scheme, uri.authority))
+        return None
+
     def _free(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, head: Head
     ) -> tuple[Host, list[Group]] | None:
@@ -187,7 +244,14 @@ class Dispatcher:
 
     def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
         """The first URI of a queue that has one."""
-        suffix, pending = first_uri(op, crawl, queue)
+        return self._head(crawl, *first_uri(op, crawl, queue))
+
+    def head_at(self, op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> Head:
+        """A URI at its place in a queue, as if it were the first."""
+        suffix, pending = next(uris_from(op, crawl, queue, suffix))
+        return self._head(crawl, suffix, pending)
+
+    def _head(self, crawl: Crawl, suffix: bytes, pending: PendingUri) -> Head:
         candidate = self.codec.decode(pending.candidate)
         uri = canonical(candidate.uri)
         return Head(suffix, pending, candidate, uri, crawl.settings_for(uri))
@@ -323,12 +387,26 @@ def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
     return crawl.ready.popleft() if crawl.ready else None
 
 
-def _wait_for(crawl: Crawl, queue: WorkQueue, host: Host, awaited: Awaited | None, until_ms: int = 0) -> None:
+def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
+    """Let a queue that was first in line have its turn, though it is snoozed for others of its hosts."""
+    if queue.state is QueueState.SNOOZED:
+        op.wake(crawl, queue)
+        if crawl.ready and crawl.ready[-1] is queue:
+            crawl.ready.pop()  # this is its turn
+
+
+def _wait_for(
+    crawl: Crawl, queue: WorkQueue, host: Awaited, awaited: Awaited | None, until_ms: int = 0
+) -> None:
     """Let a queue wait in line for a host or a group that is busy, or rests until a time."""
     was_first = host is awaited
     crawl.lines.join(host, queue, first=was_first)
     if was_first or until_ms:
         crawl.lines.close(host, until_ms)
+
+
+def _address(head: Head) -> str:
+    return f"{head.uri.scheme}://{head.uri.authority}"
 
 
 class _Share:
@@ -417,15 +495,6 @@ def document_limit_reached(crawl: Crawl) -> bool:
     return bool(most) and crawl.counters.succeeded + crawl.pages_out >= most
 
 
-def wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-    """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14)."""
-    waiting = crawl.waiting_precedence()
-    if waiting is not None and waiting < queue.row.precedence and queue.row.count:
-        op.move(crawl, queue, QueueEvent.YIELDED)
-    else:
-        op.move(crawl, queue, QueueEvent.WOKEN)
-
-
 def _wake_far(op: Operation, crawl: Crawl) -> None:
     """Wake queues that were snoozed on disk."""
     if crawl.first_far_ms is None or crawl.first_far_ms > op.now_ms:
@@ -443,7 +512,7 @@ def _wake_far(op: Operation, crawl: Crawl) -> None:
         queue = op.queue(crawl, key[-16:])
         if queue is None:
             raise StoreCorrupt(f"crawl {crawl.name}: snoozed queue {key.hex()} has no row")
-        wake(op, crawl, queue)
+        op.wake(crawl, queue)
 
 
 def empty_reason(crawl: Crawl) -> EmptyReason:

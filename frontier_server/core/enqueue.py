@@ -5,11 +5,14 @@ that it belongs to now) and whoever takes one out keeps place, counts, costs and
 queue's precedence in step here.
 """
 
+from collections.abc import Iterator
+
 from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
 from .model import Candidate
 from .operation import Operation
+from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import MAX_COST, PendingUri, decode_pending, encode_pending
 from .rules.cost import cost_of
@@ -64,6 +67,8 @@ def put_in(
     else:
         row.heads.setdefault(level, row.next_ordinal)
     row.next_ordinal += 1
+    if queue.passing is not None:
+        queue.passing.arrived(suffix)
     op.add_uris(crawl, queue, 1)
     row.enqueued += 1
     row.last_cost = uri.cost
@@ -75,8 +80,20 @@ def put_in(
         op.move(crawl, queue, QueueEvent.FILLED)
     if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
         op.appraise(crawl, queue, settings.queues)
+    if shares(settings):
+        _let_in(op, crawl, queue)
     op.tx.put(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix), encode_pending(uri))
     return suffix
+
+
+def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
+    """Let a queue have its turn whose hosts all wait: what has come may be of another one."""
+    if queue.state is QueueState.SNOOZED:
+        op.wake(crawl, queue)
+    elif queue.line is not None:
+        queue.line = None
+        crawl.ready.append(queue)
+        op.look_at(crawl)
 
 
 def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
@@ -98,6 +115,15 @@ def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, Pen
     raise StoreCorrupt(
         f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
     )
+
+
+def uris_from(
+    op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes
+) -> Iterator[tuple[bytes, PendingUri]]:
+    """The URIs of a queue from a place on, as they are stored, in their order."""
+    queue_key = keys.queue_row_key(crawl.number, queue.queue)
+    for key, value in op.tx.scan(Family.PENDING, queue_key + max(suffix, queue.row.start), queue_key):
+        yield key[len(queue_key) :], decode_pending(value)
 
 
 def _is_empty(queue: WorkQueue, level: int) -> bool:

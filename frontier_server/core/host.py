@@ -65,6 +65,10 @@ class Hosts:
         name = f"{crawl.number}\0robots\0{scheme}://{authority}"
         return self._hosts.setdefault(name, Host(name, HostRow()))
 
+    def authority(self, tx: Transaction, crawl: Crawl, scheme: str, authority: str) -> Host:
+        """What rests before a retry in a queue that several hosts share: one of them, by itself."""
+        return self.get(tx, f"{crawl.number}\0authority\0{scheme}://{authority}")
+
     def groups(self, tx: Transaction, crawl: Crawl, name: str, host: Host) -> list[Group]:
         """The groups that a host belongs to: a named one, and that of its address."""
         found = []
@@ -100,6 +104,8 @@ class Hosts:
                     queue.line = None
                     crawl.ready.append(queue)
         crawl.lines.clear()
+        for queue in crawl.queues.values():
+            queue.passing = None
 
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""

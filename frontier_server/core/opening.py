@@ -10,11 +10,12 @@ from . import keys
 from .crawl import Crawl, SettingsOf
 from .dispatch import note_out
 from .errors import OtherFormat, StoreCorrupt
-from .host import Hosts, rest_of
+from .host import Hosts, Rest, rest_of
 from .jobs import job
 from .jobs.job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
+from .passing import shares
 from .queue import QueueState, WorkQueue
 from .records import (
     FORMAT,
@@ -167,6 +168,8 @@ def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_m
     """The state of an active queue, from its lease, its rest, its host's and its groups'."""
     host = hosts.of(tx, crawl, queue.row.host)
     rest = rest_of(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
+    if shares(crawl.settings):  # its turn tells whose URIs may go
+        rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
     if queue.leases_out:
         queue.state = QueueState.BUSY
     elif rest.until_ms > now_ms:

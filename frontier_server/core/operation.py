@@ -124,6 +124,14 @@ class Operation:
         if queue.in_memory is not was_in_memory:
             self._hold(crawl, queue)
 
+    def wake(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14)."""
+        waiting = crawl.waiting_precedence()
+        if waiting is not None and waiting < queue.row.precedence and queue.row.count:
+            self.move(crawl, queue, QueueEvent.YIELDED)
+        else:
+            self.move(crawl, queue, QueueEvent.WOKEN)
+
     def _hold(self, crawl: Crawl, queue: WorkQueue) -> None:
         """Note that memory holds a queue now, or that it does not any more."""
         counters = self.counters(crawl)

@@ -6,6 +6,7 @@ memory, and derived when a store is opened from active rows, queue rows and leas
 """
 
 from enum import Enum
+from typing import NamedTuple
 
 from .records import QueueRow
 
@@ -94,6 +95,35 @@ def after(state: QueueState, event: QueueEvent) -> QueueState:
         raise IllegalMove(f"a queue that is {state.value} cannot take {event.name}") from None
 
 
+class Held(NamedTuple):
+    """An authority whose URIs let others pass: until when, why, and its first URI in the queue."""
+
+    until_ms: int  # 0: until the queue's next turn
+    reason: str
+    suffix: bytes
+
+
+class Passing:
+    """How far a queue that several hosts share has been walked past URIs that must wait (see `passing`)."""
+
+    __slots__ = ("held", "walked")
+
+    def __init__(self) -> None:
+        self.held: dict[str, Held] = {}  # authority → of the URIs before `walked` there are none but theirs
+        self.walked = b""
+
+    def arrived(self, suffix: bytes) -> None:
+        """A URI has come into the queue."""
+        self.walked = min(self.walked, suffix)
+
+    def let_in(self, now_ms: int) -> None:
+        """Go back to those that need wait no more."""
+        for authority, held in list(self.held.items()):
+            if held.until_ms <= now_ms:
+                del self.held[authority]
+                self.walked = min(self.walked, held.suffix)
+
+
 class WorkQueue:
     """A work queue in memory: its row, and what is derived."""
 
@@ -102,6 +132,7 @@ class WorkQueue:
         "firsts",
         "leases_out",
         "line",
+        "passing",
         "queue",
         "rest_reason",
         "row",
@@ -119,6 +150,7 @@ class WorkQueue:
         self.line: object = None  # what it waits for in line, while READY; see `line`
         # Levels of which that is known → the ordinal of the first URI, None if there is none.
         self.firsts: dict[int, int | None] = {}
+        self.passing: Passing | None = None  # if it has URIs that let others pass
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
         self.snooze_serial = 0  # tells a heap entry of an earlier snooze

@@ -151,6 +151,7 @@ class QueueRow(Record):
     lease_ms: int = 0  # when the last of its leases that have ended was given
     robots_serial: int = 0  # of that lease, if it was for a robots.txt that the next page needs
     heads: dict[int, int] = {}  # level that may have URIs (directive, precedence) → none has a lower ordinal
+    woken_ms: int = 0  # when somebody last ended its rests
 
     def __post_init__(self) -> None:
         """Give a row that has none of them the heads that follow from its one head."""
@@ -207,7 +208,9 @@ class HostRow(Record):
     overloads: int = 0  # 429s and 503s in a row
     rest_reason: str = ""
     address: str = ""  # that answered last
-    start_ms: int = 0  # of its last request, where it may answer several at once
+    start_ms: int = (
+        0  # of its last request, where it may answer several at once; or of its rest before a retry
+    )
     duration_ms: int = 0  # of the last fetch that ended; likewise
 
 

@@ -14,11 +14,12 @@ from .crawl import Crawl
 from .enqueue import take_out
 from .errors import StoreCorrupt
 from .figures import Happened, note
-from .host import Host, Hosts, rest_of
+from .host import Host, Hosts, Rest, rest_of
 from .leases import Lease, LeaseTable
 from .machines.life import pause_for
 from .model import Candidate, CandidateCodec, Report, ReportResult
 from .operation import Operation, is_barred
+from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import (
     PendingUri,
@@ -160,9 +161,8 @@ class Reports:
             else:
                 self._keep(op, crawl, lease, pending, lease.serial)
             if decision.rest_ms and not decision.steps_aside:
-                self._rest_queue(
-                    op, queue, op.now_ms + decision.rest_ms, f"retry after fetch status {status}"
-                )
+                reason = f"retry after fetch status {status}"
+                self._rest(op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason)
         else:
             conclude(op, crawl, queue, row.suffix, pending, final, settings)
         self._settle(op, crawl, ended, settings)
@@ -371,9 +371,25 @@ class Reports:
             host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
         self.hosts.put(op.tx, host)
 
-    def _rest_queue(self, op: Operation, queue: WorkQueue, wake_ms: int, reason: str) -> None:
-        row = op.touch(queue)
-        row.wake_ms, row.rest_reason = wake_ms, reason
+    def _rest(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        uri: CanonicalUri,
+        settings: CrawlSettings,
+        until_ms: int,
+        reason: str,
+    ) -> None:
+        """Let a queue rest before a retry; or one authority, where several hosts share the queue (D23)."""
+        if not shares(settings):
+            row = op.touch(queue)
+            row.wake_ms, row.rest_reason = until_ms, reason
+            return
+        authority = self.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
+        authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
+        authority.row.start_ms = op.now_ms
+        self.hosts.put(op.tx, authority)
 
     def _settle(
         self, op: Operation, crawl: Crawl, ended: "_Ended", settings: CrawlSettings, first: bool = False
@@ -395,7 +411,10 @@ class Reports:
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
     ) -> None:
         """From BUSY to where the queue belongs (T10 to T12)."""
-        rest = rest_of(queue, host, self.hosts.groups(op.tx, crawl, queue.row.host, host))
+        if shares(settings):  # its turn tells whose URIs may go
+            rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
+        else:
+            rest = rest_of(queue, host, self.hosts.groups(op.tx, crawl, queue.row.host, host))
         waiting = crawl.waiting_precedence()
         if queue.row.retiring:
             op.touch(queue).retiring = False

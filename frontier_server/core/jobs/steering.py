@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher, wake
+from ..dispatch import Dispatcher
 from ..errors import InvalidRequest
 from ..operation import Operation
 from ..queue import QueueEvent, QueueState, WorkQueue
@@ -93,11 +93,15 @@ def unretire(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQue
 
 
 def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-    """End a queue's own rest, such as one before a retry; its host's goes on (T14)."""
+    """End a queue's own rest, such as one before a retry; its host's goes on (T14).
+
+    Where several hosts share the queue, such rests of all of them end.
+    """
     row = op.touch(queue)
-    row.wake_ms, row.rest_reason = 0, ""
+    row.wake_ms, row.rest_reason, row.woken_ms = 0, "", op.now_ms
+    queue.passing = None
     if queue.state is _S.SNOOZED:
-        wake(op, crawl, queue)
+        op.wake(crawl, queue)
 
 
 def set_paused(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:

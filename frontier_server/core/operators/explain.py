@@ -11,6 +11,7 @@ from ..host import Group, Host, full, rest_of
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
 from ..operation import Operation, is_barred
+from ..passing import shares
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, Standing, standing
@@ -80,13 +81,15 @@ class Explanations:
         host = hosts.of(op.tx, crawl, head.uri.host)
         groups = hosts.groups(op.tx, crawl, head.uri.host, host)
         found = []
+        # Where several hosts share a queue, others pass its head, until all of them wait.
+        passes = shares(head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
         busy = full(host, head.settings.politeness.max_parallel, groups)
-        if busy is not None:
+        if busy is not None and not passes:
             found.append(self._busy(head, groups, busy))
         until_ms, reason = queue.wake_ms, queue.rest_reason
         if not reason:  # of what it rests for memory knows nothing: it was snoozed on disk, or is not yet
             until_ms, reason, _ = rest_of(queue, host, groups)
-        if until_ms > op.now_ms:
+        if until_ms > op.now_ms and not passes:
             found.append(self._rest(op, queue, head, until_ms, reason))
         if found:
             return found
@@ -193,6 +196,12 @@ class Explanations:
         """What a URI waits for in its queue."""
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
+        head = self.dispatcher.head_at(op, crawl, told.queue, told.suffix)
+        if shares(head.settings) and (wait := self.dispatcher.wait(op, crawl, told.queue, head)):
+            authority = f"{head.uri.scheme}://{head.uri.authority}"
+            if wait.until_ms:
+                words = f"{authority} rests: {wait.reason}; other hosts of queue {told.queue.row.key} pass it"
+                found.insert(0, Reason(Why.QUEUE_SNOOZED, words, wait.until_ms))
         ahead = _ahead(op, crawl, told.queue, told.suffix)
         if ahead:
             found.append(Reason(Why.BEHIND_OTHERS, f"{ahead} of queue {told.queue.row.key} first"))

@@ -53,10 +53,18 @@ def full(model: Model, crawl: Crawl, site: Site, target: str) -> str:
     return ""
 
 
-def rested_ms(model: Model, crawl: Crawl, queue: Queue, site: Site) -> int:
-    """From when on a site may be asked for a queue, if nothing is in flight."""
-    groups = groups_of(model, crawl, site)
-    rests = [model.hosts[name].rest_ms for name in groups if name in model.hosts]
+def authority_name(crawl: Crawl, site: Site) -> str:
+    """Who rests before a retry, where several hosts share a queue."""
+    return f"{crawl.number}\0authority\0{site.uri('')}"
+
+
+def rested_ms(model: Model, crawl: Crawl, queue: Queue, site: Site, shared: bool = True) -> int:
+    """From when on a site may be asked for a queue, which others may share, if nothing is in flight."""
+    names = [*groups_of(model, crawl, site)]
+    authority = model.hosts.get(authority_name(crawl, site), Host())
+    if shared and authority.start_ms > queue.woken_ms:
+        names.append(authority_name(crawl, site))
+    rests = [model.hosts[name].rest_ms for name in names if name in model.hosts]
     return max(queue.rest_ms, host_of(model, crawl, site).rest_ms, *rests, 0)
 
 

@@ -110,8 +110,10 @@ def _check_turn(model: Model, crawl: Crawl, queue: Queue, uri: Uri, what: str) -
     waiting = crawl.in_order(queue)
     if uri.arrived < model.step:  # else it may have come when others were gone
         waiting = [other for other in waiting if other.arrived < model.step]
+        if places.shared(crawl, uri):  # those of other hosts may have to wait
+            waiting = [other for other in waiting if other.site == uri.site]
         assert waiting[0] is uri, f"{uri.uri} was {what} out of turn, before {waiting[0].uri}"
-    rested_ms = hosts.rested_ms(model, crawl, queue, uri.site)
+    rested_ms = hosts.rested_ms(model, crawl, queue, uri.site, places.shared(crawl, uri))
     assert model.now_ms >= rested_ms, f"{uri.uri} was {what} {rested_ms - model.now_ms} ms too early"
     name = hosts.full(model, crawl, uri.site, uri.target)
     assert not name, f"{uri.uri} was {what} while {name!r} had {hosts.in_flight(model, name)} requests"
@@ -244,20 +246,26 @@ def due(model: Model, crawl: Crawl) -> list[Queue]:
             continue
         if queue.state in (QueueState.RETIRED, QueueState.INELIGIBLE):
             continue
-        head = waiting[0]
-        asleep = queue.state is QueueState.SNOOZED and queue.asleep_ms > model.now_ms
-        # In line for a host or a group that rests.
-        asleep |= (
-            queue.state is QueueState.READY and hosts.rested_ms(model, crawl, queue, head.site) > model.now_ms
-        )
-        full = bool(hosts.full(model, crawl, head.site, head.target))
-        if queue.state is QueueState.READY and crawl.overridden:
-            # It may have lined up at a busy host before an override let that answer more at once.
-            names = (hosts.host_name(crawl, head.site), *hosts.groups_of(model, crawl, head.site))
-            full |= any(hosts.in_flight(model, name) for name in names)
-        if not asleep and not full and not _robots_are_coming(model, crawl, head):
+        if queue.state is QueueState.SNOOZED and queue.asleep_ms > model.now_ms:
+            continue
+        heads = waiting if places.shared(crawl, waiting[0]) else waiting[:1]
+        if any(_may_go(model, crawl, queue, head) for head in heads):
             found.append(queue)
     return found
+
+
+def _may_go(model: Model, crawl: Crawl, queue: Queue, head: Uri) -> bool:
+    """Whether nothing is in the way of a queue's URI: its host and groups, and its robots.txt."""
+    full = bool(hosts.full(model, crawl, head.site, head.target))
+    if queue.state is QueueState.READY and crawl.overridden:
+        # It may have lined up at a busy host before an override let that answer more at once.
+        names = (hosts.host_name(crawl, head.site), *hosts.groups_of(model, crawl, head.site))
+        full |= any(hosts.in_flight(model, name) for name in names)
+    shared = places.shared(crawl, head)
+    rests = queue.state is QueueState.READY or shared
+    rests &= hosts.rested_ms(model, crawl, queue, head.site, shared) > model.now_ms
+    waits = shared and hosts.means(model, places.settings_of_uri(crawl, head), head.site, queue) == "wait"
+    return not full and not rests and not waits and not _robots_are_coming(model, crawl, head)
 
 
 def in_line_ms(model: Model, crawl: Crawl) -> list[int]:
@@ -265,9 +273,9 @@ def in_line_ms(model: Model, crawl: Crawl) -> list[int]:
     found = []
     for queue in crawl.queues.values():
         waiting = crawl.in_order(queue)
-        if queue.state is QueueState.READY and waiting:
+        if queue.state is QueueState.READY and waiting and not places.shared(crawl, waiting[0]):
             site, target = waiting[0].site, waiting[0].target
-            rested_ms = hosts.rested_ms(model, crawl, queue, site)
+            rested_ms = hosts.rested_ms(model, crawl, queue, site, shared=False)
             if rested_ms > model.now_ms and not hosts.full(model, crawl, site, target):
                 found.append(rested_ms)
     return found

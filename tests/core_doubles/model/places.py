@@ -32,6 +32,12 @@ def settings_of_uri(crawl: Crawl, uri: Uri) -> CrawlSettings:
     return settings_for(crawl, uri.site, uri.target)
 
 
+def shared(crawl: Crawl, uri: Uri) -> bool:
+    """Whether the queue of a URI may have URIs of other hosts, schemes or ports."""
+    queues = settings_of_uri(crawl, uri).queues
+    return queues.assignment in ("registered-domain", "buckets") or bool(queues.queue_key)
+
+
 def same_as(crawl: Crawl, site: Site, target: str) -> tuple[Site, str]:
     """The URI that stands for all that are the same (2.4): `www.` goes, but for the home page."""
     if "strip-www" in crawl.settings.identity.rules and target != "/":

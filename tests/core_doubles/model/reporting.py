@@ -89,7 +89,11 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
         if again and status == MALFORMED:  # its queue goes on without it
             uri.stand, uri.due_ms = Stand.FUTURE, model.now_ms + rest_ms
         elif again and rest_ms and (own is not None or status in (*RETRIED_AFTER_REST, DEFERRED)):
-            queue.rest_ms = model.now_ms + rest_ms
+            if places.shared(crawl, uri):
+                authority = hosts.authority_name(crawl, uri.site)
+                model.hosts[authority] = Host(model.now_ms + rest_ms, start_ms=model.now_ms)
+            else:
+                queue.rest_ms = model.now_ms + rest_ms
     if again:
         crawl.figures["deferred"] += 1
         for figures in outcomes.figures_of(crawl, uri):

@@ -39,7 +39,11 @@ def changed(model: Model, crawl: Crawl, queue: Queue, change: QueueChange) -> No
     elif change.retired is not None:
         unretire(crawl, queue)
     if change.wake:
-        queue.rest_ms = 0
+        _wake(model, queue)
+
+
+def _wake(model: Model, queue: Queue) -> None:
+    queue.rest_ms, queue.woken_ms = 0, model.now_ms
 
 
 def retire(model: Model, crawl: Crawl, queue: Queue) -> None:
@@ -152,6 +156,6 @@ def _change(model: Model, crawl: Crawl, job: Job, queue: Queue) -> None:
         case Kind.UNRETIRE_QUEUES:
             unretire(crawl, queue)
         case Kind.WAKE_QUEUES:
-            queue.rest_ms = 0
+            _wake(model, queue)
         case _:
             prices.appraise(crawl, queue, settings_of_queue(crawl, queue))

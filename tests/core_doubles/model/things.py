@@ -95,6 +95,7 @@ class Queue:
     asleep_ms: int = 0  # SNOOZED, until then
     woken: bool = False  # INACTIVE since it woke
     rest_ms: int = 0  # its own rest, beside its host's
+    woken_ms: int = 0  # when somebody last ended its rests
     expenditure: int = 0
     session_start: int = 0  # expenditure at its activation, as last told
     new_session: bool = False  # it has changed in this step

@@ -59,7 +59,9 @@ def _retire(model: Model, crawl: Crawl, queue: Queue, now: Told, after: After) -
     if now.state is Q.RETIRED and not queue.retired:
         waiting = crawl.in_order(queue)
         assert after is After.TURNS and crawl.state is CrawlState.RUNNING, f"{queue.key} was retired"
-        assert waiting and leasing.must_retire(crawl, queue, waiting[0]), f"{queue.key} was retired"
+        heads = waiting if waiting and places.shared(crawl, waiting[0]) else waiting[:1]
+        retires = any(leasing.must_retire(crawl, queue, head) for head in heads)
+        assert retires, f"{queue.key} was retired"
         queue.retired = True
     assert queue.retired == (now.state is Q.RETIRED), f"{queue.key} is {now.state}"
 
@@ -67,7 +69,8 @@ def _retire(model: Model, crawl: Crawl, queue: Queue, now: Told, after: After) -
 def _check_precedence(crawl: Crawl, queue: Queue, now: Told, after: After) -> None:
     waiting = crawl.in_order(queue)
     if after is After.TURNS and waiting and queue.lent is None:
-        prices.perhaps_appraise(crawl, queue, places.settings_of_uri(crawl, waiting[0]))
+        for head in waiting if places.shared(crawl, waiting[0]) else waiting[:1]:
+            prices.perhaps_appraise(crawl, queue, places.settings_of_uri(crawl, head))
     possible = [made for made in queue.appraisals if made.precedence == now.precedence]
     assert possible, f"{queue.key} has precedence {now.precedence}, not one of {queue.appraisals}"
     queue.appraisals, queue.precedence = possible, now.precedence

@@ -1,0 +1,79 @@
+"""Queues that several hosts share: a URI whose host must wait lets those of other hosts pass (D23).
+
+How far a queue has been walked is kept in memory (`queue.Passing`), with the authorities that were found
+waiting on the way and the first URI of each. So each URI is looked at once, until an authority need wait no
+more: then the walk goes back to its first URI.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from .line import Awaited
+from .queue import Held, Passing, WorkQueue
+from .records import PendingUri
+from .spec.settings import CrawlSettings
+
+H = TypeVar("H")
+
+MAX_HELD = 1_000  # authorities that are known to wait; with more, the queue waits for the first of them
+_NOBODY = Held(0, "", b"")
+_SHARING = frozenset(("registered-domain", "buckets"))
+
+
+class Wait(NamedTuple):
+    """What an authority waits for: a time, and why; or somebody who is busy."""
+
+    until_ms: int  # 0 if only `busy` tells
+    reason: str = ""
+    busy: Awaited | None = None
+
+
+def shares(settings: CrawlSettings) -> bool:
+    """Whether a queue may have URIs of several hosts, schemes or ports."""
+    return settings.queues.assignment in _SHARING or bool(settings.queues.queue_key)
+
+
+class Walk(Generic[H]):
+    """How a queue is walked."""
+
+    def __init__(
+        self,
+        uris_from: Callable[[bytes], Iterator[tuple[bytes, PendingUri]]],
+        read: Callable[[bytes, PendingUri], H],
+        authority_of: Callable[[H], str],
+        wait_of: Callable[[H], Wait | None],
+    ) -> None:
+        self._uris_from = uris_from
+        self._read = read
+        self._authority_of = authority_of
+        self._wait_of = wait_of
+
+    def choose(self, queue: WorkQueue, now_ms: int, most: int) -> tuple[H | None, Wait | None, int]:
+        """The first URI of a queue that need not wait; what all wait for, if all do; how many were looked at.
+
+        Neither is told when `most` URIs were looked at in vain: the walk goes on from there.
+        """
+        passing = queue.passing or Passing()
+        passing.let_in(now_ms)
+        looked, busy = 0, None
+        for suffix, pending in self._uris_from(passing.walked):
+            if looked == most:
+                queue.passing = passing
+                return None, None, looked
+            looked += 1
+            passing.walked = suffix
+            head = self._read(suffix, pending)
+            authority = self._authority_of(head)
+            if authority in passing.held:
+                continue
+            wait = self._wait_of(head)
+            if wait is None:
+                queue.passing = passing if passing.held else None
+                return head, None, looked
+            passing.held[authority] = Held(wait.until_ms, wait.reason, suffix)
+            busy = busy or wait.busy
+            if len(passing.held) >= MAX_HELD:
+                break
+        queue.passing = passing
+        first = min((held for held in passing.held.values() if held.until_ms), default=_NOBODY)
+        return None, Wait(first.until_ms, first.reason, busy), looked

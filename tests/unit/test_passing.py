@@ -1,0 +1,173 @@
+"""Queues that several hosts share: one that must wait lets the others pass (D23)."""
+
+from collections import Counter
+
+import pytest
+from core_doubles.codec import PlainCodec, candidate
+from core_doubles.shell import Shell
+
+from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.model import Candidate, Directive, Grant, Report
+from frontier_server.core.spec.settings import (
+    CrawlSettings,
+    PolitenessSettings,
+    QueueSettings,
+    RetrySettings,
+    RobotsSettings,
+)
+
+SECOND, MINUTE = 1_000, 60_000
+POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=SECOND, max_delay_ms=SECOND)
+DEAD, A, B = (f"http://{name}.site.example" for name in ("dead", "a", "b"))
+KINDS = {
+    "registered-domain": QueueSettings(partition="registered-domain", assignment="registered-domain"),
+    "buckets": QueueSettings(partition="registered-domain", assignment="buckets", buckets=1),
+    "forced": QueueSettings(partition="registered-domain", queue_key="all"),
+}
+
+
+def crawl(queues: QueueSettings = KINDS["registered-domain"], **settings: object) -> Shell:
+    """A crawl whose hosts share one queue."""
+    shell = Shell()
+    given = {"politeness": POLITE, "retry": RetrySettings(max_attempts=3, delay_ms=15 * MINUTE), **settings}
+    shell.create(
+        "crawl",
+        CrawlSettings(allowed_addresses=("loopback",), queues=queues, **given),  # type: ignore[arg-type]
+    )
+    return shell
+
+
+def answer(shell: Shell, grant: Grant) -> None:
+    """The dead host gives no answer; robots.txt files are not there; pages are."""
+    status = 404 if grant.robots else 200
+    shell.finish(Report(grant.token, fetch_status=-2 if grant.uri.startswith(DEAD) else status))
+
+
+def fetched(shell: Shell, seconds: int) -> list[tuple[int, str]]:
+    """What is fetched by a node that looks once a second for all that it may have, and when."""
+    done = []
+    for second in range(seconds):
+        while grants := shell.grants():
+            for grant in grants:
+                done.append((second, grant.uri))
+                answer(shell, grant)
+        shell.now_ms += SECOND
+        shell.tick()
+    return done
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_dead_host_holds_up_none_of_its_siblings(kind: str) -> None:
+    """D23: one dead host held its siblings for hours."""
+    shell = crawl(KINDS[kind])
+    shell.launch("crawl", *(f"{DEAD}/{number}" for number in range(40)), f"{A}/1", f"{B}/1", f"{A}/2")
+    done = fetched(shell, 20)
+    assert {uri for _, uri in done} >= {f"{A}/1", f"{A}/2", f"{B}/1"}
+    assert sum(uri.startswith(DEAD) for _, uri in done) == 1, "its robots.txt, which could not be had"
+
+
+def test_a_page_that_is_tried_again_later_lets_others_pass_and_comes_first_then() -> None:
+    """S1.8: it keeps its place."""
+    shell = crawl()
+    shell.launch("crawl", f"{A}/1", f"{A}/2", f"{B}/1", f"{B}/2")
+    (robots,) = shell.grants()
+    answer(shell, robots)
+    shell.now_ms += SECOND
+    (page,) = shell.grants()
+    shell.finish(Report(page.token, fetch_status=-2))
+    assert page.uri == f"{A}/1"
+    done = [uri for _, uri in fetched(shell, 14 * 60)]
+    assert done == [f"{B}/robots.txt", f"{B}/1", f"{B}/2"], "of A nothing, as long as it rests"
+    assert [uri for _, uri in fetched(shell, 120)] == [f"{A}/1", f"{A}/2"]
+
+
+def test_hosts_that_share_a_queue_rest_each_by_itself() -> None:
+    shell = crawl()
+    shell.launch("crawl", *(f"{host}/{number}" for number in range(5) for host in (A, B)))
+    done = fetched(shell, 12)
+    for host in (A, B):
+        times = [second for second, uri in done if uri.startswith(host)]
+        assert times == [0, 1, 2, 3, 4, 5], done
+
+
+def test_a_more_urgent_uri_goes_first_though_others_have_been_passed() -> None:
+    shell = crawl()
+    shell.launch("crawl", *(f"{DEAD}/{number}" for number in range(10)), f"{A}/1")
+    fetched(shell, 5)
+    shell.schedule("crawl", candidate(f"{A}/2"), candidate(f"{A}/urgent", directive=Directive.HIGHEST))
+    assert [uri for _, uri in fetched(shell, 4)] == [f"{A}/urgent", f"{A}/2"]
+
+
+def test_after_a_restart_what_rested_still_rests() -> None:
+    """D9: rests outlive restarts."""
+    shell = crawl()
+    shell.launch("crawl", f"{A}/1", f"{A}/2", f"{B}/1")
+    answer(shell, shell.grants()[0])
+    shell.now_ms += SECOND
+    (page,) = shell.grants()
+    shell.finish(Report(page.token, fetch_status=-2))
+    shell.restart()
+    assert [uri for _, uri in fetched(shell, 60)] == [f"{B}/robots.txt", f"{B}/1"]
+
+
+def test_an_operator_ends_the_rests_that_are_in_the_way() -> None:
+    """T14."""
+    shell = crawl()
+    shell.launch("crawl", f"{A}/1")
+    answer(shell, shell.grants()[0])
+    shell.now_ms += SECOND
+    shell.finish(Report(shell.grants()[0].token, fetch_status=-2))
+    assert fetched(shell, 10) == []
+    change = QueueChange(wake=True)
+    shell.do(lambda f, now: f.administration.change_queue("crawl", "site.example", change, now))
+    assert [uri for _, uri in fetched(shell, 2)] == [f"{A}/1"]
+
+
+def test_each_uri_that_is_passed_is_looked_at_once_in_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Counter[str] = Counter()
+    decode = PlainCodec.decode
+
+    def counting(codec: PlainCodec, record: bytes) -> Candidate:
+        looks["heads"] += 1
+        return decode(codec, record)
+
+    shell = crawl(robots=RobotsSettings(retry_delay_ms=60 * MINUTE))
+    shell.launch("crawl", f"{DEAD}/")
+    fetched(shell, 1)
+    for part in range(10):
+        shell.schedule("crawl", *(candidate(f"{DEAD}/{part}/{number}") for number in range(100)))
+    shell.schedule("crawl", *(candidate(f"{host}/{number}") for number in range(20) for host in (A, B)))
+    monkeypatch.setattr(PlainCodec, "decode", counting)
+    while shell.next().again:
+        assert looks["heads"] <= 450, "a call looks at a bounded number"
+        looks.clear()
+    shell.restart()
+    total = 0
+    for _ in range(60):
+        looks.clear()
+        fetched(shell, 1)
+        total += looks["heads"]
+        assert looks["heads"] <= 450
+    assert total <= 1_000 + 60 * 20
+
+
+def test_the_crawl_ends_when_all_hosts_have_had_their_tries() -> None:
+    shell = crawl(robots=RobotsSettings(max_attempts=2, retry_delay_ms=MINUTE))
+    shell.launch("crawl", *(f"{DEAD}/{number}" for number in range(5)), f"{A}/1")
+    fetched(shell, 200)
+    outcomes = Counter(row.fetch_status for row in shell.outcomes("crawl") if not row.path.endswith("P"))
+    assert outcomes == {-61: 5, 200: 1}
+    assert shell.state("crawl").value == "FINISHED"
+
+
+def test_explain_tells_of_the_host_that_rests_and_that_others_pass() -> None:
+    shell = crawl()
+    shell.launch("crawl", f"{A}/1", f"{B}/1")
+    answer(shell, shell.grants()[0])
+    shell.now_ms += SECOND
+    (page,) = shell.grants()
+    shell.finish(Report(page.token, fetch_status=-2))
+    why = shell.frontier.administration.explain("crawl", "", f"{A}/1", shell.now_ms)
+    told = [(reason.words, reason.until_ms - shell.now_ms) for reason in why if reason.until_ms]
+    words = f"{A} rests: retry after fetch status -2; other hosts of queue site.example pass it"
+    assert told == [(words, 15 * MINUTE)]
