@@ -7,7 +7,7 @@ from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 
-from .repair import repair, whole_lines
+from .repair import parts_of_lines, repair
 from .rolling import DEFAULT_ROLLING, Location, Rolling, RollingFiles, utc_text
 from .visit import Visit
 
@@ -72,8 +72,8 @@ class PagesWriter:
         self._files.roll_if_old()
 
     def repair(self) -> None:
-        """Cuts the torn last lines off the files that dead processes left in the directory; see repair."""
-        repair(self.directory, SUFFIX, whole_lines)
+        """Sees to the files that dead processes left in the directory; see repair."""
+        repair(self.directory, SUFFIX, parts_of_lines)
 
     def close(self) -> None:
         """See RollingFiles.close."""

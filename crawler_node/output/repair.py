@@ -1,8 +1,10 @@
 """Repair: what a dead process left of the files that it wrote becomes files like any other.
 
-Of a file that ends in `.open` and that no process has locked, what is whole is kept, under its final name;
-the torn rest was never made durable, so its pages were never reported. A file with nothing in it is removed;
-one of which nothing is whole, or that cannot be read, is set aside as `.torn`.
+Of a file that ends in `.open` and that no process has locked, what is whole is kept, under its final name:
+also behind what is damaged, as a turned bit or a hole costs the record that it is in, and no other. What is
+damaged is kept beside it as `.torn`. An unfinished end is cut off: it was never made durable, so its pages
+were never reported. A file with nothing in it is removed; one of which nothing is whole, or that cannot be
+read, is set aside as `.torn` as it is.
 """
 
 import fcntl
@@ -10,10 +12,10 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from enum import Enum
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import structlog
 
@@ -22,26 +24,40 @@ from toehold_client.durable import sync_directory
 from .rolling import OPEN_SUFFIX, is_at
 
 TORN_SUFFIX = ".torn"
+_UNDER_WAY_SUFFIX = ".part"
+"""Of what a repair writes, until it is whole."""
 
 MAX_RECORD_HEAD_BYTES = 64 * 1024
 """No header of a WARC record of ours is longer: its URIs are bounded."""
+
+MAX_WASTED_BYTES = 1024 * 1024 * 1024
+"""How much may be read, beside eight times the file, in looking for where whole records go on: what looks
+like the beginning of one may be anything that was fetched."""
 
 _PIECE_BYTES = 64 * 1024
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """The part of a file, from its start, that is as its writer meant it to be."""
+class State(Enum):
+    """What a part of a file is."""
 
-    length: int
-    is_empty: bool
-    """There is nothing in it that was fetched."""
+    WHOLE = "whole"
+    HEAD = "whole, with nothing in it that was fetched"
+    DAMAGED = "damaged"
+    UNFINISHED = "the beginning of something whole, at the end of the file"
 
 
-Measure = Callable[[BinaryIO], Whole]
-"""Finds the whole part of a file, in time proportional to its length and in little memory."""
+class Part(NamedTuple):
+    """A part of a file."""
+
+    begin: int
+    end: int
+    state: State
+
+
+Measure = Callable[[BinaryIO], Iterator[Part]]
+"""Tells a file's parts, from its start to its end, in time proportional to it and in little memory."""
 
 
 def repair(directory: Path, suffix: str, measure: Measure) -> None:
@@ -62,28 +78,55 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
             log.error("a file left behind cannot be repaired", file=str(path), error=str(error))
 
 
-def whole_records(file: BinaryIO) -> Whole:
-    """The whole part of a WARC file that has a gzip member for each record: up to the first member that is
-    torn, or does not hold one record and nothing else."""
+def parts_of_records(file: BinaryIO) -> Iterator[Part]:
+    """The parts of a WARC file that has a gzip member for each record: a member is whole if it holds one
+    record and nothing else. Behind one that is not, whole ones are looked for by their first bytes."""
     members = _Members(file)
-    length, is_empty = 0, True
-    while (kind := _record_type(members)) is not None:
-        length = members.end_of_last
-        is_empty = is_empty and kind == b"warcinfo"
-    return Whole(length, is_empty)
+    size = file.seek(0, os.SEEK_END)
+    most_wasted = MAX_WASTED_BYTES + 8 * size
+    at = 0
+    while at < size:
+        kind = _record_type(members, at)
+        if kind is not None:
+            state = State.HEAD if kind == b"warcinfo" else State.WHOLE
+            yield Part(at, members.end, state)
+            at = members.end
+            continue
+        is_unfinished = members.is_unfinished
+        found: int | None = at
+        while found is not None:
+            found = members.next_beginning(found + 1) if members.wasted_bytes <= most_wasted else None
+            if found is not None and _record_type(members, found) is not None:
+                break
+            members.wasted_bytes += members.piece_bytes + _PIECE_BYTES
+        if found is None:
+            yield Part(at, size, State.UNFINISHED if is_unfinished else State.DAMAGED)
+            return
+        yield Part(at, found, State.DAMAGED)
+        at = found
 
 
-def whole_lines(file: BinaryIO) -> Whole:
-    """The whole part of a file of lines: up to the last line end before a byte that no line has, a NUL."""
-    length = at = 0
-    while piece := file.read(_PIECE_BYTES):
-        text, nul, _ = piece.partition(b"\0")
-        if (last := text.rfind(b"\n")) >= 0:
-            length = at + last + 1
-        if nul:
-            break
+def parts_of_lines(file: BinaryIO) -> Iterator[Part]:
+    """The parts of a file of lines: a line is whole if it ends, and has no byte that no line has, a NUL."""
+    at = begin = line = 0  # of the piece, of the part, of the line
+    state, is_torn = State.WHOLE, False
+    while piece := _read(file, at):
+        after = 0
+        while (end := piece.find(b"\n", after)) >= 0:
+            is_torn = is_torn or piece.find(b"\0", after, end) >= 0
+            found = State.DAMAGED if is_torn else State.WHOLE
+            if found is not state:
+                if line > begin:
+                    yield Part(begin, line, state)
+                begin, state = line, found
+            after, is_torn = end + 1, False
+            line = at + after
+        is_torn = is_torn or piece.find(b"\0", after) >= 0
         at += len(piece)
-    return Whole(length, length == 0)
+    if line > begin:
+        yield Part(begin, line, state)
+    if at > line:
+        yield Part(line, at, State.DAMAGED if is_torn else State.UNFINISHED)
 
 
 @contextmanager
@@ -106,29 +149,97 @@ def _locked(path: Path) -> Iterator[BinaryIO | None]:
 def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
     size = os.fstat(file.fileno()).st_size
     final_path = path.with_name(path.name.removesuffix(OPEN_SUFFIX))
-    try:
-        whole = measure(file)
-    except OSError as error:
-        _set_aside(path, final_path, f"it cannot be read: {error}")
-        return
-    if size and not whole.length:
-        _set_aside(path, final_path, "nothing in it is whole")
-    elif final_path.exists():
+    if final_path.exists():
         _set_aside(path, final_path, "there is a file of its final name")
-    elif whole.is_empty:
-        path.unlink()
-        log.info("an empty file that was left behind is removed", file=str(path))
-    else:
-        file.truncate(whole.length)
-        os.fsync(file.fileno())
-        path.rename(final_path)
-        sync_directory(path.parent)
-        log.warning("a file left behind is repaired", file=str(final_path), cut_bytes=size - whole.length)
+        return
+    with ExitStack() as stack:
+        mended = stack.enter_context(_Copy(file, final_path))
+        torn = stack.enter_context(_Copy(file, final_path.with_name(final_path.name + TORN_SUFFIX)))
+        whole_end, holds_pages = 0, False  # whole from the start up to there
+        try:
+            for part in measure(file):
+                holds_pages = holds_pages or part.state is State.WHOLE
+                if part.state is State.DAMAGED:
+                    torn.add(part.begin, part.end)
+                elif part.state is not State.UNFINISHED and not torn.length:
+                    whole_end = part.end
+                elif part.state is not State.UNFINISHED:
+                    if not mended.length:
+                        mended.add(0, whole_end)
+                    mended.add(part.begin, part.end)
+        except _CannotRead as error:
+            _set_aside(path, final_path, f"it cannot be read: {error.__cause__}")
+            return
+        if size and not holds_pages and (torn.length or not whole_end):
+            _set_aside(path, final_path, "nothing in it is whole")
+        elif not holds_pages:
+            path.unlink()
+            log.info("an empty file that was left behind is removed", file=str(path))
+        else:
+            kept_bytes = mended.length or whole_end
+            torn.keep()
+            if mended.length:
+                mended.keep()
+                path.unlink()
+            else:
+                file.truncate(whole_end)
+                os.fsync(file.fileno())
+                path.rename(final_path)
+            sync_directory(path.parent)
+            cut = {"cut_bytes": size - kept_bytes}
+            if torn.length:
+                cut["torn_bytes"] = torn.length
+            log.warning("a file left behind is repaired", file=str(final_path), **cut)
+
+
+class _CannotRead(Exception):
+    """The file cannot be read, for the reason that is its cause."""
+
+
+class _Copy:
+    """A copy of parts of a file, made with the first of them. It goes unless it is kept."""
+
+    def __init__(self, source: BinaryIO, path: Path) -> None:
+        self.length = 0
+        self._source = source
+        self._path = path
+        self._part = path.with_name(path.name + _UNDER_WAY_SUFFIX)
+        self._file: BinaryIO | None = None
+
+    def add(self, begin: int, end: int) -> None:
+        """Append a part."""
+        if self._file is None:
+            self._file = self._part.open("wb")
+        while begin < end:
+            piece = _read(self._source, begin, min(end - begin, _PIECE_BYTES))
+            if not piece:
+                raise OSError(f"{self._path.name}: {end - begin} bytes are gone")
+            self._file.write(piece)
+            self.length += len(piece)
+            begin += len(piece)
+
+    def keep(self) -> None:
+        """Give it its name, for good, if there is one."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._file = None
+            self._part.rename(self._path)
+
+    def __enter__(self) -> "_Copy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._part.unlink(missing_ok=True)
 
 
 def _set_aside(path: Path, final_path: Path, why: str) -> None:
     aside = final_path.with_name(final_path.name + TORN_SUFFIX)
     path.rename(aside)
+    sync_directory(path.parent)
     log.error("a file left behind is set aside", file=str(aside), problem=why)
 
 
@@ -137,43 +248,66 @@ class _Torn(Exception):
 
 
 class _Members:
-    """The gzip members of a file, one after the other, each read in pieces."""
+    """The gzip members of a file, each read in pieces from where it begins."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._input = b""
-        self._read_bytes = 0
-        self.end_of_last = 0
+        self.end = 0
         """Where the last member that was read to its end has ended."""
+        self.is_unfinished = False
+        """Whether the last one that was not ends with the file, and is well up to there."""
+        self.piece_bytes = 0
+        """How much the last one has cost to read, packed and unpacked."""
+        self.wasted_bytes = 0
 
-    def pieces(self) -> Iterator[bytes]:
-        """What the next member holds; nothing at the end of the file. Raises _Torn."""
-        if not self._fill():
-            return
+    def pieces(self, begin: int) -> Iterator[bytes]:
+        """What the member at an offset holds; nothing at the end of the file. Raises _Torn."""
+        self.is_unfinished, self.piece_bytes = False, 0
+        read_bytes, data = begin, b""
         member = zlib.decompressobj(zlib.MAX_WBITS + 16)
         while not member.eof:
-            if not self._fill():
-                raise _Torn
+            if not data:
+                data = _read(self._file, read_bytes)
+                read_bytes += len(data)
+                self.piece_bytes += len(data)
+                if not data:
+                    self.is_unfinished = True
+                    raise _Torn
             try:
-                piece = member.decompress(self._input, _PIECE_BYTES)
+                piece = member.decompress(data, _PIECE_BYTES)
             except zlib.error as error:
                 raise _Torn from error
-            self._input = member.unconsumed_tail or member.unused_data
+            data = member.unconsumed_tail or member.unused_data
             if piece:
+                self.piece_bytes += len(piece)
                 yield piece
-        self.end_of_last = self._read_bytes - len(self._input)
+        self.end = read_bytes - len(data)
 
-    def _fill(self) -> bool:
-        if not self._input:
-            self._input = self._file.read(_PIECE_BYTES)
-            self._read_bytes += len(self._input)
-        return bool(self._input)
+    def next_beginning(self, offset: int) -> int | None:
+        """Where the next bytes are that begin a member of ours, from an offset on."""
+        data = b""
+        while piece := _read(self._file, offset + len(data)):
+            data += piece
+            if (found := _MEMBER_HEAD.search(data)) is not None:
+                return offset + found.start()
+            offset += max(len(data) - _MEMBER_HEAD_BYTES + 1, 0)
+            data = data[-_MEMBER_HEAD_BYTES + 1 :]
+        return None
 
 
-def _record_type(members: _Members) -> bytes | None:
-    """The WARC-Type of the next member's record; None if there is no whole one."""
+def _read(file: BinaryIO, offset: int, most: int = _PIECE_BYTES) -> bytes:
+    """A piece of a file from an offset on; nothing at its end. Raises _CannotRead."""
     try:
-        pieces = members.pieces()
+        file.seek(offset)
+        return file.read(most)
+    except OSError as error:
+        raise _CannotRead from error
+
+
+def _record_type(members: _Members, begin: int) -> bytes | None:
+    """The WARC-Type of the record of the member at an offset; None if there is no whole one."""
+    try:
+        pieces = members.pieces(begin)
         head = b""
         while (found := _RECORD_HEAD.match(head)) is None:
             piece = next(pieces, b"")
@@ -193,5 +327,8 @@ def _record_type(members: _Members) -> bytes | None:
     return fields.get(b"warc-type", b"") if whole else None
 
 
+_MEMBER_HEAD = re.compile(rb"\x1f\x8b\x08\x00\x00{4}[\x00\x02\x04]\x03", re.DOTALL)
+"""No name, no time, zlib's own flags, Unix: as zlib and zlib-ng begin a member."""
+_MEMBER_HEAD_BYTES = 10
 _RECORD_HEAD = re.compile(rb"WARC/1\.[01]\r\n(?:[^\r\n]++\r\n)*+\r\n")
 _FIELD = re.compile(rb"^([A-Za-z-]{1,64}): ([^\r\n]*)\r$", re.MULTILINE)

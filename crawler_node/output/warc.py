@@ -19,7 +19,7 @@ from warcio.warcwriter import WARCWriter
 from zlib_ng import zlib_ng
 
 from ..fetching.outcome import Truncation
-from .repair import repair, whole_records
+from .repair import parts_of_records, repair
 from .rolling import DEFAULT_ROLLING, Location, OutputError, Rolling, RollingFiles, utc_text
 from .visit import Visit
 
@@ -130,8 +130,8 @@ class WarcWriter:
         self._files.roll_if_old()
 
     def repair(self) -> None:
-        """Cuts the torn ends off the files that dead processes left in the directory; see repair."""
-        repair(self.directory, SUFFIX, whole_records)
+        """Sees to the files that dead processes left in the directory; see repair."""
+        repair(self.directory, SUFFIX, parts_of_records)
 
     def close(self) -> None:
         """See RollingFiles.close."""

@@ -17,7 +17,8 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from node_doubles.warcs import check, digest_of, files, read, visit
 
-from crawler_node.output.repair import Whole, repair, whole_lines, whole_records
+from crawler_node.output import repair as repairing
+from crawler_node.output.repair import Part, State, parts_of_lines, parts_of_records, repair
 from crawler_node.output.rolling import Rolling
 from crawler_node.output.warc import SUFFIX, WarcWriter
 
@@ -41,7 +42,7 @@ def boundaries(path: Path) -> list[int]:
 
 
 def mend(directory: Path) -> None:
-    repair(directory, SUFFIX, whole_records)
+    repair(directory, SUFFIX, parts_of_records)
 
 
 def test_a_file_that_ends_with_a_whole_record_is_closed_as_it_is(tmp_path: Path) -> None:
@@ -116,17 +117,136 @@ def test_a_file_in_which_nothing_is_whole_is_set_aside(tmp_path: Path, content: 
     assert [path.name for path in files(tmp_path)] == ["x.warc.gz.torn"]
 
 
+def torn_of(path: Path) -> Path:
+    """Where a repair keeps what is damaged of a file that was left behind."""
+    return path.with_name(path.name.removesuffix(".open") + ".torn")
+
+
 @pytest.mark.parametrize("damage", [b"\x00" * 64, b"\xff" * 64])
-def test_what_follows_damage_is_cut_off(tmp_path: Path, damage: bytes) -> None:
-    """After a loss of power the end of a file may be anything; it was never made durable."""
-    path = left_behind(tmp_path)
-    start = boundaries(path)[4]  # the second page's response
+def test_damage_costs_the_record_that_it_is_in_and_no_other(tmp_path: Path, damage: bytes) -> None:
+    path = left_behind(tmp_path, 30)
+    starts = boundaries(path)
     content = path.read_bytes()
-    path.write_bytes(content[: start + 30] + damage + content[start + 94 :])
+    for broken in (0, 1, 4, 40, len(starts) - 2):
+        begin, end = starts[broken], starts[broken + 1]
+        path.write_bytes(content[: begin + 30] + damage + content[begin + 94 :])
+        mend(tmp_path)
+        kept, torn = files(tmp_path)
+        assert kept.read_bytes() == content[:begin] + content[end:], broken
+        assert torn == torn_of(path) and len(torn.read_bytes()) == end - begin
+        check(kept)
+        kept.unlink()
+        torn.unlink()
+
+
+def test_after_one_flipped_bit_of_245_pages_all_but_one_are_left(tmp_path: Path) -> None:
+    path = left_behind(tmp_path, 245)
+    content = bytearray(path.read_bytes())
+    content[boundaries(path)[3 * 30 + 1] + 40] ^= 1  # the response of page 30
+    path.write_bytes(content)
     mend(tmp_path)
-    (kept,) = files(tmp_path)
-    assert kept.read_bytes() == content[:start]
+    found = bodies(tmp_path)
+    assert found == {f"http://a.example/{n}": b"page %d" % n for n in range(245) if n != 30}
+
+
+def test_several_damages_and_an_unfinished_end_leave_all_that_is_whole(tmp_path: Path) -> None:
+    path = left_behind(tmp_path, 50)
+    starts = [*boundaries(path), path.stat().st_size]
+    content = bytearray(path.read_bytes())
+    hit = [7, 8, 9, 70, 100]
+    for broken in hit:
+        content[starts[broken] + 30] ^= 0x55
+    path.write_bytes(content[: starts[-2] + 25])
+    whole = b"".join(
+        bytes(content[starts[n] : starts[n + 1]]) for n in range(len(starts) - 2) if n not in hit
+    )
+    mend(tmp_path)
+    kept, torn = files(tmp_path)
+    assert kept.read_bytes() == whole
+    assert torn.read_bytes() == b"".join(bytes(content[starts[n] : starts[n + 1]]) for n in hit)
     check(kept)
+
+
+def test_damage_behind_all_that_is_whole_is_kept_apart(tmp_path: Path) -> None:
+    """After a loss of power the end of a file may be anything; a turned bit in it may have been a page."""
+    path = left_behind(tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(content + b"\x1f\x8b\x08 no member" + bytes(5000))
+    mend(tmp_path)
+    kept, torn = files(tmp_path)
+    assert kept.read_bytes() == content and torn.read_bytes() == b"\x1f\x8b\x08 no member" + bytes(5000)
+
+
+def test_a_file_whose_only_pages_are_damaged_is_set_aside_as_it_is(tmp_path: Path) -> None:
+    path = left_behind(tmp_path, 1)
+    content = bytearray(path.read_bytes())
+    for start in boundaries(path)[1:]:
+        content[start + 30] ^= 1
+    path.write_bytes(content)
+    mend(tmp_path)
+    assert files(tmp_path) == [torn_of(path)] and torn_of(path).read_bytes() == content
+
+
+def test_a_repair_that_was_cut_short_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that finds no room leaves the file for the next start."""
+    path = left_behind(tmp_path, 9)
+    starts = boundaries(path)
+    content = bytearray(path.read_bytes())
+    content[starts[4] + 30] ^= 1
+    path.write_bytes(content)
+    with monkeypatch.context() as patched:
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        patched.setattr(os, "fsync", full)
+        mend(tmp_path)
+    assert files(tmp_path) == [path] and path.read_bytes() == content
+    (tmp_path / f"{path.stem}.part").write_bytes(b"left by a repair that was killed")
+    mend(tmp_path)
+    assert sorted(files(tmp_path)) == [path.with_suffix(""), torn_of(path)]
+    assert path.with_suffix("").read_bytes() == content[: starts[4]] + content[starts[5] :]
+
+
+def test_looking_for_where_it_goes_on_takes_time_in_proportion_to_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page may hold what looks like the beginnings of a million members, each of which goes on for long."""
+    monkeypatch.setattr(repairing, "MAX_WASTED_BYTES", 4 * 1024 * 1024)
+    head = bytes.fromhex("1f8b0800000000000003")
+    stored = b"\x00" + (65000).to_bytes(2, "little") + (65000 ^ 0xFFFF).to_bytes(2, "little")
+    hostile = (head + stored) * 60_000
+    read_bytes = 0
+
+    class Counting(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            nonlocal read_bytes
+            piece = super().read(size)
+            read_bytes += len(piece)
+            return piece
+
+    (part,) = parts_of_records(Counting(hostile))
+    assert (part.begin, part.end) == (0, len(hostile))
+    assert read_bytes < 40 * len(hostile) + 100_000_000
+
+
+def test_beginnings_that_a_page_holds_are_no_records(tmp_path: Path) -> None:
+    writer = WarcWriter(tmp_path, "node")
+    false = bytes.fromhex("1f8b0800000000000003") + os.urandom(50)
+    for n in range(3):
+        writer.append(visit(f"http://a.example/{n}", os.urandom(1000) + false * 20 + os.urandom(1000)))
+    (path,) = tmp_path.glob("*.open")
+    content = bytearray(path.read_bytes())
+    writer.close()
+    path.with_suffix("").unlink()
+    starts = [4, 5]
+    path.write_bytes(content)
+    starts = boundaries(path)[4:6]
+    content[starts[0] + 30] ^= 1
+    path.write_bytes(content)
+    mend(tmp_path)
+    assert torn_of(path).read_bytes() == content[starts[0] : starts[1]]
+    check(path.with_suffix(""))
 
 
 def test_no_file_is_overwritten(tmp_path: Path) -> None:
@@ -229,10 +349,10 @@ def test_a_header_without_an_end_costs_no_memory() -> None:
     pieces = [member.compress(b"WARC/1.1\r\n"), *(member.compress(b"a: b\r\n" * 10_000) for _ in range(500))]
     endless = b"".join(pieces) + member.flush()
     tracemalloc.start()
-    whole = whole_records(BytesIO(endless))
+    (part,) = parts_of_records(BytesIO(endless))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert whole.length == 0
+    assert part == Part(0, len(endless), State.DAMAGED)
     assert peak < 2_000_000
 
 
@@ -245,29 +365,49 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
     pieces.append(member.compress(b"\r\n\r\n") + member.flush())
     bomb = b"".join(pieces)
     tracemalloc.start()
-    whole = whole_records(BytesIO(bomb))
+    (part,) = parts_of_records(BytesIO(bomb))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert whole == Whole(len(bomb), is_empty=False)
+    assert part == Part(0, len(bomb), State.WHOLE)
     assert peak < 2_000_000
 
 
+W, D, U = State.WHOLE, State.DAMAGED, State.UNFINISHED
+PIECE = 64 * 1024
+
+
 @pytest.mark.parametrize(
-    ("content", "length"),
+    ("content", "parts"),
     [
-        (b"", 0),
-        (b"torn", 0),
-        (b"{}\n", 3),
-        (b"{}\n{}\n", 6),
-        (b"{}\n{to", 3),
-        (b"{}\n\x00\x00\n", 3),
-        (b"x" * 200_000 + b"\n" + b"y" * 200_000, 200_001),
-        (b"{}\n" + bytes(200_000) + b"\n", 3),
-        (b"{}\n" + bytes(64 * 1024 - 3) + b"{}\n", 3),
+        (b"", []),
+        (b"torn", [Part(0, 4, U)]),
+        (b"{}\n", [Part(0, 3, W)]),
+        (b"{}\n{}\n", [Part(0, 6, W)]),
+        (b"{}\n{to", [Part(0, 3, W), Part(3, 6, U)]),
+        (b"{}\n\x00\x00\n", [Part(0, 3, W), Part(3, 6, D)]),
+        (b"{}\n\x00}\n{}\n", [Part(0, 3, W), Part(3, 6, D), Part(6, 9, W)]),
+        (b"\x00\n\x00\n{}\n\x00", [Part(0, 4, D), Part(4, 7, W), Part(7, 8, D)]),
+        (
+            b"x" * 200_000 + b"\n" + b"y" * 200_000,
+            [Part(0, 200_001, W), Part(200_001, 400_001, U)],
+        ),
+        (
+            b"{}\n" + bytes(200_000) + b"\n{}\n",
+            [Part(0, 3, W), Part(3, 200_004, D), Part(200_004, 200_007, W)],
+        ),
+        (b"{}\n" + bytes(PIECE - 3) + b"{}\n", [Part(0, 3, W), Part(3, PIECE + 3, D)]),
+        (b"x" * (PIECE - 1) + b"\n{}\n", [Part(0, PIECE + 3, W)]),
     ],
 )
-def test_of_lines_the_whole_ones_are_kept(content: bytes, length: int) -> None:
-    assert whole_lines(BytesIO(content)) == Whole(length, length == 0)
+def test_of_lines_the_whole_ones_are_kept(content: bytes, parts: list[Part]) -> None:
+    assert list(parts_of_lines(BytesIO(content))) == parts
+
+
+def test_lines_behind_a_hole_are_kept_and_the_hole_is_kept_apart(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.open").write_bytes(b"{}\n" * 50_000 + b'{"a":' + bytes(100_000) + b"1}\n[]\n")
+    repair(tmp_path, ".jsonl", parts_of_lines)
+    assert (tmp_path / "x.jsonl").read_bytes() == b"{}\n" * 50_000 + b"[]\n"
+    assert (tmp_path / "x.jsonl.torn").read_bytes() == b'{"a":' + bytes(100_000) + b"1}\n"
 
 
 # Processes that are killed
