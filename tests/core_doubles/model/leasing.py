@@ -270,6 +270,8 @@ def _may_go(model: Model, crawl: Crawl, queue: Queue, head: Uri) -> bool:
 
 def in_line_ms(model: Model, crawl: Crawl) -> list[int]:
     """When queues that are ready may go on whose hosts and groups answer nobody, but rest."""
+    if limited(model, crawl):
+        return []  # until a lease ends, which is no matter of time
     found = []
     for queue in crawl.queues.values():
         waiting = crawl.in_order(queue)
