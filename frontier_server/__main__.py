@@ -8,6 +8,7 @@ nothing acknowledged is lost).
 import asyncio
 import logging
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -123,6 +124,7 @@ def main(
         _salvage(config)
         return
     try:
+        _raise_descriptor_limit()
         store, clock = _open(config)
     except (StoreUnavailable, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
@@ -155,6 +157,15 @@ def _salvage(config: Config) -> None:
         _exit(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
     except (OSError, StoreFailed) as problem:
         _exit(EXIT_DATA, f"data directory {config.data}: its store cannot be salvaged: {problem}")
+
+
+def _raise_descriptor_limit() -> None:
+    """Let the process have as many descriptors as it may: each connection and each open file takes one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as problem:
+        _log.warning("descriptors", limit=soft, problem=str(problem))
 
 
 def _exit(code: int, message: str) -> NoReturn:

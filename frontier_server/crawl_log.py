@@ -27,6 +27,7 @@ GATHER_S = 0.1  # lines come in lots: a look for them costs two operations
 SYNC_EVERY_S = 2.0
 SYNC_AFTER_LINES = 1000
 RETRY_S = 5.0
+MAX_OPEN = 32  # logs: there may be more crawls than descriptors
 PATH_LETTERS_SHOWN = 50
 
 _log = structlog.get_logger()
@@ -137,14 +138,26 @@ class CrawlLogs:
         for number in set(self._logs) - set(positions):
             self._logs.pop(number).close()
         now_s = asyncio.get_running_loop().time()
-        for number, (name, outcome, size) in positions.items():
-            if self._retry_at.get(number, 0.0) > now_s:
+        for number in list(positions):
+            if number not in self._logs and len(self._logs) >= MAX_OPEN:
+                await self._sync()
+                self._close_synced()
+                positions = await self._runner.read(lambda frontier, _: frontier.log_positions())
+            if number not in positions or self._retry_at.get(number, 0.0) > now_s:
                 continue
+            name, outcome, size = positions[number]
             try:
                 lines += await self._append_to(number, name, outcome, size)
             except OSError as problem:
                 self._put_off(number, name, problem)
         return lines
+
+    def _close_synced(self) -> None:
+        """Close the logs whose lines are all durable: what the store remembers lets them be opened again."""
+        for number, log in list(self._logs.items()):
+            if not log.marks:
+                del self._logs[number]
+                log.close()
 
     async def _append_to(self, number: int, name: str, outcome: int, size: int) -> int:
         """Append what is new of one crawl; how many lines."""

@@ -8,6 +8,7 @@ another thread, as it releases the GIL. Its Checkpoint does not: `copying` makes
 """
 
 import re
+import resource
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ BLOCK_CACHE_BYTES = 32 * MIB
 WRITE_BUFFER_BYTES = 16 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 MAX_COPIED_LOG_BYTES = 16 * MIB
+MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
 STALL_RETRY_S = 0.01
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
@@ -46,6 +48,12 @@ _IN_USE = re.compile(r"While lock file|lock hold by current process")
 
 class StoreUnavailable(StoreFailed):
     """The store cannot be opened: in use, or not writable."""
+
+
+def open_files() -> int:
+    """How many files a store keeps open: half of the descriptors that the process may have are for others."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else min(soft // 2, MAX_OPEN_FILES)
 
 
 class RocksStore:
@@ -66,6 +74,7 @@ class RocksStore:
         options.set_max_background_jobs(2)
         options.set_max_total_wal_size(256 * MIB)
         options.set_keep_log_file_num(4)
+        options.set_max_open_files(open_files())
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
             # RocksDB would begin a new one, and delete the files of the old.
             raise StoreDamaged(f"{path}: its file CURRENT is gone")

@@ -1,0 +1,122 @@
+"""A server with few descriptors: it has more crawls than those, and clients still connect."""
+
+import resource
+from pathlib import Path
+
+import grpc
+import pytest
+from frontier_harness import limited_program
+from frontier_harness.calls import TIMEOUT_S, Stubs, report, seed_of, spec
+from frontier_harness.in_process import Served, config, serving
+from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
+
+from frontier_server import crawl_log
+from frontier_server.stores.memory import MemoryStore
+from frontier_server.stores.rocks import MAX_OPEN_FILES, open_files
+from toehold.frontier.v1 import admin_pb2, frontier_pb2
+
+FEW, CRAWLS = 200, 300
+
+
+def descriptors(server: ServerProcess) -> int:
+    return len(list(Path(f"/proc/{server.child.pid}/fd").iterdir()))
+
+
+def fetch_all(stubs: Stubs, most: int) -> int:
+    """Fetch what can be had at once, of all crawls; how many."""
+    count = 0
+    while count < most:
+        request = frontier_pb2.NextRequest(node="n", session="s", max_leases=1000)
+        request.wait_duration.FromSeconds(10)
+        leases = stubs.frontier.Next(request, timeout=TIMEOUT_S).leases
+        if not leases:
+            break
+        stubs.finish(*[report(lease) for lease in leases], node="n", session="s")
+        count += len(leases)
+    return count
+
+
+def test_more_crawls_than_descriptors_are_served_and_logged_and_clients_still_connect(tmp_path: Path) -> None:
+    program = (limited_program.__file__, str(FEW), str(FEW))
+    with ServerProcess(tmp_path / "data", program=program) as server:
+        names = [f"c{number}" for number in range(CRAWLS)]
+        for name in names:
+            server.stubs.launch(name, seed_of(name))
+        assert fetch_all(server.stubs, 2 * CRAWLS) == 2 * CRAWLS  # with their robots.txt
+        logs = [server.data / "crawls" / name / "crawl.log" for name in names]
+        eventually(lambda: all(len(lines(log)) == 2 for log in logs), "a log lacks lines")
+        assert descriptors(server) < FEW
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        with grpc.insecure_channel(server.address, options) as another:
+            assert Stubs(another).describe(names[-1]).crawl == names[-1]
+        assert server.stop()[0] == 0
+
+
+def lines(log: Path) -> list[str]:
+    return log.read_text().splitlines() if log.exists() else []
+
+
+def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", program=(limited_program.__file__, "100", "400")) as server:
+        assert resource.prlimit(server.child.pid, resource.RLIMIT_NOFILE) == (400, 400)
+
+
+@pytest.mark.parametrize(
+    ("limit", "files"), [(64, 32), (1024, 512), (resource.RLIM_INFINITY, MAX_OPEN_FILES)]
+)
+def test_the_store_keeps_no_more_files_open_than_half_of_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, limit: int, files: int
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert open_files() == files
+
+
+async def test_only_so_many_logs_are_open_however_many_have_lines_to_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawl_log, "MAX_OPEN", 3)
+    most = 0
+    whole = crawl_log._CrawlLog.append
+
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+
+        def append(log: crawl_log._CrawlLog, text: bytes, outcome: int) -> None:
+            nonlocal most
+            most = max(most, len(served.logs._logs))
+            whole(log, text, outcome)
+
+        monkeypatch.setattr(crawl_log._CrawlLog, "append", append)
+        names = [f"c{number}" for number in range(10)]
+        for part in range(3):
+            for name in names:
+                await seeds(served, name, f"http://{name}.example/{part}", part == 0)
+            await fetch(served)
+            await served.logs._append()
+        await served.logs.drain()
+        for name in names:
+            assert len(lines(served.logs.path(name))) == 4, name  # robots.txt among them
+        assert most == 3
+
+
+async def seeds(served: Served, crawl: str, seed: str, new: bool) -> None:
+    """One more seed of a crawl."""
+    if new:
+        await served.admin.CreateCrawl(
+            admin_pb2.CreateCrawlRequest(crawl=crawl, spec=spec(run_while_empty=True))
+        )
+    await served.admin.AddSeeds(iter([admin_pb2.AddSeedsRequest(crawl=crawl, uris=[seed])]))
+    if new:
+        await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl))
+
+
+async def fetch(served: Served) -> None:
+    """All that can be had within a second."""
+    while True:
+        request = frontier_pb2.NextRequest(node="n", session="s", max_leases=100)
+        request.wait_duration.FromSeconds(1)
+        leases = (await served.frontier.Next(request)).leases
+        if not leases:
+            return
+        reports = [report(lease) for lease in leases]
+        await served.frontier.Finished(frontier_pb2.FinishedRequest(reports=reports, node="n", session="s"))
