@@ -103,11 +103,14 @@ class Load:
         *,
         launch: bool = False,
         surt_prefixes: Sequence[str] = (),
+        run_while_empty: bool = False,
     ) -> None:
         """A crawl of these hosts, which rest so long after each fetch. To be launched, it takes a seed: the
         first host's front page."""
         scope = crawl_pb2.ScopeSpec(hosts=hosts, surt_prefixes=surt_prefixes)
-        spec = crawl_pb2.CrawlSpec(allowed_addresses=["loopback"], scope=scope)
+        spec = crawl_pb2.CrawlSpec(
+            allowed_addresses=["loopback"], scope=scope, run_while_empty=run_while_empty
+        )
         spec.politeness.delay_factor = 0
         spec.politeness.min_delay.FromMilliseconds(rest_ms)
         spec.politeness.max_delay.FromMilliseconds(rest_ms)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.calibration import REFERENCE_MS, loop_ms
+from benchmarks.crowds import crowds
 from benchmarks.fetchers import Fetcher, fetch_together
 from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
@@ -164,6 +165,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "pops": pops,
     "jobs": jobs,
     "memory": memory,
+    "crowds": crowds,
     "node": node,
     "crawl": crawl,
 }

@@ -1,0 +1,260 @@
+"""What a crowd adds to the cost of work that it has no part in: the same work in a plain case and amid a
+crowd, by turns, so that both have the same machine.
+"""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.calibration import loop_ms
+from benchmarks.fetchers import Fetcher, fetch_together
+from benchmarks.load import CALL_S, Load, host_names, links, schedule_requests
+from benchmarks.measuring import SERVER, Figure, Limit, waits_ms
+from benchmarks.processes import Child, FrontierServer
+from core_doubles.codec import candidate
+from core_doubles.shell import Shell
+
+from frontier_server.core.model import Grant, Report
+from frontier_server.core.spec.settings import (
+    CrawlSettings,
+    GroupSettings,
+    PolitenessSettings,
+    QueueSettings,
+    ScopeSettings,
+)
+from frontier_server.stores.rocks import RocksStore
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
+
+MOST = 2.0
+"""How many times the plain cost the work may cost amid a crowd."""
+
+ROUNDS = 7
+IDLE_CRAWLS = 200
+GROUP_HOSTS, GROUP_SLOTS = 10_000, 4
+POPS = 100_000
+STREAMS = 10_000
+PAUSES = 7
+QUIET_S, LOOK_S = 1.0, 0.1
+
+
+def crowds(folder: Path) -> Iterator[Figure]:
+    """Idle crawls, a large group of hosts, a queue after many pops, and many readers of events."""
+    yield _idle_crawls(folder)
+    yield _host_group(folder)
+    yield _popped_queue(folder)
+    yield _readers(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One of the two cases: what is done in a round, how many times, and what it has cost so far (CPU)."""
+
+    work: Callable[[], int]
+    cpu_s: Callable[[], float]
+
+
+def _compared(name: str, plain: Case, crowded: Case, rounds: int = ROUNDS) -> Figure:
+    """The median cost of an item in both cases, round by round in turn."""
+    costs_us: dict[Case, list[float]] = {plain: [], crowded: []}
+    loops_ms, rates, items = [loop_ms()], [], 0
+    for _ in range(rounds):
+        for case, found in costs_us.items():
+            before_s, start_s = case.cpu_s(), time.perf_counter()
+            count = case.work()
+            found.append((case.cpu_s() - before_s) / count * 1e6)
+        rates.append(count / (time.perf_counter() - start_s))
+        items += count
+        loops_ms.append(loop_ms())
+    plain_us, crowded_us = (statistics.median(each) for each in costs_us.values())
+    cpu_us = {SERVER: crowded_us, "client": 0.0, "plain": plain_us}
+    limit = _limit(name, crowded_us / plain_us)
+    return Figure(name, items, statistics.median(rates), cpu_us, min(loops_ms), limit=limit)
+
+
+def _limit(name: str, ratio: float) -> Limit:
+    return Limit(f"times the plain cost: {name}", ratio, MOST)
+
+
+# Idle crawls: a server each, as it is the shell around the core that looks at every crawl, too.
+
+
+def _idle_crawls(folder: Path) -> Figure:
+    with ExitStack() as opened:
+        plain = opened.enter_context(_busy_crawl(folder / "alone", 0))
+        crowded = opened.enter_context(_busy_crawl(folder / "beside", IDLE_CRAWLS))
+        return _compared(f"Next+Finished one by one, beside {IDLE_CRAWLS} idle crawls", plain, crowded)
+
+
+@contextmanager
+def _busy_crawl(data: Path, idle: int) -> Iterator[Case]:
+    """A crawl that works, beside some that have nothing to do and wait for more."""
+    hosts, others = host_names(200), [f"idle-{number}.example" for number in range(idle)]
+    with FrontierServer(data) as server, Load(server.address) as load:
+        fetcher = Fetcher(load, 50)
+        for number, host in enumerate(others):
+            load.create_crawl(f"idle-{number}", [host], launch=True, run_while_empty=True)
+        if fetcher.fetch(2 * idle) != 2 * idle:  # robots.txt and a page each
+            raise RuntimeError("the seeds of idle crawls were not given")
+        load.create_crawl("bench", hosts, launch=True)
+        load.schedule(schedule_requests("bench", links(hosts, 200)), crawl_pb2.VERDICT_QUEUED)()
+        fetcher.fetch(1_000)
+        yield Case(fetch_together([Fetcher(load, 1)], 150), server.cpu_s)
+
+
+# A group of hosts: the core over a store on disk.
+
+
+def _host_group(folder: Path) -> Figure:
+    hosts = host_names(GROUP_HOSTS)
+    group = GroupSettings("crowd", tuple(hosts), GROUP_SLOTS)
+    with ExitStack() as opened:
+        plain = opened.enter_context(_core(folder / "hosts", _settings(hosts)))
+        crowded = opened.enter_context(_core(folder / "group", _settings(hosts, groups=(group,))))
+        for core in (plain, crowded):
+            for start in range(0, GROUP_HOSTS, 1_000):
+                core.schedule("bench", *(f"https://{host}/page" for host in hosts[start : start + 1_000]))
+        return _compared(
+            f"Next and Finished, {GROUP_HOSTS} hosts in a group of {GROUP_SLOTS} slots",
+            Case(_Slots(plain, 1).work, time.process_time),
+            Case(_Slots(crowded, 2).work, time.process_time),  # they ask for more than there is
+        )
+
+
+class _Slots:
+    """As many leases out as a group has slots; one is reported, and another taken."""
+
+    def __init__(self, core: Shell, most: int) -> None:
+        self._core = core
+        self._most = most
+        self._out = core.grants("bench", GROUP_SLOTS)
+
+    def work(self, count: int = 20) -> int:
+        """Once for each of so many."""
+        for _ in range(count):
+            _report(self._core, self._out.pop(0))
+            self._out += self._core.grants("bench", self._most)
+            if len(self._out) != GROUP_SLOTS:
+                raise RuntimeError(f"{len(self._out)} leases are out, not {GROUP_SLOTS}")
+        return count
+
+
+# A queue that much has been popped from: likewise.
+
+
+def _popped_queue(folder: Path) -> Figure:
+    with ExitStack() as opened:
+        fresh = opened.enter_context(_core(folder / "fresh", _settings(["www.example"])))
+        popped = opened.enter_context(_core(folder / "popped", _settings(["www.example"])))
+        for core, pops in ((fresh, 0), (popped, POPS)):
+            for start in range(0, pops + 10_000, 1_000):
+                core.schedule("bench", *(f"https://www.example/{start + n}" for n in range(1_000)))
+            for _ in range(pops):
+                _report(core, *core.grants("bench", 1))
+        return _compared(
+            f"Next and Finished, with more urgent URIs between, after {POPS} pops",
+            Case(_Mixed(fresh).work, time.process_time),
+            Case(_Mixed(popped).work, time.process_time),
+        )
+
+
+class _Mixed:
+    """Between two pops of a queue something more urgent comes."""
+
+    def __init__(self, core: Shell) -> None:
+        self._core = core
+        self._numbers = itertools.count()
+
+    def work(self, count: int = 20) -> int:
+        """So many urgent ones, and as many others."""
+        for _ in range(count):
+            urgent = f"https://www.example/urgent-{next(self._numbers)}"
+            self._core.schedule("bench", candidate(urgent, precedence=0))
+            for expected in (True, False):
+                (grant,) = self._core.grants("bench", 1)
+                if (grant.uri == urgent) is not expected:
+                    raise RuntimeError(f"{grant.uri} was given out before its turn")
+                _report(self._core, grant)
+        return 2 * count
+
+
+@contextmanager
+def _core(path: Path, settings: CrawlSettings) -> Iterator[Shell]:
+    """A core with a crawl that runs, and its first robots.txt fetched."""
+    store = RocksStore(path)
+    try:
+        core = Shell(store)
+        core.create("bench", settings)
+        core.launch("bench", f"https://{settings.scope.hosts[0]}/")
+        for _ in range(2):
+            _report(core, *core.grants("bench", 1))
+        yield core
+    finally:
+        store.close()
+
+
+def _settings(hosts: list[str], groups: tuple[GroupSettings, ...] = ()) -> CrawlSettings:
+    return CrawlSettings(
+        allowed_addresses=("loopback",),
+        scope=ScopeSettings(hosts=tuple(hosts)),
+        politeness=PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0),
+        queues=QueueSettings(session_budget=10**9),
+        run_while_empty=True,
+        groups=groups,
+    )
+
+
+def _report(core: Shell, *grants: Grant) -> None:
+    core.now_ms += 1
+    core.finish(*(Report(grant.token, fetch_status=200, body_bytes=1_000) for grant in grants))
+
+
+# Readers of events: how long an operator waits for an answer, by the clock.
+
+
+def _readers(folder: Path) -> Figure:
+    name = f"RequestState, {STREAMS} readers of its events"
+    waits_s: dict[str, list[float]] = {}
+    with ExitStack() as opened:
+        servers = {case: opened.enter_context(FrontierServer(folder / case)) for case in ("unread", "read")}
+        operators = {}
+        for case, server in servers.items():
+            load = opened.enter_context(Load(server.address))
+            load.create_crawl("bench", ["www.example"], launch=True, run_while_empty=True)
+            operators[case] = load
+        readers = opened.enter_context(
+            Child("benchmarks.readers", servers["read"].address, "bench", str(STREAMS), errors=folder / "err")
+        )
+        readers.hear()  # all have heard where the crawl is
+        loops_ms, used_s = [loop_ms()], servers["read"].cpu_s()
+        targets = itertools.cycle((crawl_pb2.TARGET_STATE_PAUSE, crawl_pb2.TARGET_STATE_RUN))
+        for target in itertools.islice(targets, 2 * PAUSES):
+            _until_quiet(readers)
+            for case, load in operators.items():
+                request = frontier_pb2.RequestStateRequest(crawl="bench", target_state=target)
+                call, message = load.call("RequestState"), request.SerializeToString()
+                start_s = time.perf_counter()
+                call(message, timeout=CALL_S)
+                waits_s.setdefault(case, []).append(time.perf_counter() - start_s)
+        _until_quiet(readers)
+        loops_ms.append(loop_ms())
+        used_us = (servers["read"].cpu_s() - used_s) / (2 * PAUSES) * 1e6
+    plain_s, crowded_s = (statistics.median(each) for each in waits_s.values())
+    waits = waits_ms(waits_s["read"]) | {"plain p50": plain_s * 1e3}
+    cpu_us = {SERVER: used_us, "client": 0.0}
+    limit = _limit(name, crowded_s / plain_s)
+    return Figure(name, 2 * PAUSES, 1 / crowded_s, cpu_us, min(loops_ms), waits, limit=limit)
+
+
+def _until_quiet(readers: Child) -> None:
+    """Waits until all readers have heard what there is to hear."""
+    last, since_s = -1, time.perf_counter()
+    while time.perf_counter() < since_s + QUIET_S:
+        time.sleep(LOOK_S)
+        readers.say("how many")
+        heard = int(readers.hear())
+        if heard != last:
+            last, since_s = heard, time.perf_counter()
