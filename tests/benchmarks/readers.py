@@ -13,6 +13,7 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 
 STREAMS_A_CONNECTION = 500
 AT_ONCE = 50
+TRIES, REST_S = 30, 0.5
 
 
 class Readers:
@@ -26,8 +27,15 @@ class Readers:
     async def open(self, stub: "frontier_pb2_grpc.FrontierServiceAsyncStub", crawl: str) -> None:
         """One more, which has heard where the crawl is."""
         async with self._opening:
-            stream = stub.StateEvents(frontier_pb2.StateEventsRequest(crawl=crawl))
-            await stream.read()
+            for tries_left in reversed(range(TRIES)):
+                stream = stub.StateEvents(frontier_pb2.StateEventsRequest(crawl=crawl))
+                try:
+                    await stream.read()
+                    break
+                except grpc.aio.AioRpcError:  # a server that is busy with others may turn one away
+                    if not tries_left:
+                        raise
+                    await asyncio.sleep(REST_S)
         self._reading.add(asyncio.create_task(self._read(stream)))
 
     async def _read(
