@@ -1,5 +1,6 @@
 """One suite for every store: what the core may rely on, in memory and in RocksDB."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -274,3 +275,25 @@ def test_nothing_presses_a_store_at_rest(store: WritableStore) -> None:
     put(store, {b"a": b"1"})
     store.flush()
     assert store.pressed() is False
+
+
+def test_to_read_the_first_row_is_not_to_walk_over_what_was_deleted_behind_it(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "store")
+    beside = {(Family.PENDING, key): b"row" for key in (b"plain", b"plaio", b"first", b"last")}
+    crowd = [(Family.PENDING, b"going-%06d" % number) for number in range(50_000)]
+    store.write({**beside, **dict.fromkeys(crowd, b"row")})
+    store.write(dict.fromkeys(crowd))
+
+    def cost_s(prefix: bytes) -> float:
+        """The least that some reads take, in CPU."""
+        costs = []
+        for _ in range(20):
+            began_s = time.thread_time()
+            assert [next(store.scan(Family.PENDING, prefix, prefix)) for _ in range(5)] == [
+                (prefix, b"row")
+            ] * 5
+            costs.append(time.thread_time() - began_s)
+        return min(costs)
+
+    assert cost_s(b"first") < 20 * cost_s(b"plain")
+    store.close()
