@@ -4,6 +4,8 @@ A crawl that was torn down is in memory by its name alone; whoever asks for it r
 from the store, for that once.
 """
 
+from bisect import bisect_left, bisect_right
+
 from . import errors, opening
 from .agenda import Agenda
 from .crawl import Asked, Crawl, SettingsOf
@@ -23,6 +25,7 @@ class Registry:
         self.crawls: dict[int, Crawl] = {}  # in memory, by number
         self.names: dict[str, Crawl] = {}  # the same, by name
         self.torn: dict[str, int] = {}  # torn down: name → number
+        self._in_order: list[str] = []  # the names of both
         self.deletions: list[CrawlDeletion] = []
         self.agenda = Agenda()
         self.asked_of_any = Asked()
@@ -34,7 +37,9 @@ class Registry:
         self, server: ServerRow, hosts: Hosts, leases: LeaseTable, sessions: Sessions, now_ms: int
     ) -> None:
         """Find the crawls of the store, and open those that live."""
-        for rows in opening.crawl_rows(self._store, server.next_crawl):
+        stored = opening.crawl_rows(self._store, server.next_crawl)
+        self._in_order = sorted(rows.spec.name for rows in stored if not rows.state.deleted)
+        for rows in stored:
             if rows.state.deleted:
                 self.deletions.append(CrawlDeletion(rows.number, rows.state))
             elif rows.state.torn_down:
@@ -49,6 +54,9 @@ class Registry:
     def add(self, crawl: Crawl) -> None:
         """A crawl that lives."""
         self.crawls[crawl.number] = self.names[crawl.name] = crawl
+        place = bisect_left(self._in_order, crawl.name)
+        if self._in_order[place : place + 1] != [crawl.name]:
+            self._in_order.insert(place, crawl.name)
         crawl.asked_of_any = self.asked_of_any
         self.agenda.note(crawl)
 
@@ -60,6 +68,7 @@ class Registry:
     def delete(self, crawl: Crawl) -> None:
         """Forget a crawl that is marked as deleted; its rows go little by little."""
         self._forget(crawl)
+        del self._in_order[bisect_left(self._in_order, crawl.name)]
         self.deletions.append(CrawlDeletion(crawl.number, crawl.state_row))
 
     def _forget(self, crawl: Crawl) -> None:
@@ -76,7 +85,13 @@ class Registry:
 
     def names_after(self, name: str, most: int) -> list[str]:
         """The first names behind one."""
-        return sorted(known for known in (*self.names, *self.torn) if known > name)[:most]
+        place = bisect_right(self._in_order, name)
+        return self._in_order[place : place + most]
+
+    def torn_rows(self, name: str) -> opening.CrawlRows | None:
+        """What is stored of a crawl that was torn down, without opening it; None if it was not."""
+        number = self.torn.get(name)
+        return None if number is None else opening.rows_of(self._store, number)
 
     def named(self, name: str) -> Crawl:
         """A crawl, to be read. Raises UnknownCrawl."""

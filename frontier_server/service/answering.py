@@ -153,11 +153,16 @@ def fitting(
     again, shorter, for the place behind that. One item alone may be larger.
     """
     items, following = read(size)
-    messages = [encode(item) for item in items]
-    count = fitting_count(messages)
-    if count < len(messages):
-        _, following = read(count)
-    return messages[:count], following
+    messages: list[M] = []
+    room = PAGE_BYTES
+    for item in items:
+        message = encode(item)
+        room -= message.ByteSize() + FRAME_BYTES
+        if room < 0 and messages:
+            _, following = read(len(messages))
+            break
+        messages.append(message)
+    return messages, following
 
 
 def fitting_count(messages: Sequence[Message]) -> int:

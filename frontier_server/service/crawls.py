@@ -14,10 +14,11 @@ from ..core.spec.spec_problems import problems
 from ..core.store import Changes
 from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from .answering import (
+    FRAME_BYTES,
+    PAGE_BYTES,
     AdminRpcs,
     Context,
     answered,
-    fitting,
     limits,
     operator_of,
     page_size,
@@ -25,6 +26,7 @@ from .answering import (
 )
 
 MAX_REJECTED_SHOWN = 100
+CRAWLS_AT_ONCE = 20  # of a page
 
 
 class CrawlRpcs(AdminRpcs):
@@ -140,16 +142,28 @@ class CrawlRpcs(AdminRpcs):
         self, request: admin_pb2.ListCrawlsRequest, context: Context
     ) -> admin_pb2.ListCrawlsResponse:
         size = page_size(request.page_size)
+        response = admin_pb2.ListCrawlsResponse()
+        behind, room = request.page_token, PAGE_BYTES
+        while len(response.crawls) < size:
+            most = min(size - len(response.crawls), CRAWLS_AT_ONCE)
+            views = await self._crawls_after(behind, most)
+            for view in views:
+                crawl = wire.crawl(view)
+                room -= crawl.ByteSize() + FRAME_BYTES
+                if room < 0 and response.crawls:
+                    response.next_page_token = behind
+                    return response
+                response.crawls.append(crawl)
+                behind = view.name
+            if len(views) < most:
+                return response
+            await asyncio.sleep(0)  # others go in between
+        if await self._crawls_after(behind, 1):
+            response.next_page_token = behind
+        return response
 
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.Crawl], str]:
-            def read(most: int) -> tuple[list[CrawlView], str]:
-                views = frontier.crawls_after(request.page_token, most + 1)
-                return views[:most], views[most - 1].name if len(views) > most else ""
-
-            return fitting(read, size, wire.crawl)
-
-        crawls, following = await self._runner.read(question)
-        return admin_pb2.ListCrawlsResponse(crawls=crawls, next_page_token=following)
+    async def _crawls_after(self, name: str, most: int) -> list[CrawlView]:
+        return await self._runner.read(lambda frontier, _: frontier.crawls_after(name, most))
 
     @answered
     async def DeleteCrawl(

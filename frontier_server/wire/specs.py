@@ -4,8 +4,9 @@ A settings class has a field for each one of its message, of the same name; a le
 time is a Duration there and `…_ms` here. So both ways are one walk over the fields.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
@@ -18,6 +19,9 @@ from .times import milliseconds
 
 S = TypeVar("S")
 
+SPECS_REMEMBERED = 32  # as they were read
+_DEFAULTS = CrawlSettings()
+
 # What the settings have another name for: a choice of two is a boolean there.
 _ALLOW_UNREACHABLE = "allow_unreachable"
 # The field of an override that names lists, and what it may name: those that are empty by default.
@@ -27,7 +31,7 @@ OVERRIDE_LISTS = frozenset(
     for part in crawl_pb2.OverrideSettings.DESCRIPTOR.fields
     if part.message_type is not None
     for field in part.message_type.fields
-    if field.is_repeated and not getattr(getattr(CrawlSettings(), part.name), field.name)
+    if field.is_repeated and not getattr(getattr(_DEFAULTS, part.name), field.name)
 )
 # The elements of lists, with their defaults.
 _ELEMENTS: dict[str, Any] = {
@@ -55,22 +59,41 @@ _FIXED = (
 
 def settings(spec_bytes: bytes) -> CrawlSettings:
     """A stored spec as the core uses it."""
-    return settings_of(crawl_pb2.CrawlSpec.FromString(spec_bytes))
+    return _read_spec(spec_bytes)[1]
+
+
+@lru_cache(maxsize=SPECS_REMEMBERED)
+def _read_spec(spec_bytes: bytes) -> tuple[crawl_pb2.CrawlSpec, CrawlSettings]:
+    """A stored spec, and what it means. A large one takes a while to read."""
+    spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    return spec, settings_of(spec)
 
 
 def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSettings:
-    """A stored spec with stored OverrideSettings over it, the later ones over the earlier ones."""
-    spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
+    """A stored spec with stored OverrideSettings over it, the later ones over the earlier ones.
+
+    Only the parts that they touch are read anew.
+    """
+    spec, whole = _read_spec(spec_bytes)
+    touched = crawl_pb2.CrawlSpec()
+    parts: set[str] = set()
+
+    def part_of(name: str) -> Any:
+        part = "limits" if name == "host_quota" else name
+        if part not in parts:
+            parts.add(part)
+            getattr(touched, part).CopyFrom(getattr(spec, part))
+        return touched.limits.host_quota if name == "host_quota" else getattr(touched, part)
+
     for each in overrides:
         override = crawl_pb2.OverrideSettings.FromString(each)
         for field, value in override.ListFields():
-            if field.name == _EMPTY:
-                continue
-            whole = spec.limits if field.name == "host_quota" else spec
-            _replace(getattr(whole, field.name), value)
-        for part, name in (path.split(".") for path in override.empty_lists):
-            getattr(spec, part).ClearField(name)
-    return settings_of(spec)
+            if field.name != _EMPTY:
+                _replace(part_of(field.name), value)
+        for name, field_name in (path.split(".") for path in override.empty_lists):
+            part_of(name).ClearField(field_name)
+    read = {part: _read(getattr(touched, part), getattr(_DEFAULTS, part)) for part in parts}
+    return _with_bounds(replace(whole, **read), touched, parts)
 
 
 def _replace(message: Message, override: Message) -> None:
@@ -87,9 +110,13 @@ def _replace(message: Message, override: Message) -> None:
 
 def settings_of(spec: crawl_pb2.CrawlSpec) -> CrawlSettings:
     """A spec as the core uses it: what is not set takes its default."""
-    read = _read(spec, CrawlSettings())
+    return _with_bounds(_read(spec, _DEFAULTS), spec, {part for part, *_ in _GIVING_WAY})
+
+
+def _with_bounds(read: CrawlSettings, spec: crawl_pb2.CrawlSpec, parts: Collection[str]) -> CrawlSettings:
+    """The settings of a spec, whose bounds in some parts give way where they are not set."""
     for part, bound, value, stronger in _GIVING_WAY:
-        if not getattr(spec, part).HasField(bound):
+        if part in parts and not getattr(spec, part).HasField(bound):
             own = getattr(read, part)
             least_or_most = stronger(getattr(own, f"{bound}_ms"), getattr(own, f"{value}_ms"))
             read = replace(read, **{part: replace(own, **{f"{bound}_ms": least_or_most})})

@@ -1,11 +1,15 @@
 """What came of a crawl, over real gRPC: figures of hosts, sources and seeds, statistics, reasons."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from frontier_harness.calls import (
     FINISH,
     INVALID,
     PAUSE,
     RUN,
+    TIMEOUT_S,
     Stubs,
     fresh_name,
     refused,
@@ -13,7 +17,12 @@ from frontier_harness.calls import (
     seed_of,
     spec,
 )
+from frontier_harness.hosted import hosted
 
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.model import CrawlView
+from frontier_server.service.crawls import CRAWLS_AT_ONCE
+from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -181,3 +190,37 @@ def test_a_spec_with_a_quota_tells_of_it(stubs: Stubs) -> None:
     (lease,) = stubs.pages(crawl)
     stubs.finish(report(lease))
     assert "OVER_BUDGET" in whys(stubs, crawl, queue_key=f"example,{crawl},")
+
+
+def test_a_long_page_of_crawls_is_read_in_parts_with_others_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    read = Frontier.crawls_after
+
+    def crawls_after(self: Frontier, name: str, most: int) -> list[CrawlView]:
+        asked.append(most)
+        return read(self, name, most)
+
+    monkeypatch.setattr(Frontier, "crawls_after", crawls_after)
+    with hosted(MemoryStore(), tmp_path) as host:
+        names = [f"c{number:03}" for number in range(45)]
+        for name in names:
+            host.stubs.create(name)
+        for size, pages in ((1000, [45]), (20, [20, 20, 5]), (15, [15, 15, 15]), (7, [7] * 6 + [3])):
+            told = [[crawl.crawl for crawl in page] for page in crawl_pages(host.stubs, size)]
+            assert [len(page) for page in told] == pages
+            assert [name for page in told for name in page] == names
+    assert max(asked) <= CRAWLS_AT_ONCE
+
+
+def crawl_pages(stubs: Stubs, size: int) -> Iterator[list[admin_pb2.Crawl]]:
+    """All pages of ListCrawls."""
+    token = ""
+    while True:
+        request = admin_pb2.ListCrawlsRequest(page_size=size, page_token=token)
+        answer = stubs.admin.ListCrawls(request, timeout=TIMEOUT_S)
+        yield list(answer.crawls)
+        token = answer.next_page_token
+        if not token:
+            return

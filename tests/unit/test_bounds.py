@@ -6,12 +6,14 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import START_MS, Shell
 
+from frontier_server.core import opening
 from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
 from frontier_server.core.frontier import LAPSES_PER_TICK
 from frontier_server.core.intake import LIGHT_RULES
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
+from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
@@ -288,3 +290,50 @@ def test_a_node_needs_a_name_and_a_session(node: str, session: str, field: str) 
             ask()
         assert refused.value.metadata["field"] == field
     assert shell.frontier.nodes() == [] and shell.now_ms == START_MS
+
+
+# Lists.
+
+
+def test_a_page_of_seeds_or_queues_is_no_longer_than_what_one_read_may_cost() -> None:
+    """A page may have fewer than asked for, and still not be the last."""
+    names = [f"http://host{number}.example/" for number in range(600)]
+    administration = crawl(names).frontier.administration
+    told: list[str] = []
+    place = 0
+    while True:
+        page, place = administration.seeds("crawl", MAX_BATCH, place, START_MS)
+        assert len(page) <= SEEDS_PER_READ
+        told += [seed.uri for seed in page]
+        if not place:
+            break
+    assert told == names
+    keys: list[str] = []
+    cursor = b""
+    while True:
+        queues, cursor = administration.queues("crawl", None, MAX_BATCH, cursor)
+        assert len(queues) <= ROWS_PER_READ
+        keys += [queue.key for queue in queues]
+        if not cursor:
+            break
+    assert len(keys) == len(set(keys)) == 600
+
+
+def test_crawls_that_were_torn_down_are_listed_without_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = Shell()
+    settings = CrawlSettings(allowed_addresses=("loopback",))
+    names = [f"c{number}" for number in range(6)]
+    for name in names:
+        shell.create(name, settings)
+    for name in names[::2]:
+        shell.do(lambda frontier, now, name=name: frontier.control.tear_down(name, now))  # type: ignore[misc]
+    expected = [(shell.frontier.crawl(name), name in names[::2]) for name in names]
+    shell.restart()
+    with monkeypatch.context() as none:
+        none.setattr(opening, "reopened", None)
+        listed = shell.frontier.crawls_after("", 10)
+    assert [(view, view.torn_down) for view in listed] == expected
+    assert [view.name for view in shell.frontier.crawls_after("c1", 2)] == ["c2", "c3"]
+    shell.do(lambda frontier, now: frontier.control.delete_crawl("c2", now))
+    shell.create("c11", settings)
+    assert [view.name for view in shell.frontier.crawls_after("c1", 3)] == ["c11", "c3", "c4"]

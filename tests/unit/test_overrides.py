@@ -82,10 +82,26 @@ def test_overrides_are_listed_in_order() -> None:
     assert len(overrides) == 4
 
 
-def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_remembered_has_an_end_and_the_latest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One combination more than there is room for costs one, not all of them."""
     monkeypatch.setattr(module, "MAX_REMEMBERED", 2)
     overrides, merging = made()
-    for _ in range(2):
-        for surt in (WWW, f"{WWW}/b", "http://(org,", "http://(com,"):
-            assert overrides.settings_for(surt) is not None
-    assert merging.calls == 8  # of four combinations two are remembered, and none for long
+    for surt in (WWW, f"{WWW}/b", WWW, "http://(org,"):
+        assert overrides.settings_for(surt) is not None
+    assert merging.calls == 3
+    overrides.settings_for(WWW)
+    overrides.settings_for("http://(org,")
+    assert merging.calls == 3, "asked for of late"
+    overrides.settings_for(f"{WWW}/b")
+    assert merging.calls == 4, "asked for longest ago"
+
+
+def test_an_override_that_is_put_costs_nothing_that_it_has_no_part_in() -> None:
+    overrides, merging = made()
+    for surt in (WWW, "http://(org,"):
+        overrides.settings_for(surt)
+    overrides.put("http://(com,example,www,", b"changed")
+    overrides.put("http://(net,", b"net")
+    assert contact(overrides, "http://(org,") == "org" and merging.calls == 2
+    assert contact(overrides, WWW) == "com changed" and merging.calls == 3
+    assert contact(overrides, "http://(net,") == "net"

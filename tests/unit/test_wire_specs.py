@@ -588,3 +588,19 @@ def test_a_spec_that_was_stored_before_settings_could_be_nothing_means_what_it_d
     )
     zeros = wire.settings_of(wire.spec(CrawlSettings()))
     assert zeros == wire.settings(b"") == CrawlSettings()
+
+
+def test_of_a_spec_an_override_reads_no_more_than_the_parts_that_it_touches() -> None:
+    """A spec may have tens of thousands of hosts, prefixes and patterns."""
+    spec = crawl_pb2.CrawlSpec(contact="bot@example.org")
+    spec.scope.hosts.extend(f"h{number}.example" for number in range(1_000))
+    spec.limits.max_bytes = 7
+    spec.retry.delay.FromSeconds(5)
+    override = crawl_pb2.OverrideSettings()
+    override.retry.delay.FromSeconds(20_000)
+    override.host_quota.max_successes = 3
+    data = spec.SerializeToString()
+    whole, made = wire.settings(data), wire.settings_with(data, (override.SerializeToString(),))
+    assert made.scope is whole.scope and made.politeness is whole.politeness
+    assert made.retry == replace(whole.retry, delay_ms=20_000_000, max_delay_ms=20_000_000)
+    assert made.limits == replace(whole.limits, host_quota=QuotaSettings(max_successes=3))

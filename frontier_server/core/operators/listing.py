@@ -19,8 +19,9 @@ from ..records import FiguresRow, QueueRow, decode, decode_pending
 from ..store import Family, Store, Transaction
 from ..uri.assign import hash64
 
-ROWS_PER_READ = 1000
+ROWS_PER_READ = 250
 URIS_PER_READ = 500
+SEEDS_PER_READ = 100  # each is looked up with all that became of it
 QUEUES_OF_A_KEY = 100
 SLOWEST_QUEUES = 20
 QUEUE_BYTES = 16
@@ -211,6 +212,7 @@ def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[
     """Seeds behind the first so many, and how many there are up to the end of the page (0 at the end)."""
     if cursor < 0:
         raise InvalidRequest("page_token is not one of ListSeeds", field="page_token")
+    size = min(size, SEEDS_PER_READ)
     prefix = keys.crawl_prefix(crawl.number)
     rows = store.scan(Family.SEEDS, keys.serial_key(crawl.number, cursor + 1), prefix)
     page = [value.decode() for _, value in islice(rows, size)]

@@ -7,7 +7,9 @@ from ..crawl import Crawl
 from ..dispatch import empty_reason
 from ..errors import CursorTooOld, InvalidRequest
 from ..leases import LeaseTable
+from ..machines.lifecycle import CrawlState, ExitStatus
 from ..model import CrawlView, EmptyReason, StatisticsView
+from ..opening import CrawlRows
 from ..operation import EVENTS_KEPT
 from ..queue import QueueState
 from ..records import EventRow, OutcomeRow, decode
@@ -19,15 +21,20 @@ EVENTS_PER_READ = 200
 
 def crawl_view(crawl: Crawl) -> CrawlView:
     """A crawl's description."""
-    row, counters = crawl.state_row, crawl.counters
+    return rows_view(CrawlRows(crawl.number, crawl.spec, crawl.state_row, crawl.counters), crawl.held)
+
+
+def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
+    """A crawl's description, from its rows."""
+    spec, row, counters = rows.spec, rows.state, rows.counters
     return CrawlView(
-        crawl.number,
-        crawl.name,
-        crawl.spec.spec,
-        crawl.state,
-        crawl.exit_status,
+        rows.number,
+        spec.name,
+        spec.spec,
+        CrawlState(row.state),
+        ExitStatus(row.exit_status),
         row.reach_ms,
-        crawl.spec.create_ms,
+        spec.create_ms,
         row.launch_ms,
         row.finish_ms,
         counters.next_seed - 1,
@@ -35,7 +42,7 @@ def crawl_view(crawl: Crawl) -> CrawlView:
         max(counters.next_event - EVENTS_KEPT, 1),
         counters.next_event - 1,
         row.reason,
-        crawl.held,
+        held,
         row.tearing_down,
         row.torn_down,
     )

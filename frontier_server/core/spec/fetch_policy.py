@@ -1,5 +1,6 @@
 """Fetch policies: what nodes need to know to fetch, made from settings and named by what they say."""
 
+from collections import OrderedDict
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -30,15 +31,17 @@ class FetchPolicies:
         self._version = version
         self._by_id: dict[str, FetchPolicy] = {}
         # By identity: settings are as large as they are few.
-        self._made: dict[int, _Made] = {}
+        self._made: OrderedDict[int, _Made] = OrderedDict()  # the latest asked for last
 
     def of(self, settings: CrawlSettings, uri: CanonicalUri) -> FetchPolicy:
         """How a URI with these settings is fetched."""
         made = self._made.get(id(settings))
         if made is None:
-            if len(self._made) >= MAX_REMEMBERED:
-                self._made.clear()
             made = self._made[id(settings)] = _Made(settings)
+            if len(self._made) > MAX_REMEMBERED:
+                self._made.popitem(last=False)
+        else:
+            self._made.move_to_end(id(settings))
         credential = made.credential(uri)
         policy = made.policies.get(credential)
         if policy is None:

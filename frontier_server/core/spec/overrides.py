@@ -4,12 +4,13 @@ Of all prefixes that a SURT begins with every one's settings hold; where two say
 something of the same, the longer one's does.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ..uri.surt import SurtPrefixes
 from .settings import CrawlSettings
 
-MAX_REMEMBERED = 1_000  # combinations of prefixes
+MAX_REMEMBERED = 1_000  # combinations of prefixes, the latest asked for
 
 Merge = Callable[[Sequence[bytes]], CrawlSettings]
 
@@ -24,17 +25,22 @@ class Overrides:
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._overrides: SurtPrefixes[tuple[str, bytes]] = SurtPrefixes()
-        self._made: dict[tuple[str, ...], CrawlSettings] = {}
+        self._made: OrderedDict[tuple[str, ...], CrawlSettings] = OrderedDict()  # the latest asked for last
 
     def put(self, prefix: str, override: bytes) -> None:
         """Set the override of a prefix, which is one that `surt_prefix` gives."""
         self._overrides.put(prefix, (prefix, override))
-        self._made.clear()
+        self._forget(prefix)
 
     def discard(self, prefix: str) -> None:
         """Remove the override of a prefix, if there is one."""
         self._overrides.discard(prefix)
-        self._made.clear()
+        self._forget(prefix)
+
+    def _forget(self, prefix: str) -> None:
+        """Forget what was made with a prefix. What matches it from now on is another combination."""
+        for prefixes in [known for known in self._made if prefix in known]:
+            del self._made[prefixes]
 
     def forget_made(self) -> None:
         """Let settings be made anew: the crawl's own have changed."""
@@ -52,10 +58,11 @@ class Overrides:
         prefixes = tuple(prefix for prefix, _ in matching)
         made = self._made.get(prefixes)
         if made is None:
-            made = self._merge([override for _, override in matching])
-            if len(self._made) >= MAX_REMEMBERED:
-                self._made.clear()
-            self._made[prefixes] = made
+            made = self._made[prefixes] = self._merge([override for _, override in matching])
+            if len(self._made) > MAX_REMEMBERED:
+                self._made.popitem(last=False)
+        else:
+            self._made.move_to_end(prefixes)
         return made
 
     def __len__(self) -> int:
