@@ -12,7 +12,7 @@ from .queue import QueueState, WorkQueue
 from .records import CountersRow, SpecRow, StateRow
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
-from .spec.settings import CrawlSettings
+from .spec.settings import CrawlSettings, GroupSettings
 from .uri import assign
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
@@ -77,18 +77,25 @@ class Crawl:
         self.asked_of_any = Asked()  # for those of any crawl: of all crawls of a frontier the same
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._settings_of = settings_of
+        self.settings = CrawlSettings()  # until its spec is read, at once
+        self.scope_rules = ScopeRules(self.settings.scope)
+        self.group_of_host: dict[str, str] = {}
+        self.groups: dict[str, GroupSettings] = {}
         self.policies = FetchPolicies(version)
         self._ties = 0
         self.set_spec(spec)
 
     def set_spec(self, spec: SpecRow) -> None:
         """Let a spec count from now on."""
-        self.spec = spec
-        self.settings = self._settings_of(spec.spec, ())
+        before = self.settings
+        self.spec, self.settings = spec, self._settings_of(spec.spec, ())
         self.overrides.forget_made()
-        self.scope_rules = ScopeRules(self.settings.scope)
-        self.group_of_host = assign.groups_of(self.settings)
-        self.groups = {group.name: group for group in self.settings.groups}
+        # Thousands of patterns, and of hosts, take a while to be read.
+        if self.settings.scope != before.scope:
+            self.scope_rules = ScopeRules(self.settings.scope)
+        if self.settings.groups != before.groups:
+            self.group_of_host = assign.groups_of(self.settings)  # by identity rules, which are fixed
+            self.groups = {group.name: group for group in self.settings.groups}
         self.known_texts.clear()
         self.scope_cache.clear()
 

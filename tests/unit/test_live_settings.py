@@ -500,3 +500,28 @@ def test_whether_it_pauses_at_its_start_may_be_changed_until_then() -> None:
     update(shell, pause_at_start=True)
     shell.work()
     assert shell.state(NAME) is S.PAUSED
+
+
+def test_a_change_elsewhere_reads_no_pattern_and_no_group_anew() -> None:
+    """A spec may have thousands of them, and nothing else is done meanwhile."""
+    shell = Shell()
+    scope = ScopeSettings(reject_patterns=(".*logout.*",))
+    before = CrawlSettings(
+        allowed_addresses=("loopback",), scope=scope, groups=(GroupSettings("shop", ("a.example",)),)
+    )
+    shell.create("crawl", before)
+    crawl = shell.frontier.registry.names["crawl"]
+    rules, groups = crawl.scope_rules, crawl.group_of_host
+
+    def update(after: CrawlSettings) -> None:
+        shell.do(
+            lambda frontier, now: frontier.control.update_crawl(
+                "crawl", lambda spec: (spec_of(after), ["something"]), now
+            )
+        )
+
+    update(replace(before, max_toes=7))
+    assert crawl.settings.max_toes == 7
+    assert crawl.scope_rules is rules and crawl.group_of_host is groups == {"a.example": "shop"}
+    update(replace(before, scope=replace(scope, reject_patterns=(".*login.*",))))
+    assert crawl.scope_rules is not rules

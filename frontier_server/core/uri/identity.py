@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ..spec.settings import IdentitySettings
 from .canonical import MAX_URI_BYTES, CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
-from .patterns import compile_rewrite
+from .patterns import compile_rewrites
 
 Rule = Callable[[str], str]
 
@@ -136,9 +136,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 def _chain(settings: IdentitySettings) -> tuple[Rule, ...]:
     """All that is done to a URI, in order."""
     rules = [RULES[name] for name in settings.rules]
-    rules += [
-        compile_rewrite(rewrite.pattern, rewrite.replacement, MAX_URI_BYTES) for rewrite in settings.rewrites
-    ]
+    if settings.rewrites:
+        pairs = [(rewrite.pattern, rewrite.replacement) for rewrite in settings.rewrites]
+        rules.append(compile_rewrites(pairs, MAX_URI_BYTES))
     return tuple(rules)
 
 

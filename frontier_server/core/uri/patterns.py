@@ -59,6 +59,9 @@ class Pattern(Protocol):
     def fullmatch(self, text: str, /) -> Match | None:
         """Match a whole text."""
 
+    def search(self, text: str, /) -> Match | None:
+        """The first place that matches."""
+
     def finditer(self, text: str, /) -> Iterator[Match]:
         """All places that match, from left to right, without overlap."""
 
@@ -132,6 +135,28 @@ def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str]
             end = match.end()
         parts.append(text[end:])
         return "".join(parts) if length + len(parts[-1]) <= most else text
+
+    return rewritten
+
+
+def compile_rewrites(rewrites: Sequence[tuple[str, str]], most: int) -> Callable[[str], str]:
+    """Rewrites (pattern and replacement), one after the other, as `compile_rewrite` makes each.
+
+    Most texts have nothing to rewrite: so many patterns are first asked as one.
+    """
+    parts = [
+        (_any_of([pattern for pattern, _ in part]), [compile_rewrite(*each, most) for each in part])
+        for part in (
+            rewrites[start : start + PATTERNS_AT_ONCE] for start in range(0, len(rewrites), PATTERNS_AT_ONCE)
+        )
+    ]
+
+    def rewritten(text: str) -> str:
+        for any_of, part in parts:
+            if any_of is None or any_of.search(text) is not None:
+                for each in part:
+                    text = each(text)
+        return text
 
     return rewritten
 
