@@ -43,6 +43,7 @@ def crawled(stubs: Stubs) -> str:
                 outcome=frontier_pb2.OUTCOME_FETCHED,
                 fetch_status=200,
                 robots_body=rules if lease.uri.startswith("http://a.") else b"",
+                robots_empty=not lease.uri.startswith("http://a."),
             )
             for lease in robots
         )
