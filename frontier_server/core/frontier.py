@@ -118,7 +118,6 @@ class Frontier:
         self._suspect: dict[int, tuple[str, str]] = {}  # crawls to be paused once they are seeded, and why
         self._turn = 0  # slices of jobs and deletions so far
         self._most_passed = 0.0  # that any crawl has had, for its weight
-        self._events = 0  # operations with events, since this object was made
         self._news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
 
     # What fetchers and feeders need.
@@ -429,10 +428,6 @@ class Frontier:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
         return bool(self._agenda.leasable)
 
-    def events_count(self) -> int:
-        """A number that grows when there are new events."""
-        return self._events
-
     def take_news(self) -> list[Crawl]:
         """The crawls that have had events since the last call; torn down or deleted ones too."""
         news, self._news = self._news, {}
@@ -480,7 +475,6 @@ class Frontier:
             elif number in self._crawls:
                 self._agenda.note(crawl)
         if op.told:
-            self._events += 1
             self._news |= op.told
         if op.tx.changes and self._now_ms >= self.server.time_ms + TIME_ROW_EVERY_MS:
             self.server.time_ms = self._now_ms

@@ -10,6 +10,7 @@ from typing import Any
 
 from frontier_server import __main__ as program
 from frontier_server import runner
+from frontier_server.absence import Absence
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.errors import UnknownCrawl
 from frontier_server.core.frontier import Frontier
@@ -27,6 +28,7 @@ PARTS: dict[str, tuple[Any, str, Exception]] = {
     "flusher": (JobFeed, "collect", IndexError("a defect")),
     "worker": (Checkpoints, "close_readers", RuntimeError("a defect")),
     "watcher": (RocksStore, "pressed", RuntimeError("a defect")),
+    "presence": (Absence, "answered", RuntimeError("a defect")),
     # A refusal is for those who ask; nobody asks for a tick.
     "timer": (Frontier, "tick", UnknownCrawl("a defect", crawl="t")),
     "crawl log": (CrawlLogs, "_append", RuntimeError("a defect")),
