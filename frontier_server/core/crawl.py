@@ -214,6 +214,13 @@ class Crawl:
             self.known_texts.clear()
         self.known_texts.add(text)
 
+    def forget(self) -> None:
+        """Let go of what only makes a crawl that goes on faster: it has finished."""
+        self.known_texts.clear()
+        self.scope_cache.clear()
+        self.recent.clear()
+        self.overrides.forget_made()
+
     # Queues in memory: `ready` and `snoozed` are filled by Operation.move alone.
 
     def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:
@@ -238,6 +245,9 @@ class Crawl:
     def remember(self, queue: WorkQueue) -> None:
         """Keep a queue that was changed, though it is not active: links come in swarms."""
         recent = self.recent
+        if self.state is CrawlState.FINISHED:
+            recent.pop(queue.queue, None)
+            return
         recent[queue.queue] = queue
         recent.move_to_end(queue.queue)
         if len(recent) > MAX_RECENT:

@@ -16,6 +16,7 @@ from .dispatch import Dispatcher, empty_reason
 from .host import Hosts
 from .intake import schedule
 from .jobs import work
+from .jobs.housekeeping import Housekeeping
 from .jobs.restoring import CheckpointOf
 from .leases import LeaseTable
 from .machines import life
@@ -116,6 +117,7 @@ class Frontier:
         self.administration = Administration(self, self._dispatcher)
         self.trouble: tuple[str, str] | None = None  # kind and words of what pauses every crawl, if anything
         self._suspect: dict[int, tuple[str, str]] = {}  # crawls to be paused once they are seeded, and why
+        self._housekeeping = Housekeeping(self._hosts, self._robots, self._now_ms)
         self._turn = 0  # slices of jobs and deletions so far
         self._most_passed = 0.0  # that any crawl has had, for its weight
         self._news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
@@ -331,6 +333,9 @@ class Frontier:
                 work.work_slice(op, crawl, self._dispatcher, self.checkpoint_of)
             else:
                 work.unload_slice(op, crawl)
+        elif self._housekeeping.wanted(op.now_ms):
+            validities = (crawl.settings.robots.validity_ms for crawl in self._crawls.values())
+            self._housekeeping.slice(op, max(validities, default=0))
         return None, self.end(op)
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
@@ -422,7 +427,8 @@ class Frontier:
     @property
     def has_work(self) -> bool:
         """Whether `work` has a slice to do."""
-        return bool(self.registry.deletions or self._agenda.working)
+        idle = not (self.registry.deletions or self._agenda.working)
+        return not idle or self._housekeeping.wanted(self._now_ms)
 
     def leasable(self) -> bool:
         """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""

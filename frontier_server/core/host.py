@@ -107,6 +107,14 @@ class Hosts:
         for queue in crawl.queues.values():
             queue.passing = None
 
+    def drop(self, name: str) -> bool:
+        """Forget a host, unless a request to it is out or a queue waits for it; whether it is forgotten."""
+        host = self._hosts.get(name)
+        if host is not None and _is_awaited(host):
+            return False
+        self._hosts.pop(name, None)
+        return True
+
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
         tx.put(*_place(host.name), encode(host.row))
@@ -119,12 +127,12 @@ class Hosts:
         """Let go of idle hosts, if there are too many; between operations, as one may hold a host."""
         if len(self._hosts) < self._let_go_at:
             return
-        self._hosts = {
-            name: host
-            for name, host in self._hosts.items()
-            if host.in_flight or host.lines or any(map(host.has_line, [*host.sleepers]))
-        }
+        self._hosts = {name: host for name, host in self._hosts.items() if _is_awaited(host)}
         self._let_go_at = max(MAX_IDLE_IN_MEMORY, 2 * len(self._hosts))
+
+
+def _is_awaited(host: Host) -> bool:
+    return bool(host.in_flight or host.lines or any(map(host.has_line, [*host.sleepers])))
 
 
 def _place(name: str) -> tuple[Family, bytes]:

@@ -21,6 +21,7 @@ from ..uri.patterns import Pattern, compile_pattern, full_match
 from . import job
 
 URIS_PER_SLICE = 200
+QUEUES_PER_SLICE = 50  # that do not match, or have fewer URIs
 ROWS_PER_SLICE = 500
 _QUEUED, _FUTURE, _END = b"\0", b"\1", b"\2"
 
@@ -64,25 +65,41 @@ class UriDeletion:
             job.put(self.op, self.crawl, self.number, row)
 
     def _queued(self, cursor: bytes) -> bytes:
+        """The next URIs of queues that match, and past those that do not; where to go on."""
+        read = 0
+        for _ in range(QUEUES_PER_SLICE):
+            queue_id, read = self._in_queue(cursor, read)
+            if queue_id is None:
+                return _FUTURE
+            if read == URIS_PER_SLICE:
+                return _QUEUED + queue_id
+            cursor = queue_id
+        return _QUEUED + cursor
+
+    def _in_queue(self, cursor: bytes, read: int) -> tuple[bytes | None, int]:
+        """The same of the first queue from a place on: where to go on, and how many URIs were read."""
         prefix = keys.crawl_prefix(self.crawl.number)
         queue: WorkQueue | None = None
-        read = 0
+        place: bytes | None = None
         for key, value in self.op.tx.scan(Family.PENDING, prefix + cursor, prefix):
             queue_id, suffix = key[4:20], key[20:]
             if key[4:] == cursor:
                 continue
-            if queue is None or queue.queue != queue_id:
+            if queue is None:
                 queue = self.op.queue(self.crawl, queue_id)
                 if queue is None:
                     raise StoreCorrupt(f"crawl {self.crawl.name}: URIs of queue {queue_id.hex()}, no queue")
                 if not full_match(self.queues, queue.row.key):
-                    return _QUEUED + queue_id + keys.LAST_SUFFIX
+                    return queue_id + keys.LAST_SUFFIX, read
+            elif queue.queue != queue_id:
+                break
             read += 1
             self.row.done += 1
             self._consider(queue, suffix, value)
+            place = queue_id + suffix
             if read == URIS_PER_SLICE:
-                return _QUEUED + queue_id + suffix
-        return _FUTURE
+                break
+        return place, read
 
     def _consider(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
         pending = decode_pending(value)

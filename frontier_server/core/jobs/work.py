@@ -58,5 +58,3 @@ def unload_slice(op: Operation, crawl: Crawl) -> None:
     if not crawl.queues:
         crawl.ready.clear()
         crawl.snoozed.clear()
-        crawl.known_texts.clear()
-        crawl.scope_cache.clear()

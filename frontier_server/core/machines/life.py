@@ -66,6 +66,7 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
             tell_figures(op, crawl)
         if step.state is CrawlState.FINISHED:
             job.abandon(crawl)
+            crawl.forget()
         row.state = step.state.value
         keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # what led to PAUSING, or STOPPING
         row.reason = reason or (row.reason if keeps else "")

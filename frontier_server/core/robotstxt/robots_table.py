@@ -47,6 +47,11 @@ class RobotsTable:
         tx.put(Family.ROBOTS, key, encode(row))
         self._remember(key, row, None)
 
+    def drop(self, key: bytes) -> None:
+        """Forget a row that is deleted."""
+        row, _ = self._known.pop(key, (None, None))
+        self._size -= len(row.rules) if row else 0
+
     def _remember(self, key: bytes, row: RobotsRow | None, rules: Rules | None) -> None:
         before, _ = self._known.get(key, (None, None))
         self._size += (len(row.rules) if row else 0) - (len(before.rules) if before else 0)
