@@ -63,7 +63,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A queue that wakes gives way to those of a lower precedence (T13)",
-        "dispatch",
+        "operation",
         "if waiting is not None and waiting < queue.row.precedence and queue.row.count:",
         "if False:",
         ("is ready before",),
