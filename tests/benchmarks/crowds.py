@@ -214,7 +214,8 @@ def _report(core: Shell, *grants: Grant) -> None:
     core.finish(*(Report(grant.token, fetch_status=200, body_bytes=1_000) for grant in grants))
 
 
-# Readers of events: how long an operator waits for an answer, by the clock.
+# Readers of events: how long an operator waits for an answer, by the clock. The least counts, as all readers
+# hear of each request: whatever else the machine does makes some answers later, and none earlier.
 
 
 def _readers(folder: Path) -> Figure:
@@ -244,8 +245,9 @@ def _readers(folder: Path) -> Figure:
         _until_quiet(readers)
         loops_ms.append(loop_ms())
         used_us = (servers["read"].cpu_s() - used_s) / (2 * PAUSES) * 1e6
-    plain_s, crowded_s = (statistics.median(each) for each in waits_s.values())
-    waits = waits_ms(waits_s["read"]) | {"plain p50": plain_s * 1e3}
+    plain_s, crowded_s = (min(each) for each in waits_s.values())
+    least = {"least": crowded_s * 1e3, "without readers": plain_s * 1e3}
+    waits = least | waits_ms(waits_s["read"])
     cpu_us = {SERVER: used_us, "client": 0.0}
     limit = _limit(name, crowded_s / plain_s)
     return Figure(name, 2 * PAUSES, 1 / crowded_s, cpu_us, min(loops_ms), waits, limit=limit)
