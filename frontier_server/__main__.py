@@ -26,11 +26,12 @@ from grpc_reflection.v1alpha import reflection
 
 from . import salvaging, wire
 from .checkpoints import Checkpoints
-from .clock import Clock, wall_ms
+from .clock import Clock, iso, wall_ms
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
 from .core import opening
 from .core.errors import OtherFormat, StoreCorrupt
 from .core.frontier import Frontier
+from .core.resetting import set_time
 from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
 from .durable import make_directory, sync_directory
@@ -49,6 +50,7 @@ MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
 ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+CLOCK_WRONG_MS = 60_000
 
 _log = structlog.get_logger()
 
@@ -87,12 +89,18 @@ class CannotListen(Exception):
     is_flag=True,
     help="Replace a damaged store by what can be read of it, and end. The damaged one is kept beside it.",
 )
+@click.option(
+    "--set-clock",
+    is_flag=True,
+    help="Take the machine's time, where the frontier's differs. What is left of rests is kept.",
+)
 @click.version_option(version(), prog_name="toehold-frontier")
 def main(
     data: Path,
     config_file: Path | None,
     until_stdin_ends: bool,
     salvage: bool,
+    set_clock: bool,
     **flags: str | float | bool | None,
 ) -> None:
     """Serve a crawl frontier.
@@ -117,7 +125,7 @@ def main(
         for name, value in flags.items():
             if value is not None:
                 setattr(file, name, value)
-        config = usable(data, file, until_stdin_ends)
+        config = usable(data, file, until_stdin_ends, set_clock)
     except ConfigError as problem:
         _exit(EXIT_USAGE, str(problem))
     if salvage:
@@ -132,6 +140,8 @@ def main(
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
     except OSError as problem:
         _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+    except StoreFailed as problem:
+        _exit(EXIT_STORE, f"data directory {data}: {problem}")
     try:
         failure = asyncio.run(_serve(config, store, clock))
     except CannotListen as problem:
@@ -185,7 +195,18 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
         store.write(opening.new_store(secrets.token_bytes(16), wall_ms()))
         store.flush()
         sync_directory(config.data)  # the name of the store
-    return store, Clock(row.time_ms if row is not None else 0)
+        row = opening.server_row(store)
+    clock = Clock(row.time_ms, row.boot, row.boot_ms)
+    if config.set_clock:
+        last_ms = clock.now_ms()
+        store.write(set_time(store, last_ms, wall_ms()))
+        row, clock = opening.server_row(store), Clock()
+        _log.warning("clock_set", before=iso(last_ms), after=iso(clock.now_ms()))
+    if (row.boot, row.boot_ms) != (clock.boot, clock.boot_ms):
+        row.boot, row.boot_ms = clock.boot, clock.boot_ms
+        store.write(opening.server_changes(row))
+        store.flush()
+    return store, clock
 
 
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
@@ -204,6 +225,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         checkpoints.open,
     )
     check_logs(frontier, store, config.data, clock.now_ms(), config.sync)
+    _check_clock(frontier, store, clock)
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
     runner = Exchange(
@@ -331,6 +353,27 @@ async def _drained(runner: Runner) -> None:
     end_s = loop.time() + ORPHAN_DRAIN_S
     while runner.frontier.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0.1)
+
+
+def _check_clock(frontier: Frontier, store: RocksStore, clock: Clock) -> None:
+    """Where the frontier's time is not the machine's, say so loudly: to the log, and to each crawl."""
+    ahead_ms = clock.ahead_ms()
+    if abs(ahead_ms) <= CLOCK_WRONG_MS:
+        return
+    now_ms = clock.now_ms()
+    differs = f"{abs(ahead_ms) // 1000} s {'ahead of' if ahead_ms > 0 else 'behind'}"
+    ours, machine = iso(now_ms), iso(now_ms - ahead_ms)
+    _log.error(
+        "clock_differs",
+        frontier_time=ours,
+        machine_time=machine,
+        ahead_ms=ahead_ms,
+        advice="if the machine's time is right, start again with --set-clock",
+    )
+    detail = f"the frontier's time {ours} is {differs} the machine's {machine}; --set-clock takes that"
+    _, changes = frontier.note_clock(detail, now_ms)
+    store.write(changes)
+    store.flush()
 
 
 async def _watch_clock(clock: Clock) -> None:

@@ -1,23 +1,58 @@
-"""The frontier's own time: the wall clock's at start, then advanced by the monotonic clock.
+"""The frontier's own time: the wall clock's once, then what the machine's boot clock says has passed.
 
-It never stands below the last stored time. A jump of the wall clock changes nothing.
+The boot clock goes on while a server is down or a machine sleeps, and nobody can set it. So
+while the machine is up a jump of the wall clock changes nothing, over restarts, too: rests
+last as long as they should. After the machine was booted anew the wall clock is all that
+there is; the frontier's time then never stands below the last that was stored.
 """
 
 import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock:
-    """Milliseconds since the epoch, as this server reckons them."""
+    """Milliseconds since the epoch, as this server reckons them.
 
-    def __init__(self, least_ms: int = 0) -> None:
-        self._start_ms = max(wall_ms(), least_ms)
-        self._start_ns = time.monotonic_ns()
+    `boot` and `boot_ms` are what an earlier server stored: which run of the machine it was
+    in, and this clock's time at its beginning.
+    """
+
+    def __init__(self, least_ms: int = 0, boot: str = "", boot_ms: int = 0) -> None:
+        passed_ms = _passed_ms()
+        self.boot = boot_id()
+        start_ms = boot_ms + passed_ms if boot and boot == self.boot else wall_ms()
+        self.boot_ms = max(start_ms, least_ms) - passed_ms
 
     def now_ms(self) -> int:
         """Now. Never less than before."""
-        return self._start_ms + (time.monotonic_ns() - self._start_ns) // 1_000_000
+        return self.boot_ms + _passed_ms()
+
+    def ahead_ms(self) -> int:
+        """How far it is ahead of the wall clock; below zero if it is behind."""
+        return self.now_ms() - wall_ms()
 
 
 def wall_ms() -> int:
     """What the wall clock says."""
     return time.time_ns() // 1_000_000
+
+
+def iso(moment_ms: int) -> str:
+    """A moment for people, in UTC."""
+    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment_ms % 1000:03d}Z"
+
+
+def boot_id() -> str:
+    """Which run of the machine this is; empty if it does not tell."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _passed_ms() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000

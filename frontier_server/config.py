@@ -37,6 +37,7 @@ class Config:
     disk_reserve_bytes: int
     sync: bool  # acknowledged means: survives a power loss; else: a crash of the process
     until_stdin_ends: bool = field(default=False)
+    set_clock: bool = False  # take the machine's time
 
 
 def read_file(path: Path) -> ServerFile:
@@ -49,7 +50,9 @@ def read_file(path: Path) -> ServerFile:
         raise ConfigError(f"settings file {path}: {problem}") from problem
 
 
-def usable(data: Path, settings: ServerFile, until_stdin_ends: bool = False) -> Config:
+def usable(
+    data: Path, settings: ServerFile, until_stdin_ends: bool = False, set_clock: bool = False
+) -> Config:
     """Check settings. Raises ConfigError."""
     host, port = parse_listen(settings.listen)
     if not settings.insecure and not _is_loopback(host):
@@ -76,6 +79,7 @@ def usable(data: Path, settings: ServerFile, until_stdin_ends: bool = False) -> 
         settings.disk_reserve_mib * 1024 * 1024,
         settings.durability == "power-loss",
         until_stdin_ends,
+        set_clock,
     )
 
 

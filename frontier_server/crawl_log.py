@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 import structlog
 
+from .clock import iso
 from .core.frontier import Frontier
 from .core.records import OutcomeRow
 from .core.store import Changes
@@ -223,7 +224,7 @@ def line(row: OutcomeRow) -> bytes:
     if row.node:
         annotations.append(f"node:{_word(row.node).replace(',', '_')}")
     columns = (
-        _iso(row.time_ms),
+        iso(row.time_ms),
         f"{row.fetch_status:>5}",
         f"{row.body_bytes:>10}",
         row.uri,
@@ -249,11 +250,6 @@ def _shown_path(path: str) -> str:
     if len(path) <= PATH_LETTERS_SHOWN:
         return path or "-"
     return f"{len(path) - PATH_LETTERS_SHOWN}+{path[-PATH_LETTERS_SHOWN:]}"
-
-
-def _iso(moment_ms: int) -> str:
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment_ms % 1000:03d}Z"
 
 
 def _digits(moment_ms: int) -> str:

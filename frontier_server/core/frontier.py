@@ -56,7 +56,6 @@ MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
 DISK_RESERVE = "disk-reserve"
 LOG_AHEAD = "log-ahead"
 LAPSED_IN_ONE_CALL = 1000
-TIME_ROW_EVERY_MS = 1000
 OUTCOMES_DROPPED_PER_CALL = 2000
 # The states that make a crawl without leases worth a word to the node that asks for any.
 _MOST_TELLING = (
@@ -92,9 +91,7 @@ class Frontier:
         incarnation: int,
         checkpoint_of: CheckpointOf = no_checkpoint,
     ) -> None:
-        row = opening.read_server_row(store)
-        if row is None:
-            raise errors.StoreCorrupt("the store has no server row")
+        row = opening.server_row(store)
         self.store = store
         self.checkpoint_of = checkpoint_of
         self.server = row
@@ -319,6 +316,14 @@ class Frontier:
                 life.distrust(op, crawl, kind, detail)
         return None, self.end(op)
 
+    def note_clock(self, detail: str, now_ms: int) -> tuple[None, Changes]:
+        """The frontier's time is not the machine's: every crawl that lives has an event that says so."""
+        op = self.begin(now_ms)
+        for crawl in self._crawls.values():
+            if crawl.state is not CrawlState.FINISHED and not crawl.held:
+                op.event(crawl, "problem", kind="clock", detail=detail)
+        return None, self.end(op)
+
     def work(self, now_ms: int) -> tuple[None, Changes]:
         """One slice of a job, if `has_work`; crawls with work take turns."""
         op = self.begin(now_ms)
@@ -482,7 +487,7 @@ class Frontier:
                 self._agenda.note(crawl)
         if op.told:
             self._news |= op.told
-        if op.tx.changes and self._now_ms >= self.server.time_ms + TIME_ROW_EVERY_MS:
+        if op.tx.changes and self._now_ms > self.server.time_ms:  # no row is ever later than the server
             self.server.time_ms = self._now_ms
             opening.put_server_row(op.tx, self.server)
         return op.tx.changes

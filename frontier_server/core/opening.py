@@ -44,6 +44,19 @@ def read_server_row(store: Store) -> ServerRow | None:
     return row
 
 
+def server_row(store: Store) -> ServerRow:
+    """The row of a store that has one."""
+    row = read_server_row(store)
+    if row is None:
+        raise StoreCorrupt("the store has no server row")
+    return row
+
+
+def server_changes(row: ServerRow) -> Changes:
+    """The changes that store the server's row."""
+    return {(Family.CRAWLS, _SERVER_KEY): encode(row)}
+
+
 def new_store(secret: bytes, now_ms: int) -> Changes:
     """The changes that make an empty store one of ours. `secret` is 16 random bytes."""
     return {(Family.CRAWLS, _SERVER_KEY): encode(ServerRow(FORMAT, secret, time_ms=now_ms))}

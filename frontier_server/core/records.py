@@ -31,6 +31,8 @@ class ServerRow(Record):
     next_crawl: int = 1  # crawl numbers are never used again
     time_ms: int = 0  # the server's clock is never below it
     pool_sizes: dict[str, int] = {}  # node → toe threads that it should have; "": any other
+    boot: str = ""  # the machine's run that the server was last started in
+    boot_ms: int = 0  # the server's time when that began
 
 
 class SessionRow(Record):

@@ -1,5 +1,6 @@
 """What a restart keeps, also after `kill -9`: all that was acknowledged, exact counts, rests, a whole log."""
 
+import json
 import threading
 import time
 from collections import Counter
@@ -284,3 +285,32 @@ def test_the_servers_time_never_goes_back_nor_stands_still(tmp_path: Path) -> No
             lambda: server.stubs.statistics("t").snapshot_time.ToMilliseconds() > created_ms,
             "time stands still",
         )
+
+
+def test_a_time_that_is_not_the_machine_s_is_told_loudly_and_can_be_set(tmp_path: Path) -> None:
+    """To the log and to each crawl at the start that finds it so; `--set-clock` is the way out."""
+    week_ms = 7 * 86_400_000
+    with ServerProcess(tmp_path / "data") as server:
+        server.stubs.create("t")
+        server.stop()
+        assert "clock_differs" not in server.errors.read_text()
+    store = RocksStore(tmp_path / "data" / "store")
+    row = opening.server_row(store)
+    row.time_ms, row.boot = row.time_ms + week_ms, "a run of the machine when its clock was a week ahead"
+    store.write(opening.server_changes(row))
+    store.flush()
+    store.close()
+    with ServerProcess(tmp_path / "data") as server:
+        (line,) = [line for line in server.errors.read_text().splitlines() if "clock_differs" in line]
+        told = json.loads(line)
+        assert told["level"] == "error" and "--set-clock" in told["advice"]
+        assert abs(told["ahead_ms"] - week_ms) < 600_000
+        assert told["frontier_time"] > told["machine_time"]
+        server.stop()
+    job_log = (tmp_path / "data" / "crawls" / "t" / "job.log").read_text()
+    assert "--set-clock" in job_log, job_log
+    with ServerProcess(tmp_path / "data", "--set-clock") as server:
+        now_ms = server.stubs.statistics("t").snapshot_time.ToMilliseconds()
+        assert abs(now_ms - time.time_ns() // 1_000_000) < 60_000
+        server.stop()
+        assert server.errors.read_text().count("clock_differs") == 1

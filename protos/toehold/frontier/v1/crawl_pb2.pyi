@@ -2487,8 +2487,8 @@ Global___OperatorActed: _TypeAlias = OperatorActed  # noqa: Y015
 
 @_typing.final
 class Problem(_message.Message):
-    """Something went wrong that pauses the crawl, or ends it. Resume it when that is
-    mended.
+    """Something went wrong that pauses the crawl, or ends it, unless `kind` says
+    otherwise. Resume it when that is mended.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2502,8 +2502,9 @@ class Problem(_message.Message):
     `log-ahead`: when the frontier was started, a `crawl.log` or `job.log` told of
     what the store does not know, so the store has lost what was acknowledged.
     The lines are kept beside the log. `salvaged`: the store was damaged, and
-    salvaged by the operator (docs/operating.md). `checkpoint`: the checkpoint that it is
-    launched from is gone; it ends.
+    salvaged by the operator (docs/operating.md). `checkpoint`: the checkpoint
+    that it is launched from is gone; it ends. `clock`: the frontier was started
+    with a time that is not the machine's; the crawl goes on.
     """
     detail: _builtins.str
     """What went wrong, in words for people."""
