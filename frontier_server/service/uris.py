@@ -1,6 +1,8 @@
 """URIs that wait, their stories, the seen-set by hand, and all that waits as a stream."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -8,6 +10,8 @@ from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
 from ..core.model import check_batch
+from ..core.operators.administration import Administration, some_uris
+from ..core.store import Changes
 from .answering import (
     MAX_PAGE,
     AdminRpcs,
@@ -20,6 +24,7 @@ from .answering import (
     streamed,
 )
 
+URIS_PER_SLICE = 100
 _EXPORT = "export"
 
 
@@ -58,11 +63,7 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.NoteUrisResponse:
         check_batch(len(request.uris), "uris")
         self._runner.admit()
-        noted = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.note_seen(
-                request.crawl, request.uris, now_ms, operator_of(context)
-            )
-        )
+        noted = await self._in_slices(Administration.note_seen, request.crawl, request.uris, context)
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 
     @answered
@@ -70,12 +71,23 @@ class UriRpcs(AdminRpcs):
         self, request: admin_pb2.ForgetUrisRequest, context: Context
     ) -> admin_pb2.ForgetUrisResponse:
         check_batch(len(request.uris), "uris")
-        forgotten = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.forget_seen(
-                request.crawl, request.uris, now_ms, operator_of(context)
-            )
-        )
+        forgotten = await self._in_slices(Administration.forget_seen, request.crawl, request.uris, context)
         return admin_pb2.ForgetUrisResponse(forgotten_count=forgotten)
+
+    async def _in_slices(
+        self, change: Callable[..., tuple[int, Changes]], crawl: str, uris: Sequence[str], context: Context
+    ) -> int:
+        """Change the seen-set, others going in between; how many URIs changed. All are checked before."""
+        await self._runner.read(lambda frontier, _: frontier.administration.check_uris(crawl, uris))
+        by, told, changed, mark = operator_of(context), some_uris(uris), 0, 0
+        for start in range(0, len(uris), URIS_PER_SLICE):
+            call = functools.partial(_changed, change, crawl, uris[start : start + URIS_PER_SLICE], by, told)
+            count, mark = await self._runner.apply(call)
+            changed += count
+            by = ""  # it is told once
+            await asyncio.sleep(0)
+        await self._runner.durable(mark)
+        return changed
 
     @streamed
     async def ExportUris(
@@ -91,3 +103,15 @@ class UriRpcs(AdminRpcs):
             yield admin_pb2.ExportUrisResponse(uris=uris, cursor=cursor)
         # A reader that has all may still ask for a crawl that is not there.
         await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+
+
+def _changed(
+    change: Callable[..., tuple[int, Changes]],
+    crawl: str,
+    uris: Sequence[str],
+    by: str,
+    told: str,
+    frontier: Frontier,
+    now_ms: int,
+) -> tuple[int, Changes]:
+    return change(frontier.administration, crawl, uris, now_ms, by, told)

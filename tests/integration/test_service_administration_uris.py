@@ -1,6 +1,8 @@
 """Operators list URIs, look one up, note, forget and export them, over real gRPC."""
 
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,12 @@ from frontier_harness.calls import (
     report,
     seed_of,
 )
+from frontier_harness.hosted import hosted
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from frontier_server.core.operators.administration import Administration
+from frontier_server.core.store import Changes
+from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 FOUR_MIB = 4 * 1024 * 1024
@@ -267,3 +273,30 @@ def test_a_crawl_that_has_finished_can_be_looked_at_but_not_changed(stubs: Stubs
         )
     entry = admin_pb2.ImportEntry(candidate=frontier_pb2.Candidate(uri=uri))
     refused(lambda: stubs.bring(crawl, entry), PRECONDITION, "CRAWL_FINISHED", crawl)
+
+
+def test_many_uris_are_noted_and_forgotten_in_slices_and_told_of_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others go in between; one that is no URI keeps all from being noted."""
+    sizes: list[int] = []
+    note = Administration.note_seen
+
+    def note_seen(self: Administration, name: str, uris: Sequence[str], *more: Any) -> tuple[int, Changes]:
+        sizes.append(len(uris))
+        return note(self, name, uris, *more)
+
+    monkeypatch.setattr(Administration, "note_seen", note_seen)
+    with hosted(MemoryStore(), tmp_path) as host:
+        host.stubs.launch("t", "http://t.example/")
+        uris = [f"http://t.example/{number}" for number in range(250)]
+        refused(
+            lambda: host.stubs.ask("NoteUris", "t", uris=[*uris, "nope"]), INVALID, "INVALID_ARGUMENT_VALUE"
+        )
+        assert sizes == []
+        assert host.stubs.ask("NoteUris", "t", uris=uris).noted_count == 250
+        assert sizes == [100, 100, 50]
+        assert host.stubs.ask("ForgetUris", "t", uris=uris).forgotten_count == 250
+        told = [event.operator_acted for event in host.stubs.events_so_far("t")]
+        acted = [(each.action, each.detail) for each in told if each.action.endswith("-uris")]
+        assert acted == [("note-uris", "250 URIs"), ("forget-uris", "250 URIs")]

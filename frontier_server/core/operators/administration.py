@@ -114,18 +114,33 @@ class Administration:
         op = Operation(self._frontier.store, now_ms)
         return self._explanations.story(op, self._frontier.registry.named(name), _parsed(uri))
 
-    def note_seen(self, name: str, uris: Sequence[str], now_ms: int, by: str = "") -> tuple[int, Changes]:
-        """Note URIs as seen without queueing them; how many were new."""
+    def check_uris(self, name: str, uris: Sequence[str]) -> None:
+        """Raise what `note_seen` and `forget_seen` raise for all of these, which come to them in slices."""
+        self._frontier.registry.unfinished(name)
+        _batch(uris)
+
+    def note_seen(
+        self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
+    ) -> tuple[int, Changes]:
+        """Note URIs as seen without queueing them; how many were new.
+
+        `told` is what is said of all of them, if these are a slice.
+        """
         crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
         op = self._frontier.begin(now_ms)
-        op.acted(crawl, by, "note-uris", _some(uris))
+        op.acted(crawl, by, "note-uris", told or some_uris(uris))
         return sum(importing.note_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
 
-    def forget_seen(self, name: str, uris: Sequence[str], now_ms: int, by: str = "") -> tuple[int, Changes]:
-        """Forget that URIs were seen, but for those that wait in queues; how many were forgotten."""
+    def forget_seen(
+        self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
+    ) -> tuple[int, Changes]:
+        """Forget that URIs were seen, but for those that wait in queues; how many were forgotten.
+
+        `told` is as in `note_seen`.
+        """
         crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
         op = self._frontier.begin(now_ms)
-        op.acted(crawl, by, "forget-uris", _some(uris))
+        op.acted(crawl, by, "forget-uris", told or some_uris(uris))
         return sum(importing.forget_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
 
     # Jobs.
@@ -292,7 +307,8 @@ class Administration:
         return counters.oldest_outcome, counters.next_outcome - 1
 
 
-def _some(uris: Sequence[str]) -> str:
+def some_uris(uris: Sequence[str]) -> str:
+    """So many URIs in a word or two; of one, itself."""
     return f"{len(uris)} URIs" if len(uris) > 1 else uris[0]
 
 
