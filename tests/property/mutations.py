@@ -69,6 +69,27 @@ MUTATIONS = (
         ("is ready before",),
     ),
     Mutation(
+        "A place that is free goes to the first in line",
+        "line",
+        "self._open[awaited.name] = awaited",
+        "pass",
+        ("withheld", "nobody is told that there is something"),
+    ),
+    Mutation(
+        "Of hosts that share a queue one that waits lets the others pass (D23)",
+        "dispatch",
+        "if not shares(head.settings) or",
+        "if True or",
+        ("withheld", "nobody is told that there is something", "rebuilt._queues"),
+    ),
+    Mutation(
+        "With several requests at once the host's rest is kept between their starts",
+        "dispatch",
+        "if head.settings.politeness.max_parallel > 1:",
+        "if False:",
+        ("ms too early", "audit.rests"),
+    ),
+    Mutation(
         "Nothing is leased from a queue at the precedence floor (2.1)",
         "operation",
         "queue.row.precedence >= settings.precedence_floor",
