@@ -42,12 +42,12 @@ class _CrawlLog:
     def __init__(self, path: Path, outcome: int, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._is_named = False  # for good
         self._file: BinaryIO = path.open("ab", buffering=0)
         # Longer than the store remembers: lines of a crash, to be written again. Shorter: it
         # was moved away, and a new file begins.
         self.size = min(size, self._file.seek(0, os.SEEK_END))
         self._file.truncate(self.size)
+        self._is_named = self.size == size > 0  # for good: with the first lines that were noted
         self.written = outcome
         self.marks: list[tuple[int, int]] = []  # outcome and length after each part not synced yet
 
