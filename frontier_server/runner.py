@@ -9,6 +9,7 @@ operation is in `exchange`.
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +34,7 @@ STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
 MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
+LOT, MAX_LOT_PAUSE_S = 50, 0.05  # nodes that are woken at once; a pause is as long as they took
 CLOSE_S = 10.0  # for the last write and the last flush
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
 
@@ -86,6 +88,8 @@ class Runner:
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
         self._next_waiters: set[asyncio.Future[None]] = set()
+        self._to_wake: deque[asyncio.Future[None]] = deque()  # of those who wait for leases
+        self._waking = False
         self._event_waiters: dict[str, asyncio.Future[None]] = {}  # by crawl
         self._change_waiters: set[asyncio.Future[None]] = set()
         self._log_wanted = asyncio.Event()
@@ -223,8 +227,34 @@ class Runner:
             if frontier.has_work:
                 self._work_wanted.set()
             if self._next_waiters and (told or frontier.leasable()):
-                _wake(self._next_waiters)
+                self._wake_nodes()
         self._arm()
+
+    def _wake_nodes(self) -> None:
+        """Let those who wait for leases ask again: of thousands a lot at once, with others in between."""
+        self._to_wake.extend(self._next_waiters)
+        self._next_waiters.clear()
+        if not self._waking:
+            self._wake_lot()
+            if self._to_wake:
+                self._waking = True
+                self.tasks.once("waking of nodes", self._wake_others())
+
+    def _wake_lot(self) -> None:
+        _wake({self._to_wake.popleft() for _ in range(min(LOT, len(self._to_wake)))})
+
+    async def _wake_others(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._to_wake:
+                start_s = loop.time()
+                await asyncio.sleep(MIN_PAUSE_S)
+                async with self._gate:  # behind the lot before
+                    took_s = loop.time() - start_s
+                await asyncio.sleep(min(took_s, MAX_LOT_PAUSE_S))
+                self._wake_lot()
+        finally:
+            self._waking = False
 
     def _arm(self) -> None:
         due_ms = self.frontier.next_due_ms()
@@ -247,7 +277,7 @@ class Runner:
 
         await self.apply(operation)
         if self._next_waiters and self.frontier.leasable():
-            _wake(self._next_waiters)
+            self._wake_nodes()
 
     async def _presence(self) -> None:
         """Ask as a node does, from time to time: as long as there is no answer, nodes get none either."""
@@ -329,6 +359,8 @@ class Runner:
 
     def _wake_all(self) -> None:
         _wake(self._next_waiters)
+        _wake(set(self._to_wake))
+        self._to_wake.clear()
         _wake(self._change_waiters)
         for waiter in self._event_waiters.values():
             waiter.set_result(None)

@@ -29,6 +29,9 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, eventually, soon
 
+from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.model import EmptyReason
+from frontier_server.runner import LOT, Closing
 from frontier_server.service import fetching
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -249,3 +252,36 @@ async def test_next_ends_with_unavailable_when_the_server_shuts_down(tmp_path: P
             await asyncio.wait_for(waiting, TIMEOUT_S)
         problem = Refusal.of(caught.value)
         assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
+
+
+async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path: Path) -> None:
+    """They are woken a lot at a time, and all of them in the end."""
+    nodes = 10 * LOT
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await served.admin.CreateCrawl(
+            admin_pb2.CreateCrawlRequest(crawl="t", spec=spec(run_while_empty=True))
+        )
+        seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])
+        await served.admin.AddSeeds(iter([seeds]))
+        await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
+        runner = served.runner
+        await runner.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
+        polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        await soon(lambda: len(runner._next_waiters) == nodes, "not all wait")
+        await runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now))
+        assert sum(not poll.done() for poll in polls) > nodes / 2, "nodes went first"
+        answers = await asyncio.wait_for(asyncio.gather(*polls), TIMEOUT_S)
+        assert {answer.empty_reason for answer in answers} == {EmptyReason.PAUSED}
+
+
+async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_path: Path) -> None:
+    nodes = 4 * LOT
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
+        runner = served.runner
+        polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        await soon(lambda: len(runner._next_waiters) == nodes, "not all wait")
+        runner._wake_nodes()
+        runner.begin_close()
+        told = await asyncio.wait_for(asyncio.gather(*polls, return_exceptions=True), TIMEOUT_S)
+        assert all(isinstance(problem, Closing) for problem in told)
