@@ -451,9 +451,10 @@ class Frontier:
             due.append(self._now_ms)
         return min((moment for moment in due if moment is not None), default=None)
 
-    def next_chance_ms(self) -> int | None:
-        """When a node that got no lease should ask again: before, time alone brings none."""
-        due = [self._leases.next_deadline_ms(), self._agenda.next_chance_ms()]
+    def next_chance_ms(self, name: str | None = None) -> int | None:
+        """When a node that got no lease, of a crawl or any, should ask again: before, time brings none."""
+        chance_ms = self.registry.named(name).next_chance_ms() if name else self._agenda.next_chance_ms()
+        due = [self._leases.next_deadline_ms(), chance_ms]
         return min((moment for moment in due if moment is not None), default=None)
 
     # Helpers.

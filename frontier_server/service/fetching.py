@@ -51,7 +51,8 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         response = frontier_pb2.NextResponse(leases=[wire.lease(grant) for grant in answer.grants])
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
-            response.retry_duration.CopyFrom(wire.duration(await self._retry_ms(answer.empty_reason, wait_s)))
+            retry_ms = await self._retry_ms(request.crawl, answer.empty_reason, wait_s)
+            response.retry_duration.CopyFrom(wire.duration(retry_ms))
         known = set(request.known_fetch_policy_ids)
         for grant in answer.grants:
             if grant.fetch_policy_id not in known:
@@ -60,14 +61,14 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 response.fetch_policies.append(wire.fetch_policy(policy))
         return response
 
-    async def _retry_ms(self, reason: EmptyReason, waited_s: float) -> int:
+    async def _retry_ms(self, crawl: str, reason: EmptyReason, waited_s: float) -> int:
         if waited_s >= 1 and reason is not EmptyReason.FINISHED:
             return MIN_RETRY_MS  # who waits here hears at once of what comes, and loses no time between
         if reason is not EmptyReason.NOTHING_DUE:
             return OTHER_RETRY_MS
 
         def until_due(frontier: Any, now_ms: int) -> int | None:
-            due_ms: int | None = frontier.next_chance_ms()
+            due_ms: int | None = frontier.next_chance_ms(crawl or None)
             return None if due_ms is None else due_ms - now_ms
 
         due_ms = await self._runner.read(until_due)

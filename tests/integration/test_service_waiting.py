@@ -160,6 +160,19 @@ def test_when_to_ask_again_is_when_there_may_be_more_to_fetch_whatever_else_fall
     quiet.request(crawl, FINISH)
 
 
+def test_when_to_ask_again_for_a_crawl_is_when_something_of_that_crawl_falls_due(quiet: Stubs) -> None:
+    """Whatever another one has to give before."""
+    patient, quick, rest_s = fresh_name(), fresh_name(), 40
+    for crawl, its_rest_s in ((patient, rest_s), (quick, 20)):
+        quiet.launch(crawl, seed_of(crawl), of=spec(its_rest_s))
+        (robots,) = quiet.next(crawl, wait_s=TIMEOUT_S).leases
+        quiet.finish(report(robots))
+    assert 20_000 < quiet.next(patient).retry_duration.ToMilliseconds() <= rest_s * 1_000
+    assert quiet.next(quick).retry_duration.ToMilliseconds() <= 20_000
+    quiet.request(patient, FINISH)
+    quiet.request(quick, FINISH)
+
+
 def test_when_to_ask_again_is_never_more_than_a_minute(stubs: Stubs) -> None:
     crawl = fresh_name()
     stubs.launch(crawl, seed_of(crawl), of=spec(3600))

@@ -345,8 +345,9 @@ class NextResponse(_message.Message):
     @_builtins.property
     def retry_duration(self) -> _duration_pb2.Duration:
         """When to ask again, if there are none: at once for a caller that waits (a
-        `wait_duration` of a second or more), otherwise when something falls due,
-        but never more than a minute later.
+        `wait_duration` of a second or more, of which the RPC's deadline leaves as
+        much), otherwise when something of what was asked for falls due, but never
+        more than a minute later.
         """
 
     def __init__(
