@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import FEW, complaints, crawl_arguments, in_flight, seeds_of
+from acceptance.judging import FEW, SPEC, complaints, crawl_arguments, in_flight, seeds_of
 from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
 from acceptance.programs import Programs, children, json_of, program_of, toehold, until
 from acceptance.terminal import CTRL_C, Terminal
@@ -202,9 +202,11 @@ def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -
 
 
 def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
-    web: PracticeWeb, programs: Programs, directory: Path
+    web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    crawl = programs.toehold(*crawl_arguments(web, directory))
+    spec = tmp_path / "endless.toml"  # lest it come to its end before it is stopped
+    spec.write_text(f"run_while_empty = true\n{SPEC.read_text()}")
+    crawl = programs.toehold(*crawl_arguments(web, directory, "--spec", str(spec)))
     until(lambda: len(web.log()) >= 50, "pages requested")
     there = ("--dir", str(directory))
 
