@@ -28,18 +28,19 @@ class Fetcher:
         self.waits_s: list[float] = []
         """How long each Next took."""
 
-    def next(self) -> list[bytes]:
-        """Tokens of some leases; none when there is nothing to fetch."""
+    def next(self) -> list[frontier_pb2.Lease]:
+        """Some leases; none when there is nothing to fetch."""
         start_s = time.perf_counter()
         answer = self._next_call(self._next_request, timeout=CALL_S)
         self.waits_s.append(time.perf_counter() - start_s)
-        return [lease.token for lease in frontier_pb2.NextResponse.FromString(answer).leases]
+        return list(frontier_pb2.NextResponse.FromString(answer).leases)
 
-    def finished(self, tokens: list[bytes]) -> None:
+    def finished(self, leases: list[frontier_pb2.Lease]) -> None:
         """Report leases as pages fetched, or as an empty robots.txt. Raises RuntimeError unless all count."""
         request = frontier_pb2.FinishedRequest(node=self._name, session=self._name)
-        for token in tokens:
-            request.reports.add(token=token).MergeFrom(_FETCHED)
+        for lease in leases:
+            empty = lease.purpose == frontier_pb2.PURPOSE_ROBOTS
+            request.reports.add(token=lease.token, robots_empty=empty).MergeFrom(_FETCHED)
         answer = self._finished_call(request.SerializeToString(), timeout=CALL_S)
         for result in frontier_pb2.FinishedResponse.FromString(answer).results:
             if result.disposition != crawl_pb2.DISPOSITION_SUCCEEDED or result.repeated:
@@ -48,9 +49,9 @@ class Fetcher:
     def fetch(self, count: int) -> int:
         """Lease and report until so many are done, or nothing is left; how many they were."""
         done = 0
-        while done < count and (tokens := self.next()):
-            self.finished(tokens)
-            done += len(tokens)
+        while done < count and (leases := self.next()):
+            self.finished(leases)
+            done += len(leases)
         return done
 
 
