@@ -5,6 +5,8 @@ from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.frontier import Frontier
+from frontier_server.core.operation import Operation
+from frontier_server.core.passing import shares
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import HostRow, QueueRow, RobotsRow, decode
 from frontier_server.core.store import Family
@@ -48,7 +50,8 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
         if queue.state is Q.SNOOZED and other.state is Q.READY:
             due = queue.wake_ms <= shell.now_ms
             # Where several hosts share a queue, its next turn tells which of them rest.
-            told_later = queue.passing is not None or queue.rest_reason.startswith("its robots.txt")
+            settings = shell.frontier._dispatcher.settings_of(Operation(shell.store, 0), crawl, queue)
+            told_later = shares(settings) or queue.rest_reason.startswith("its robots.txt")
             assert due or told_later, queue.rest_reason
 
 
