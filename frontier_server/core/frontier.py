@@ -532,7 +532,7 @@ class Frontier:
 
         A crawl that had nothing to give for a while does not make up for all of it.
         """
-        found = dict(self._agenda.leasable)
+        found = self._agenda.leasable | op.looked_at  # what this operation has freed is not noted yet
         for number in self._agenda.take_chances(op.now_ms):
             found[number] = self._crawls[number]
             op.look_at(found[number])

@@ -231,6 +231,7 @@ class RobotsRow(Record):
     token_disposition: str = ""
     answer_ms: int = 0  # when the last answer came
     tries_ms: tuple[int, ...] = ()  # when those attempts ended, as far as that is kept
+    report_ms: int = 0  # when a report of it last counted, whether or not it said anything
 
 
 class JobRow(Record):

@@ -232,6 +232,7 @@ class Reports:
         if disposition is not None:
             row.token_crawl, row.token_serial = lease.crawl, lease.serial
             row.token_disposition = disposition.value
+        row.report_ms = op.now_ms
         self.robots.put(op.tx, key, row)
         return self.robots.rules(op.tx, key).crawl_delay_ms
 

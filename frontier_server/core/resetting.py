@@ -53,6 +53,7 @@ def set_time(store: Store, last_ms: int, now_ms: int) -> Changes:
     for key, value in store.scan(Family.ROBOTS, b"", b""):
         robots = decode(RobotsRow, value)
         robots.answer_ms, robots.fetch_ms = moved(robots.answer_ms), moved(robots.fetch_ms)
+        robots.report_ms = moved(robots.report_ms)
         robots.tries_ms = tuple(map(moved, robots.tries_ms))
         put(Family.ROBOTS, key, value, robots)
     for key, value in store.scan(Family.CRAWLS, b"", b""):

@@ -59,6 +59,6 @@ class Housekeeping:
 
     def _consider_robots(self, op: Operation, key: bytes, value: bytes, kept_ms: int) -> None:
         row = decode(RobotsRow, value)
-        if max(row.fetch_ms, row.answer_ms, row.expire_ms) + kept_ms <= op.now_ms:
+        if max(row.report_ms, row.fetch_ms, row.expire_ms) + kept_ms <= op.now_ms:
             self._robots.drop(key)
             op.tx.delete(Family.ROBOTS, key)

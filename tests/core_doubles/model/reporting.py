@@ -198,7 +198,9 @@ def heartbeat(model: Model, tokens: Iterable[bytes]) -> tuple[list[bytes], list[
 def excused(model: Model, length_ms: int) -> None:
     """The server was away: what nodes and crawls have waited meanwhile does not count."""
     for lease in model.leases.values():
-        lease.hard_ms += min(length_ms, model.now_ms - lease.lease_ms)
+        excused_ms = min(length_ms, model.now_ms - lease.lease_ms)
+        lease.excused_ms += excused_ms
+        lease.hard_ms += excused_ms
         fresh_ms = model.now_ms + model.period_ms
         lease.deadline_ms = min(lease.deadline_ms + length_ms, fresh_ms, lease.hard_ms)
     for node in model.nodes.values():
@@ -257,7 +259,8 @@ def retire(queue: Queue) -> None:
 def restarted(model: Model) -> None:
     """The server started anew: every lease gets a fresh period."""
     for lease in model.leases.values():
-        lease.hard_ms = max(lease.hard_ms, model.now_ms + model.period_ms)
+        lease.hard_ms = max(lease.hard_ms - lease.excused_ms, model.now_ms + model.period_ms)
+        lease.excused_ms = 0
         lease.deadline_ms = model.now_ms + model.period_ms
     attendance.restarted(model)
     model.trouble = None

@@ -195,6 +195,7 @@ class Lease:
     lease_ms: int
     deadline_ms: int
     hard_ms: int
+    excused_ms: int = 0  # of that: what the server was away; a restart forgets it
 
 
 @dataclass
