@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 from core_doubles.audit import Audit
 from core_doubles.codec import PlainCodec, candidate
+from core_doubles.machine import forgetting
 from core_doubles.model import attendance, intake, jobs, leasing, life, places, reporting, settling, turns
 from core_doubles.model.things import Crawl, Lease, Model, Offer, Uri
 from core_doubles.model.turns import After, Told
@@ -296,6 +297,7 @@ class Base(RuleBasedStateMachine):
             jobs.deleted, [crawl for crawl in self.model.crawls.values() if jobs.deletes(crawl)]
         )
         frontier = self.shell.frontier
+        forgetting.follow(self.shell, self.model)
         for crawl in self.model.crawls.values():
             announced = frontier.crawl(crawl.name).announced_seeds
             views = {view.number: view for view in frontier.administration.jobs(crawl.name)}
