@@ -79,7 +79,7 @@ def launch_id_of(launch_ms: int) -> str:
 
 
 class Synced(NamedTuple):
-    """What of a log is durable: its last event, and its length with that."""
+    """The durable part of a log: its last event, and its length with that."""
 
     event: int = 0
     size: int = 0

@@ -119,7 +119,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
 
 
 def _kind_of(document: Document) -> Kind | None:
-    """What it is read as; says so in its notes if its media type says otherwise."""
+    """The kind it is read as; its notes say so if its media type says otherwise."""
     said = _said(document)
     kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
     if kind is Kind.HTML and said is Kind.HTML:
@@ -148,7 +148,7 @@ def _said(document: Document) -> Kind | None:
 
 
 def _sniffed(document: Document) -> Kind | None:
-    """What it looks like, if its media type says nothing."""
+    """The kind it looks like, if its media type says nothing."""
     if not says_nothing(document.fetch.media_type):
         return None
     header = document.beginning(HEADER_BYTES)

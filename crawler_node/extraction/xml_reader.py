@@ -4,6 +4,7 @@ XML that is broken is read on as far as it can be made out, from the last start 
 document type ends the reading: what robots are given has none, and entities are what XML is attacked with.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import chain
@@ -37,7 +38,7 @@ class _Odd(Exception):
     """Well-formed, and not as it should be: a break all the same."""
 
 
-class XmlReader(Generic[Item]):
+class XmlReader(ABC, Generic[Item]):
     """Reads one document, in UTF-8 whatever it declares. Subclasses put what they find into `found`.
 
     Names are `namespace local`, or `local` without a namespace. `depth` is how many elements are open; no
@@ -73,7 +74,7 @@ class XmlReader(Generic[Item]):
     def read(
         self, pieces: Iterable[bytes], broke: Callable[[str], None] = lambda why: None
     ) -> Iterator[Item]:
-        """What there is, while it is read. If the XML is broken, `broke` is told how."""
+        """Yield items while the document is read. If the XML is broken, `broke` is told how."""
         pieces = small(_without_blanks(pieces))
         try:
             unread = yield from self._read_well_formed(pieces, broke)
@@ -84,9 +85,9 @@ class XmlReader(Generic[Item]):
         self.ended()
         yield from self._take()
 
+    @abstractmethod
     def is_entry(self, name: str) -> bool:
         """Whether elements of this name are the entries that the document is a list of."""
-        raise NotImplementedError
 
     def opened(self, name: str, attributes: dict[str, str]) -> bool:
         """An element begins. True if its text is wanted; that of the elements within it is not."""

@@ -21,7 +21,7 @@ _BLANKS = b" \t\r"
 
 
 class ProtocolError(Exception):
-    """What came is no HTTP answer, or nobody can tell where its body ends."""
+    """The bytes that came are no HTTP answer, or nobody can tell where its body ends."""
 
 
 @dataclass(frozen=True, slots=True)

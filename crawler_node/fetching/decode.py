@@ -99,7 +99,7 @@ def holds_nothing(body: BinaryIO) -> bool:
 
 
 def _stages_of(body: BinaryIO, content_encoding: str) -> list[_Stage] | None:
-    """What undoes the codings of a body, outermost (last named) first; None if it cannot be read."""
+    """Decoders for the codings of a body, outermost (last named) first; None if it cannot be read."""
     codings = _codings(content_encoding)
     if not codings:
         return []

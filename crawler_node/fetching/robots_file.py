@@ -13,7 +13,7 @@ _GENEROUS = re.compile(rb"[\s\0]*(?:allow|sitemap)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class RobotsFile:
-    """What is told of a robots.txt."""
+    """The report of a robots.txt."""
 
     status: int
     """The HTTP status, or a Status below zero if the file could not be had, whatever HTTP says."""
@@ -27,12 +27,12 @@ class RobotsFile:
 
 
 def robots_file(fetch: Fetch) -> RobotsFile:
-    """What a fetch of a robots.txt brought.
+    """The file that a fetch of a robots.txt brought.
 
-    A redirect that was not followed, or leads nowhere, is a file that is not there. Of a file that broke off
-    counts what came, if anything did: a line that may be cut forbids no less than the whole one, unless it
-    begins an `Allow`, which is left out. But one that dripped until the deadline could not be had: most of it
-    may be missing. Neither could one of bytes that are no text and that no coding explains.
+    A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off
+    counts as far as it came, if anything did: a line that may be cut forbids no less than the whole line,
+    unless it begins an `Allow`, which is left out. A file that dripped until the deadline could not be had:
+    most of it may be missing. Bytes that are no text, and that no coding explains, are no file either.
     """
     if 300 <= fetch.status < 400:
         return RobotsFile(Status.DEEMED_NOT_FOUND)

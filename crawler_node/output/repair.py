@@ -1,8 +1,8 @@
 """Repair: what a dead process left of the files that it wrote becomes files like any other.
 
-Of a file that ends in `.open` and that no process has locked, what is whole is kept, under its final name:
-also behind what is damaged, as a turned bit or a hole costs the record that it is in, and no other. What is
-damaged is kept beside it as `.torn`. An unfinished end is cut off: it was never made durable, so its pages
+A file that ends in `.open` and that no process has locked keeps its whole records, under its final name,
+also those behind damage: a turned bit or a hole costs the record that it is in, and no other. The damaged
+part is kept beside it as `.torn`. An unfinished end is cut off: it was never made durable, so its pages
 were never reported. A file with nothing in it is removed; one of which nothing is whole, or that cannot be
 read, is set aside as `.torn` as it is.
 """
@@ -25,7 +25,7 @@ from .rolling import OPEN_SUFFIX, is_at
 
 TORN_SUFFIX = ".torn"
 _UNDER_WAY_SUFFIX = ".part"
-"""Of what a repair writes, until it is whole."""
+"""The ending of a file that a repair writes, until it is whole."""
 
 MAX_RECORD_HEAD_BYTES = 64 * 1024
 """No header of a WARC record of ours is longer: its URIs are bounded."""

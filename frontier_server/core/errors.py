@@ -146,7 +146,7 @@ class StoreCorrupt(Exception):
 
 
 class OtherFormat(StoreCorrupt):
-    """What is stored was written by a server of another version, in a way that this one does not know."""
+    """A server of another version wrote the store, in a way that this one does not know."""
 
 
 def invalid_spec(found: dict[str, str]) -> InvalidSpec:

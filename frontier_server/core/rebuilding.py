@@ -1,10 +1,10 @@
 """A store built anew from the rows of another that could still be read.
 
-What is said once is copied: specs, seeds, overrides, the seen-set, events, outcomes, figures.
-What follows from it is made again by the operations that made it the first time: each URI that
+Rows that nothing else tells are copied: specs, seeds, overrides, the seen-set, events, outcomes,
+figures. The others are made again by the operations that made them the first time: each URI that
 waits is put into its queue in the order of the old one, so that places, sets and counts agree. A
-queue whose row is gone is found again by its URIs. Leases stay behind: what was out waits in
-its queue. A URI of the seen-set that was neither visited nor waits any more is forgotten, so
+queue whose row is gone is found again by its URIs. Leases stay behind: URIs that were out wait in
+their queues again. A URI of the seen-set that was neither visited nor waits any more is forgotten, so
 that it is new when it is found again.
 """
 
@@ -59,13 +59,13 @@ _COPIED = (
     *(Family.OVERRIDES, Family.SEEDS, Family.JOBS, Family.EVENTS, Family.OUTCOMES),
     *(Family.FIGURES, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
 )
-# What of a queue does not follow from the URIs in it.
+# The fields of a queue that do not follow from the URIs in it.
 _OF_A_QUEUE = (
     *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
     *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
     "lease_ms",
 )
-# What of a crawl's counters follows from its rows.
+# The counters of a crawl that follow from its rows.
 _COUNTED = frozenset(
     (
         *("queued", "retired_uris", "barred_uris", "future", "active_queues", "inactive", "queues"),

@@ -89,7 +89,7 @@ class Registry:
         return self._in_order[place : place + most]
 
     def torn_rows(self, name: str) -> opening.CrawlRows | None:
-        """What is stored of a crawl that was torn down, without opening it; None if it was not."""
+        """The rows of a crawl that was torn down, without opening it; None if it was not."""
         number = self.torn.get(name)
         return None if number is None else opening.rows_of(self._store, number)
 

@@ -47,7 +47,7 @@ class StoreFailed(Exception):
 
 
 class StoreDamaged(StoreFailed):
-    """What is stored cannot be read, however often it is opened: it has to be salvaged, or replaced."""
+    """The store cannot be read, however often it is opened: it has to be salvaged, or replaced."""
 
 
 class Store(Protocol):

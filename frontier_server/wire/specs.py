@@ -241,8 +241,8 @@ def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
 
 
 def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
-    """What is wrong with an override that only the wire can see: fields that it may not have, and names of
-    lists that are none."""
+    """Problems of an override that only the wire can see: fields that it may not have, and names of lists
+    that are none."""
     found = {
         f"{part}.{name}": "the whole crawl has one, and an override cannot change it"
         for part, name in _FIXED

@@ -62,7 +62,7 @@ class Shell:
         )
 
     def next_incarnation(self) -> int:
-        """What tells a start from all others."""
+        """The bits that tell a start from all others."""
         self.incarnation += 1
         return self.incarnation
 

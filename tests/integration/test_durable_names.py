@@ -1,4 +1,4 @@
-"""What is new on a disk has a name that a power cut does not take: the directories above it are synced."""
+"""A power cut does not take the names of new files: the directories above them are synced."""
 
 import os
 from collections.abc import Callable

@@ -37,7 +37,7 @@ SHORT = 64 * 1024  # all answers of a frontier that has refused, cut or dropped 
 # What a long text may begin with, to be taken for what it should be.
 BEGINNINGS = ("", "http://a.example/", "fe80::1%", "http://(example,")
 
-# What else a request needs for a field to count, beside `every_rpc`'s.
+# Fields that a request needs for another one to count, beside `every_rpc`'s.
 OTHERWISE: dict[tuple[str, str], Mapping[str, Any]] = {
     ("ImportUris", "seen"): {"entries": [{"seen": {"uri": "http://a.example/s"}}], "complete": True},
     ("ListQueues", "state"): {"page_size": 1},
@@ -132,7 +132,7 @@ class Case:
         self.stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
 
     def follow(self, answer: object) -> None:
-        """What is done with what was accepted."""
+        """Use what was accepted."""
         if isinstance(answer, Refusal):
             return
         if isinstance(answer, admin_pb2.CreateCrawlResponse):

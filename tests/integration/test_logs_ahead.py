@@ -44,7 +44,7 @@ def logged(server: ServerProcess) -> list[str]:
 
 
 def uris(count: int) -> list[str]:
-    """What is in the log when so many pages were fetched."""
+    """The lines of a log when so many pages were fetched."""
     return [f"{A}robots.txt", A, *(f"{A}{number}" for number in range(count - 1))]
 
 

@@ -192,7 +192,7 @@ def lived(data: Path) -> int:
 
 
 def salvaged(data: Path) -> str:
-    """What it says."""
+    """The text that it prints."""
     ended = run_to_end("--data", str(data), "--salvage")
     assert ended.returncode == 0, ended.stderr
     assert "Traceback" not in ended.stderr

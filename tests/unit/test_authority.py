@@ -141,7 +141,7 @@ def test_a_try_that_comes_before_a_crawl_would_have_made_it_is_none_of_its_own()
     row = None
     for second in range(100):
         row = fetched(row, 503, NOW + 1_000 * second)
-    # Of those the crawl would have made the ones after 0, 30 and 90 seconds.
+    # The crawl would have made those after 0, 30 and 90 seconds itself.
     assert standing(row, NOW + 99_000, FORBID) == Standing(Gate.WAIT, 3, NOW + 90_000 + 120_000)
 
 

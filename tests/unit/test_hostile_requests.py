@@ -151,7 +151,7 @@ FULL = (1 << 63) - 1
 
 
 def told_of_all(shell: Shell) -> None:
-    """What is told of hosts, sources, queues and the crawl fits the contract."""
+    """Figures of hosts, sources, queues and the crawl fit the contract."""
     frontier = shell.frontier
     for kind in FiguresOf:
         for view in frontier.administration.figures("crawl", kind, 100, b"")[0]:

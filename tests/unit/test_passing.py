@@ -44,7 +44,7 @@ def answer(shell: Shell, grant: Grant) -> None:
 
 
 def fetched(shell: Shell, seconds: int) -> list[tuple[int, str]]:
-    """What is fetched by a node that looks once a second for all that it may have, and when."""
+    """The pages that a node fetches which looks once a second for all that it may have, and when."""
     done = []
     for second in range(seconds):
         while grants := shell.grants():

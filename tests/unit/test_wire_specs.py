@@ -444,7 +444,7 @@ def test_what_an_override_may_not_change_is_told() -> None:
     }
 
 
-# What is set to nothing, and what is not set.
+# Fields that are set to nothing, and fields that are not set.
 
 PARTS = {
     field.name: field.message_type

@@ -86,8 +86,8 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
 def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> None:
     """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
 
-    What is so already, or under way, is told of nobody, and written nowhere. But a pause or a hold that an
-    operator wants, too, does not end with the trouble that began it.
+    A state that is reached already, or under way, is neither told nor written. But a pause or a hold that
+    an operator wants, too, does not end with the trouble that began it.
     """
     step, row = move(crawl.state, heard, crawl.name), crawl.state_row
     asks = step.target is not None and step.target is not crawl.target

@@ -38,7 +38,7 @@ class Overrides:
         self._forget(prefix)
 
     def _forget(self, prefix: str) -> None:
-        """Forget what was made with a prefix. What matches it from now on is another combination."""
+        """Forget the settings that were made with a prefix: it stands for others now."""
         for prefixes in [known for known in self._made if prefix in known]:
             del self._made[prefixes]
 

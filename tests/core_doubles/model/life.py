@@ -177,7 +177,7 @@ def paused_for(model: Model, crawl: Crawl, kind: str, detail: str, passes: bool 
 
 
 def trouble_over(crawl: Crawl, kind: str) -> None:
-    """What paused a crawl has passed: it goes on if nobody else wants it paused, and it wishes to."""
+    """The trouble that paused a crawl has passed: it goes on if it wishes to, and nobody wants it paused."""
     paused = crawl.state in (S.PAUSING, S.PAUSED) and crawl.target is Target.PAUSE
     if paused and crawl.trouble == kind and crawl.settings.resume_after_trouble:
         ask(crawl, Target.RUN)

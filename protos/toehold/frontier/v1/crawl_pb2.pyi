@@ -244,8 +244,8 @@ class _FetchStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FetchStat
     FETCH_STATUS_PROTOCOL_ERROR: _FetchStatus.ValueType  # -10
     """The server answered, but not in HTTP: no status line, NUL bytes or no end in
     the head, a length that is no number, a transfer coding nobody asked for, or
-    chunks that are none from the first. Of a robots.txt also: it is neither text
-    nor in a coding that can be undone. The URI is tried once more, after
+    chunks that are none from the first. Or a robots.txt is neither text nor in
+    a coding that can be undone. The URI is tried once more, after
     RetrySpec.delay; its queue and its host go on meanwhile. A robots.txt is
     tried as RobotsSpec says. None of Heritrix's codes, where it counts as -3.
     """
@@ -294,8 +294,8 @@ cannot carry.
 FETCH_STATUS_PROTOCOL_ERROR: FetchStatus.ValueType  # -10
 """The server answered, but not in HTTP: no status line, NUL bytes or no end in
 the head, a length that is no number, a transfer coding nobody asked for, or
-chunks that are none from the first. Of a robots.txt also: it is neither text
-nor in a coding that can be undone. The URI is tried once more, after
+chunks that are none from the first. Or a robots.txt is neither text nor in
+a coding that can be undone. The URI is tried once more, after
 RetrySpec.delay; its queue and its host go on meanwhile. A robots.txt is
 tried as RobotsSpec says. None of Heritrix's codes, where it counts as -3.
 """
@@ -1969,9 +1969,9 @@ Global___Override: _TypeAlias = Override  # noqa: Y015
 
 @_typing.final
 class OverrideSettings(_message.Message):
-    """The settings that may differ for a part of a crawl. What is set, be it zero,
-    false or an empty text, replaces that field of the spec, a list as a whole;
-    what is not set stays. A list without elements is not set: `empty_lists` names
+    """The settings that may differ for a part of a crawl. A field that is set, be
+    it to zero, false or an empty text, replaces that field of the spec, a list as
+    a whole; a field that is not set leaves the spec's. A list without elements is not set: `empty_lists` names
     those that are to be empty.
     """
 
