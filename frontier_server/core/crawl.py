@@ -160,8 +160,9 @@ class Crawl:
 
     @property
     def asked_ms(self) -> int:
-        """When a node last asked for its leases, or for those of any crawl; 0 if none did."""
-        return max(self.asked.ms, self.asked_of_any.ms)
+        """When a node last asked for its leases, or since its launch for any crawl's; 0 if none did."""
+        of_any_ms, launch_ms = self.asked_of_any.ms, self.state_row.launch_ms
+        return max(self.asked.ms, of_any_ms if launch_ms and of_any_ms >= launch_ms else 0)
 
     @property
     def full(self) -> bool:

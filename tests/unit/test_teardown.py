@@ -514,6 +514,7 @@ def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
         "figures",
         "seeds",
         "explain",
+        "check_uris",
     }
     assert reads - changing == looked_at
 
