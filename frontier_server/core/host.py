@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .crawl import Crawl
 from .keys import host_key, own_host_key
 from .line import Awaited
-from .queue import WorkQueue
+from .queue import QueueState, WorkQueue
 from .records import HostRow, decode, encode
 from .store import Family, Transaction
 from .uri.assign import partition_of
@@ -132,7 +132,10 @@ class Hosts:
 
 
 def _is_awaited(host: Host) -> bool:
-    return bool(host.in_flight or host.lines or any(map(host.has_line, [*host.sleepers])))
+    """Whether a request to a host is out, or a queue waits for it still."""
+    in_line = any(queue.line is host for line in host.lines.values() for queue in line)
+    asleep = any(queue.state is QueueState.SNOOZED for queue in host.sleepers.values())
+    return bool(host.in_flight) or in_line or asleep
 
 
 def _place(name: str) -> tuple[Family, bytes]:

@@ -149,3 +149,19 @@ def test_queues_of_one_host_that_rests_are_not_all_looked_at_when_it_has_rested(
         shell.now_ms += 1_000
         shell.tick()
         assert looks["heads"] <= 6
+
+
+def test_hosts_that_only_a_crawl_which_is_gone_waited_for_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = crawl(group(max_parallel=1), seeds=30)
+    shell.grants()
+    while shell.next().again:
+        pass
+    shell.request("crawl", Input.STOP)
+    shell.request("crawl", Input.STOP)
+    shell.now_ms += 10 * 60_000
+    shell.tick()
+    shell.work()
+    assert shell.state("crawl").value == "FINISHED"
+    monkeypatch.setattr(shell.frontier._hosts, "_let_go_at", 0)
+    shell.tick()
+    assert shell.frontier._hosts._hosts == {}
