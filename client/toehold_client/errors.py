@@ -260,6 +260,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
 # without a reason it means a message over gRPC's limit, which repeating does not mend.
 _BY_CODE: Mapping[grpc.StatusCode, type[ToeholdError]] = {
     grpc.StatusCode.UNAVAILABLE: FrontierUnavailable,
+    grpc.StatusCode.CANCELLED: FrontierUnavailable,  # by a server that ended before it took the call up
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
 }
@@ -288,6 +289,10 @@ def _say_unavailable(failure: _Failure) -> str:
     return f"no {failure.server} answers at {failure.address} ({cause})"
 
 
+def _say_cancelled(failure: _Failure) -> str:
+    return f"the {failure.server} at {failure.address} ended before it answered"
+
+
 def _say_deadline(failure: _Failure) -> str:
     return f"the {failure.server} at {failure.address} did not answer within {failure.timeout_s:g} s"
 
@@ -308,6 +313,7 @@ def _say_code(failure: _Failure) -> str:
 
 _SENTENCES: Mapping[grpc.StatusCode, Callable[[_Failure], str]] = {
     grpc.StatusCode.UNAVAILABLE: _say_unavailable,
+    grpc.StatusCode.CANCELLED: _say_cancelled,
     grpc.StatusCode.DEADLINE_EXCEEDED: _say_deadline,
     grpc.StatusCode.UNIMPLEMENTED: _say_unimplemented,
 }

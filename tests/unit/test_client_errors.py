@@ -208,3 +208,10 @@ def test_every_error_has_its_exit_code(error: ToeholdError, code: ExitCode) -> N
 
 def test_every_exit_code_is_explained() -> None:
     assert set(MEANINGS) == set(ExitCode)
+
+
+def test_a_call_that_the_frontiers_end_has_cut_off_may_be_tried_again() -> None:
+    """gRPC itself says CANCELLED of what a server that ends takes up no more."""
+    error = failed(Refusal(CODE.CANCELLED, "CANCELLED"))
+    assert isinstance(error, errors.FrontierUnavailable)
+    assert str(error) == "the frontier at here:7707 ended before it answered"

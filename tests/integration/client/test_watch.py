@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import grpc
@@ -156,7 +157,9 @@ def test_a_frontier_that_is_away_is_told_and_waited_out(frontier: FakeFrontier, 
     code, lines, _ = watch("--interval", "0.1")
     assert code == 0
     away = ["no answer for" in line for line in lines]
-    assert away == [False, True, True, False, False]
+    assert [told for told, _ in groupby(away)] == [False, True, False], (
+        "once, though perhaps not in each line"
+    )
     assert lines[1].endswith("s: the frontier is shutting down")
 
 
