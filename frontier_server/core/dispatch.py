@@ -41,7 +41,7 @@ from .uri.canonical import CanonicalUri, canonical
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
 WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # an answer has no more
-TURNS_PER_CALL = 500  # queues that may be looked at beyond the leases wanted
+TURNS_PER_CALL = 100  # queues that may be looked at beyond the leases wanted
 WAKES_PER_CALL = 1000
 FAR_WAKES_PER_CALL = 200
 
