@@ -67,7 +67,8 @@ def test_processes_that_hang_or_die_are_replaced_and_their_pages_given_up_after_
     assert stage.good_ones(statuses) == [200] * (1 + len(GOOD))
     assert of_those_at(statuses, "in-c") == of_those_at(statuses, "process") == [-7000]
     until(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
-    assert sum(worker.restart_count for worker in stage.pool().workers) >= 6  # a busy machine may add one
+    # Three tries of two pages; both may be in the process that one of them ends. A busy machine may add one.
+    assert sum(worker.restart_count for worker in stage.pool().workers) >= 3
     node.signal(signal.SIGTERM)
     assert node.wait() == 0, node.complaints
 
