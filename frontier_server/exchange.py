@@ -80,9 +80,7 @@ class Exchange(Runner):
         end_s = loop.time() + wait_s
         first: EmptyReason | None = None
         while True:
-            waiter: asyncio.Future[None] = loop.create_future()
-            self._next_waiters.add(waiter)
-            try:
+            with self.waiting.one() as waiter:
                 answer, mark = await self.apply(
                     lambda frontier, now_ms: frontier.next(node, session, most, crawl, now_ms)
                 )
@@ -101,8 +99,6 @@ class Exchange(Runner):
                     await self.durable(mark)
                     return answer
                 await asyncio.wait((waiter,), timeout=left_s)
-            finally:
-                self._next_waiters.discard(waiter)
 
     async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
         try:

@@ -9,7 +9,6 @@ operation is in `exchange`.
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +24,7 @@ from .gate import Gate
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .tasks import Closing, Tasks, words_of
+from .waking import Waiting
 
 __all__ = ["Closing", "Refused", "Runner"]
 
@@ -34,7 +34,6 @@ STALL_RETRY_S = 0.01
 WATCH_EVERY_S = 0.5
 MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
-LOT, MAX_LOT_PAUSE_S = 50, 0.05  # nodes that are woken at once; a pause is as long as they took
 CLOSE_S = 10.0  # for the last write and the last flush
 MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
 
@@ -87,9 +86,6 @@ class Runner:
         self._durable = 0  # of those
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
-        self._next_waiters: set[asyncio.Future[None]] = set()
-        self._to_wake: deque[asyncio.Future[None]] = deque()  # of those who wait for leases
-        self._waking = False
         self._event_waiters: dict[str, asyncio.Future[None]] = {}  # by crawl
         self._change_waiters: set[asyncio.Future[None]] = set()
         self._log_wanted = asyncio.Event()
@@ -99,6 +95,7 @@ class Runner:
         self._disk_low = self._pressed = False
         self._closing = False
         self.tasks = Tasks(self._fail)
+        self.waiting = Waiting(self._gate, self.tasks)  # for leases
         self.tasks.keep("flusher", self._flusher())
         self.tasks.keep("worker", self._worker())
         self.tasks.keep("watcher", self._watcher())
@@ -226,35 +223,9 @@ class Runner:
             _wake(self._change_waiters)
             if frontier.has_work:
                 self._work_wanted.set()
-            if self._next_waiters and (told or frontier.leasable()):
-                self._wake_nodes()
+            if self.waiting and (told or frontier.leasable()):
+                self.waiting.wake()
         self._arm()
-
-    def _wake_nodes(self) -> None:
-        """Let those who wait for leases ask again: of thousands a lot at once, with others in between."""
-        self._to_wake.extend(self._next_waiters)
-        self._next_waiters.clear()
-        if not self._waking:
-            self._wake_lot()
-            if self._to_wake:
-                self._waking = True
-                self.tasks.once("waking of nodes", self._wake_others())
-
-    def _wake_lot(self) -> None:
-        _wake({self._to_wake.popleft() for _ in range(min(LOT, len(self._to_wake)))})
-
-    async def _wake_others(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self._to_wake:
-                start_s = loop.time()
-                await asyncio.sleep(MIN_PAUSE_S)
-                async with self._gate:  # behind the lot before
-                    took_s = loop.time() - start_s
-                await asyncio.sleep(min(took_s, MAX_LOT_PAUSE_S))
-                self._wake_lot()
-        finally:
-            self._waking = False
 
     def _arm(self) -> None:
         due_ms = self.frontier.next_due_ms()
@@ -276,8 +247,8 @@ class Runner:
             return frontier.tick(now_ms)
 
         await self.apply(operation)
-        if self._next_waiters and self.frontier.leasable():
-            self._wake_nodes()
+        if self.waiting and self.frontier.leasable():
+            self.waiting.wake()
 
     async def _presence(self) -> None:
         """Ask as a node does, from time to time: as long as there is no answer, nodes get none either."""
@@ -358,9 +329,7 @@ class Runner:
         self._wake_all()
 
     def _wake_all(self) -> None:
-        _wake(self._next_waiters)
-        _wake(set(self._to_wake))
-        self._to_wake.clear()
+        self.waiting.wake_at_once()
         _wake(self._change_waiters)
         for waiter in self._event_waiters.values():
             waiter.set_result(None)

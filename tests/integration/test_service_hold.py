@@ -364,7 +364,7 @@ def test_who_waits_for_a_lease_of_a_crawl_that_is_held_hears_of_it_at_once(at: H
     stubs.launch("u", B)
     (lease,) = stubs.pages("t")
     waiting: Any = stubs.frontier.Next.future(next_request("t", wait_s=60, node="waits"), timeout=70)
-    eventually(lambda: at.served.runner._next_waiters, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "nobody waits")
     stubs.request("t", HOLD)
     assert waiting.result(timeout=TIMEOUT_S).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
     stubs.finish(released(lease))

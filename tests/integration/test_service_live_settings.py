@@ -66,7 +66,7 @@ def test_who_waits_for_a_lease_gets_one_when_more_toes_are_allowed(at: Hosted) -
         crawl="t", node="waits", session="s", max_leases=9, wait_duration=seconds(60)
     )
     waiting: Any = stubs.frontier.Next.future(request, timeout=70)
-    eventually(lambda: at.served.runner._next_waiters, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "nobody waits")
     stubs.update("t", max_toes=2)
     assert len(waiting.result(timeout=TIMEOUT_S).leases) == 1
 
@@ -158,7 +158,7 @@ def test_more_requests_at_once_are_made_at_once(at: Hosted, how: str) -> None:
         crawl="t", node="waits", session="s", max_leases=9, wait_duration=seconds(60)
     )
     waiting: Any = stubs.frontier.Next.future(request, timeout=70)
-    eventually(lambda: at.served.runner._next_waiters, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "nobody waits")
     parallel = crawl_pb2.PolitenessSpec(max_parallel=3)
     if how == "override":
         stubs.ask(

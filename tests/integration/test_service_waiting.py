@@ -31,9 +31,10 @@ from frontier_harness.waiting import callers, eventually, soon
 
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import EmptyReason
-from frontier_server.runner import LOT, Closing
+from frontier_server.runner import Closing
 from frontier_server.service import fetching
 from frontier_server.stores.memory import MemoryStore
+from frontier_server.waking import LOT
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -259,7 +260,7 @@ async def test_next_ends_with_unavailable_when_the_server_shuts_down(tmp_path: P
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await in_process_crawl(served)
         waiting = calls.start(served.frontier.Next(next_request("t", wait_s=60)))
-        await soon(lambda: served.runner._next_waiters, "the call does not arrive")
+        await soon(lambda: served.runner.waiting, "the call does not arrive")
         served.runner.begin_close()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await asyncio.wait_for(waiting, TIMEOUT_S)
@@ -280,9 +281,9 @@ async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path
         runner = served.runner
         await runner.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
         polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
-        await soon(lambda: len(runner._next_waiters) == nodes, "not all wait")
+        await soon(lambda: len(runner.waiting) == nodes, "not all wait")
         await runner.apply(lambda f, now: f.control.request_state("t", Input.PAUSE, now))
-        assert len(runner._to_wake) > nodes / 2, "all are woken at once"
+        assert runner.waiting.about_to_wake > nodes / 2, "all are woken at once"
         answers = await asyncio.wait_for(asyncio.gather(*polls), TIMEOUT_S)
         assert {answer.empty_reason for answer in answers} == {EmptyReason.PAUSED}
 
@@ -293,8 +294,8 @@ async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         runner = served.runner
         polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
-        await soon(lambda: len(runner._next_waiters) == nodes, "not all wait")
-        runner._wake_nodes()
+        await soon(lambda: len(runner.waiting) == nodes, "not all wait")
+        runner.waiting.wake()
         runner.begin_close()
         told = await asyncio.wait_for(asyncio.gather(*polls, return_exceptions=True), TIMEOUT_S)
         assert all(isinstance(problem, Closing) for problem in told)

@@ -1,0 +1,77 @@
+"""Those who wait for leases. When there may be some all ask again: of thousands a lot at once."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .gate import Gate
+from .tasks import Tasks
+
+LOT, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between lots others go on as long as a lot took
+
+
+class Waiting:
+    """Calls that wait for leases, in the order in which they are to ask again."""
+
+    def __init__(self, gate: Gate, tasks: Tasks) -> None:
+        self._gate = gate
+        self._tasks = tasks
+        self._asleep: set[asyncio.Future[None]] = set()
+        self._to_wake: deque[asyncio.Future[None]] = deque()
+        self._waking = False
+
+    def __len__(self) -> int:
+        """How many wait, and are not about to be woken."""
+        return len(self._asleep)
+
+    @property
+    def about_to_wake(self) -> int:
+        """How many are to be woken, after those before them."""
+        return len(self._to_wake)
+
+    @contextmanager
+    def one(self) -> Iterator[asyncio.Future[None]]:
+        """Somebody who waits from now on; the future is done when it should ask again."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asleep.add(waiter)
+        try:
+            yield waiter
+        finally:
+            self._asleep.discard(waiter)
+
+    def wake(self) -> None:
+        """Let all ask again: a lot now, the others in turn."""
+        self._to_wake.extend(self._asleep)
+        self._asleep.clear()
+        if not self._waking:
+            self._wake_lot()
+            if self._to_wake:
+                self._waking = True
+                self._tasks.once("waking of nodes", self._wake_others())
+
+    def wake_at_once(self) -> None:
+        """Let all go, however many they are: the server closes."""
+        self._to_wake.extend(self._asleep)
+        self._asleep.clear()
+        while self._to_wake:
+            self._wake_lot()
+
+    def _wake_lot(self) -> None:
+        for _ in range(min(LOT, len(self._to_wake))):
+            waiter = self._to_wake.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _wake_others(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._to_wake:
+                start_s = loop.time()
+                await asyncio.sleep(MIN_PAUSE_S)
+                async with self._gate:  # behind the lot before
+                    took_s = loop.time() - start_s
+                await asyncio.sleep(min(took_s, MAX_PAUSE_S))
+                self._wake_lot()
+        finally:
+            self._waking = False
