@@ -1,8 +1,9 @@
-"""Which tests come first; and Hypothesis profiles, chosen by HYPOTHESIS_PROFILE: `ci` (the default) repeats
-itself, `soak` roams.
+"""Which tests come first; the signals that processes of tests obey; and Hypothesis profiles, chosen by
+HYPOTHESIS_PROFILE: `ci` (the default) repeats itself, `soak` roams.
 """
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,17 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# Whoever starts tests in the background (`nohup make test &`) has some signals ignored, and processes hand
+# that on to those that they start. Tests send these, as a user at a terminal does.
+for number, handler in (
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 LONGEST_FILES = (
     "test_frontier_machine.py",

@@ -15,6 +15,7 @@ import errno
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,8 +67,12 @@ def copy_live(source: Path, target: Path) -> None:
 
 def log_bytes(source: Path) -> int:
     """How much the logs of a store hold, about."""
-    with os.scandir(source) as entries:
-        return sum(entry.stat().st_size for entry in entries if _LOG.fullmatch(entry.name))
+    total = 0
+    for path in source.iterdir():
+        if _LOG.fullmatch(path.name):
+            with suppress(FileNotFoundError):  # deleted since it was listed
+                total += path.stat().st_size
+    return total
 
 
 def _version(source: Path) -> _Version:

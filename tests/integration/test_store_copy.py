@@ -13,6 +13,7 @@ from frontier_harness.waiting import soon
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.store import Changes, Family, WriteStalled
 from frontier_server.stores import rocks
+from frontier_server.stores.copying import log_bytes
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)
@@ -95,6 +96,12 @@ def test_a_copy_has_all_that_was_written_before_and_stops_at_one_write(
             store.checkpoint(tmp_path / str(number))
     for number, before in enumerate(befores):
         assert before <= last_of(tmp_path / str(number)) <= writer.written
+
+
+def test_a_log_that_is_deleted_while_logs_are_measured_counts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "000001.log").write_bytes(b"12345")
+    (tmp_path / "000002.log").symlink_to("gone")  # listed, and not there
+    assert log_bytes(tmp_path) == 5
 
 
 def _other_disk(*_: object) -> None:
