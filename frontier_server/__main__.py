@@ -107,7 +107,8 @@ def main(
 
     Prints one line when it serves. Logs JSON lines on standard error. Exit codes: 0
     stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
-    used, 5 the store, or a part of the server, failed while serving.
+    used, 5 the store, or a part of the server, failed while serving, 6 the store is
+    damaged.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     structlog.configure(
@@ -149,8 +150,11 @@ def main(
         _exit(EXIT_LISTEN, str(problem))
     except (CannotKeep, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
-    except (StoreDamaged, StoreCorrupt) as problem:
+    except StoreDamaged as problem:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    except StoreCorrupt as problem:
+        again = f"if another start ends with this, too, {WAY_OUT}"
+        _exit(EXIT_DAMAGED, f"data directory {data}: rows of the store make no sense: {problem}; {again}")
     if store.damage:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
     if failure:
@@ -272,6 +276,8 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     await server.stop(GRACE_S)
     await runner.close()
     _log.info("stopped")
+    if runner.corrupt is not None:
+        raise runner.corrupt
     return runner.failed.result() if runner.failed.done() else ""
 
 

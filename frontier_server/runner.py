@@ -17,7 +17,7 @@ import structlog
 
 from .absence import Absence
 from .clock import Clock
-from .core.errors import FrontierError
+from .core.errors import FrontierError, StoreCorrupt
 from .core.frontier import DISK_RESERVE, Frontier
 from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
 from .gate import Gate
@@ -74,6 +74,7 @@ class Runner:
         self._when_idle = when_idle
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.corrupt: StoreCorrupt | None = None  # why it failed, where rows of the store make no sense
         self._store = store
         self._clock = clock
         self._data = data
@@ -142,6 +143,8 @@ class Runner:
             except (FrontierError, Closing):
                 raise
             except Exception as problem:
+                if isinstance(problem, StoreCorrupt):
+                    self.corrupt = problem
                 # Memory and store may disagree now: a restart rebuilds memory.
                 self._fail(words_of(problem, "an operation failed"))
                 _log.exception("fatal")

@@ -310,6 +310,28 @@ def test_a_damage_that_is_found_while_serving_ends_the_server_with_the_same_code
         assert "--salvage" in server.errors.read_text()
 
 
+def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data) as server:
+        server.stubs.launch("t", "http://a.example/")
+        (lease,) = server.stubs.pages("t", 1)
+        server.stop()
+    store = RocksStore(data / "store")
+    rows = [(Family.PENDING, key) for key, _ in store.scan(Family.PENDING, b"", b"")]
+    assert rows
+    store.write(dict.fromkeys(rows))
+    store.close()
+    with ServerProcess(data) as server:
+        with pytest.raises(grpc.RpcError):
+            server.stubs.finish(report(lease))
+        assert server.wait() == DAMAGED
+        said = server.errors.read_text()
+        assert "is not stored" in said and "another start" in said and "--salvage" in said
+    assert "crawl t:" in salvaged(data)
+    with ServerProcess(data) as server:
+        assert server.stubs.describe("t").crawl == "t"
+
+
 # Checkpoints.
 
 
