@@ -92,8 +92,9 @@ def test_a_frontier_that_was_away_for_longer_than_a_lease_period_takes_the_repor
     parts.start_frontier()
     parts.until_finished()
     assert len(parts.web.log()) > asked
-    assert parts.status()["statistics"]["lapsed_count"] == 0
-    assert parts.complaints() == []  # no page twice: every report of before counted
+    # No page twice: every report of before counted. Leases may lapse that the node has never heard of, as the
+    # frontier may die with an answer on its way.
+    assert parts.complaints() == []
 
 
 def test_frontier_and_nodes_killed_again_and_again_lose_nothing(parts: Parts) -> None:
