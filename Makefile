@@ -5,6 +5,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 SETUP := .venv/.set-up
 PAGES := build/practice_pages/.stamp
+COMPILED := build/.tests_compiled
 UV := build/uv/bin/uv
 
 # Tests start programs by the hundred: each is to find its bytecode, whatever the shell's settings are.
@@ -31,7 +32,7 @@ endif
 
 ## make test     every check and every test but the long ones
 # Four files at a time, which two cores bear, as most tests wait for processes; the longest first (tests/conftest.py).
-test: check $(PAGES)
+test: check $(PAGES) $(COMPILED)
 	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 ## make check    style, types, import rules, contract, generated code, diagrams
@@ -91,6 +92,12 @@ $(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
 	@echo "Setting up: practice pages"
 	@$(PY) tests/practice_web/render.py --out $(@D)
 	@touch $@
+
+# Once, or each of the processes that `make test` starts would compile all of them at the same time. An error
+# in one of them is told when the tests run.
+$(COMPILED): | $(SETUP)
+	@echo "Setting up: tests"
+	@mkdir -p $(@D); $(PY) -m pytest --collect-only -q > /dev/null 2>&1; touch $@
 
 # In an environment of its own: a broken lock must not keep anybody from making a new one.
 $(UV):

@@ -218,7 +218,7 @@ def _since_launch(crawl: CrawlController) -> list[str]:
 
 def test_of_two_who_tear_a_crawl_down_at_once_one_does_it_and_both_see_it_done(scene: Scene) -> None:
     """S0.25 to S0.30."""
-    _race(scene, rounds=16)
+    _race(scene, rounds=8)  # each kind of crawl, begun by either one first
 
 
 @pytest.mark.soak

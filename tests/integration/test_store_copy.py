@@ -17,7 +17,7 @@ from frontier_server.stores.copying import log_bytes
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)
-COPIES = 12
+COPIES = 6
 
 
 @pytest.fixture
