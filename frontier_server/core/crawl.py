@@ -1,7 +1,7 @@
 """One crawl in memory: the rows that memory holds, and its active queues."""
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from .line import Lines
@@ -9,11 +9,11 @@ from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
+from .reading import groups_of, scope_rules
 from .records import CountersRow, SpecRow, StateRow
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
-from .uri import assign
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
 from .uri.surt import surt_of
@@ -22,6 +22,9 @@ MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 LARGEST_QUEUES = 20  # Heritrix 2.2
 INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
+
+_DEFAULTS = CrawlSettings()
+_DEFAULT_SCOPE = ScopeRules(_DEFAULTS.scope)
 
 SettingsOf = Callable[[bytes, Sequence[bytes]], CrawlSettings]
 """Reads a stored spec, with stored overrides on top, in order."""
@@ -77,9 +80,9 @@ class Crawl:
         self.asked_of_any = Asked()  # for those of any crawl: of all crawls of a frontier the same
         self.passed = 0.0  # leases given when any crawl was asked for, by its weight
         self._settings_of = settings_of
-        self.settings = CrawlSettings()  # until its spec is read, at once
-        self.scope_rules = ScopeRules(self.settings.scope)
-        self.group_of_host: dict[str, str] = {}
+        self.settings = _DEFAULTS  # until its spec is read, at once
+        self.scope_rules = _DEFAULT_SCOPE
+        self.group_of_host: Mapping[str, str] = {}
         self.groups: dict[str, GroupSettings] = {}
         self.policies = FetchPolicies(version)
         self._ties = 0
@@ -92,9 +95,9 @@ class Crawl:
         self.overrides.forget_made()
         # Thousands of patterns, and of hosts, take a while to be read.
         if self.settings.scope != before.scope:
-            self.scope_rules = ScopeRules(self.settings.scope)
+            self.scope_rules = scope_rules(self.settings.scope)
         if self.settings.groups != before.groups:
-            self.group_of_host = assign.groups_of(self.settings)  # by identity rules, which are fixed
+            self.group_of_host = groups_of(self.settings)  # by identity rules, which are fixed
             self.groups = {group.name: group for group in self.settings.groups}
         self.known_texts.clear()
         self.scope_cache.clear()

@@ -149,6 +149,6 @@ class OtherFormat(StoreCorrupt):
     """A server of another version wrote the store, in a way that this one does not know."""
 
 
-def invalid_spec(found: dict[str, str]) -> InvalidSpec:
+def invalid_spec(found: Mapping[str, str]) -> InvalidSpec:
     """The refusal that tells all problems of a spec, each by its path."""
     return InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)

@@ -10,7 +10,7 @@ from .. import wire
 from ..core.errors import InvalidRequest, invalid_spec
 from ..core.frontier import Frontier
 from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
-from ..core.spec.spec_problems import problems
+from ..core.reading import problems, read_ahead
 from ..core.store import Changes
 from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from .answering import (
@@ -37,8 +37,9 @@ class CrawlRpcs(AdminRpcs):
         self, request: admin_pb2.CreateCrawlRequest, context: Context
     ) -> admin_pb2.CreateCrawlResponse:
         settings = wire.settings_of(request.spec)
+        await asyncio.to_thread(read_ahead, settings)  # a large one takes a while
         if found := wire.spec_problems(request.spec):
-            raise invalid_spec(found | problems(settings))
+            raise invalid_spec({**found, **problems(settings)})
         spec = request.spec.SerializeToString()
         by = operator_of(context)
         view = await self._runner.run(
@@ -115,6 +116,8 @@ class CrawlRpcs(AdminRpcs):
             except ValueError as problem:
                 raise InvalidRequest(str(problem), field="update_mask") from None
 
+        known = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        await asyncio.to_thread(lambda: read_ahead(wire.settings_with(amended(known.spec)[0], ())))
         view = await self._runner.run(
             lambda frontier, now_ms: frontier.control.update_crawl(request.crawl, amended, now_ms, by)
         )

@@ -17,11 +17,12 @@ from ..machines import life
 from ..machines.lifecycle import CrawlState, Input, move
 from ..model import CrawlView, check_batch
 from ..operation import Operation
+from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
 from ..spec.settings import CrawlSettings
-from ..spec.spec_problems import fixed_problems, problems
+from ..spec.spec_problems import fixed_problems
 from ..store import Changes, Family
-from ..uri.scope import add_authority, parse_authority
+from ..uri.scope import add_authority
 from . import views
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ class Control:
         crawl = Crawl(number, row, registry.settings_of, registry.version, state, CountersRow())
         self._put_spec(op, crawl, row)
         op.put_state(crawl)
-        for host in settings.scope.hosts:
-            add_authority(op.tx, number, *parse_authority(host))
+        for host, authority in authorities(settings.scope.hosts).values():
+            add_authority(op.tx, number, host, authority)
         op.acted(crawl, by, "create")
         op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
         registry.add(crawl)
@@ -161,14 +162,15 @@ class Control:
         crawl = self._frontier.registry.unfinished(name)
         spec, paths = amended(crawl.spec.spec)
         settings = self._frontier.registry.settings_of(spec, ())
-        if found := fixed_problems(crawl.settings, settings) | problems(settings):
+        if found := {**fixed_problems(crawl.settings, settings), **problems(settings)}:
             raise errors.invalid_spec(found)
         op = self._frontier.begin(now_ms)
         if spec != crawl.spec.spec:
             if settings != crawl.settings:  # else a default was only set by name
                 op.acted(crawl, by, "update", ", ".join(paths))
-            for host in set(settings.scope.hosts) - set(crawl.settings.scope.hosts):
-                add_authority(op.tx, crawl.number, *parse_authority(host))
+            known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
+            for named in of_host.keys() - known:
+                add_authority(op.tx, crawl.number, *of_host[named])
             queues = crawl.settings.queues
             crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
             self._put_spec(op, crawl, crawl.spec)

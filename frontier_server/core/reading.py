@@ -1,0 +1,47 @@
+"""What a crawl's settings mean, read once: thousands of hosts and patterns take tenths of a second.
+
+A server lets a thread do that first (`read_ahead`); the operation that needs it then finds it done.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from .spec import spec_problems
+from .spec.settings import CrawlSettings, ScopeSettings
+from .uri import assign
+from .uri.scope import ScopeRules, parse_authority
+
+READ_LATELY = 4  # that are remembered; a large one has some MB
+
+
+@lru_cache(maxsize=READ_LATELY)
+def problems(settings: CrawlSettings) -> Mapping[str, str]:
+    """What is wrong with a crawl's settings: path in the spec → what would be right. Empty is good."""
+    return MappingProxyType(spec_problems.problems(settings))
+
+
+@lru_cache(maxsize=READ_LATELY)
+def scope_rules(scope: ScopeSettings) -> ScopeRules:
+    """The rules of a scope that has no problems."""
+    return ScopeRules(scope)
+
+
+@lru_cache(maxsize=READ_LATELY)
+def authorities(hosts: tuple[str, ...]) -> Mapping[str, tuple[str, str]]:
+    """Each host of a scope that has no problems → host and authority."""
+    return MappingProxyType({host: parse_authority(host) for host in hosts})
+
+
+@lru_cache(maxsize=READ_LATELY)
+def groups_of(settings: CrawlSettings) -> Mapping[str, str]:
+    """Host → the named group that it is in."""
+    return MappingProxyType(assign.groups_of(settings))
+
+
+def read_ahead(settings: CrawlSettings) -> None:
+    """Read all of it, for whoever asks next. Takes as long as it takes, in any thread."""
+    if not problems(settings):
+        scope_rules(settings.scope)
+        authorities(settings.scope.hosts)
+        groups_of(settings)
