@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import signal
 import subprocess
@@ -118,6 +119,16 @@ class ServerProcess:
         if self.child.poll() is None:
             self.kill()
         self._close_pipes()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """The next line that a program prints; "" at the end. What is behind it is left for `communicate`, which
+    would not see what a reader of lines had taken in ahead."""
+    assert process.stdout is not None
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(process.stdout.fileno(), 1)):
+        line += byte
+    return line.decode()
 
 
 def run_to_end(*arguments: str) -> subprocess.CompletedProcess[str]:

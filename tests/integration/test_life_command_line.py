@@ -15,7 +15,7 @@ import pytest
 from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, report, seed_of, spec
 from frontier_harness.command_line import At, Toehold, facts
 from frontier_harness.ports import KeptPort
-from frontier_harness.process import ServerProcess
+from frontier_harness.process import ServerProcess, line_of
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -343,8 +343,7 @@ def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
 ) -> None:
     crawl = fresh_name()
     with run_it(server, spec_at(tmp_path, crawl, "[limits]\nmax_documents = 1")) as process:
-        assert process.stdout is not None
-        while "fetches for the crawl" not in (line := process.stdout.readline()):
+        while "fetches for the crawl" not in (line := line_of(process)):
             assert line
             if line.endswith("  RUNNING\n"):
                 (lease,) = stubs.pages(crawl)
@@ -368,12 +367,11 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
         run_it(server, "--crawl", at.crawl) as run,
         run_it(server, "--crawl", at.crawl, "--json") as for_programs,
     ):
-        assert run.stdout is not None and for_programs.stdout is not None
-        assert run.stdout.readline().endswith("  RUNNING\n")
+        assert line_of(run).endswith("  RUNNING\n")
         follows = threading.Event()
         asking = threading.Thread(target=ask_until, args=(follows, at.crawl, stubs))
         asking.start()
-        first = json.loads(for_programs.stdout.readline())
+        first = json.loads(line_of(for_programs))
         follows.set()
         asking.join()
         at.output("pause", "--wait", "20")
@@ -402,8 +400,7 @@ def test_a_run_outlives_kills_of_the_frontier_and_tells_everything_once(tmp_path
         follows = threading.Event()
         asking = threading.Thread(target=ask_until, args=(follows, crawl, server.stubs))
         asking.start()
-        assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
+        first = json.loads(line_of(process))
         follows.set()
         asking.join()
         server.kill()

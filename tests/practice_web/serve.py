@@ -88,6 +88,8 @@ class Server:
             return False
         start_time, start = time.time(), time.monotonic()
         method, target, headers = _parse(head)
+        if method == "PRI":  # HTTP/2: somebody's gRPC, for a frontier that had this port before
+            return False
         wanted = self._web.authority(origin).partition("://")[2]
         nth = self._asked[origin.key, target]
         self._asked[origin.key, target] += 1

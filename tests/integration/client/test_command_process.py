@@ -11,6 +11,7 @@ from pathlib import Path
 
 from client_doubles.fake_frontier import SILENCE, Answer, FakeFrontier
 from client_doubles.terminals import read_all
+from frontier_harness.process import line_of
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold.frontier.v1.admin_pb2 import ListQueuesResponse, WorkQueue
@@ -55,8 +56,7 @@ def test_an_interrupt_while_it_is_being_imported_ends_it_likewise(tmp_path: Path
 def test_an_interrupt_ends_a_command_with_130_and_no_traceback(frontier: FakeFrontier, address: str) -> None:
     frontier.will("StateEvents", QUIET)
     with start(address, "events", "--follow") as process:
-        assert process.stdout is not None
-        assert "RUNNING" in process.stdout.readline()
+        assert "RUNNING" in line_of(process)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130

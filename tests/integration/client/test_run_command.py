@@ -28,6 +28,7 @@ from client_doubles.command_line import (
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.terminals import read_all, read_until
 from frontier_harness.ports import KeptPort
+from frontier_harness.process import line_of
 from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 
@@ -309,8 +310,7 @@ def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, addre
     quiet: list[Answer] = [present(PREPARING, "e1"), *story(RUNNING), SILENCE]
     frontier.will("StateEvents", [present(PREPARING, "e1")], quiet)
     with started(address, spec) as process:
-        assert process.stdout is not None
-        assert "RUNNING" in process.stdout.readline()
+        assert "RUNNING" in line_of(process)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
