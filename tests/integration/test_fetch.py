@@ -219,21 +219,21 @@ def test_a_dripped_body_ends_at_the_deadline_and_is_kept(site: Site, fetcher: Fe
     fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=SHORT_MS))
     assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
     assert body_of(fetch) == b"x" * fetch.body_bytes != b""
-    assert SHORT_MS <= fetch.duration_ms < LONG_MS
+    assert SHORT_MS <= fetcher.took_ms < LONG_MS
 
 
 def test_a_dripped_head_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
     site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\nX: ", b"x")
     fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200))
     assert (fetch.status, fetch.response_head) == (Status.TIMEOUT, b"")
-    assert 200 <= fetch.duration_ms < LONG_MS
+    assert 200 <= fetcher.took_ms < LONG_MS
 
 
 def test_a_silent_server_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
     site.answers["/"] = wait_for_hang_up
     fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=100))
     assert fetch.status == Status.TIMEOUT
-    assert 100 <= fetch.duration_ms < LONG_MS
+    assert 100 <= fetcher.took_ms < LONG_MS
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"])
@@ -658,7 +658,7 @@ def test_a_look_up_that_hangs_ends_at_the_deadline() -> None:
     fetcher = Fetching(Resolver(lookup=lookup))
     fetch = fetcher.fetch("http://slow.example/", policy(timeout_ms=100))
     assert fetch.status == Status.DOMAIN_UNRESOLVABLE
-    assert 100 <= fetch.duration_ms < LONG_MS
+    assert 100 <= fetcher.took_ms < LONG_MS
     over.set()
     fetcher.close()
 
@@ -809,7 +809,7 @@ def test_a_tls_handshake_that_hangs_ends_at_the_deadline(fetcher: Fetching) -> N
         port = silent.getsockname()[1]
         fetch = fetcher.fetch(f"https://127.0.0.1:{port}/", policy(timeout_ms=100))
     assert fetch.status == Status.CONNECT_FAILED
-    assert 100 <= fetch.duration_ms < LONG_MS
+    assert 100 <= fetcher.took_ms < LONG_MS
 
 
 def test_unreadable_certificates_are_named(resolver: Resolver, tmp_path: Path) -> None:
@@ -891,7 +891,7 @@ def deaf_port() -> Iterator[int]:
 def test_a_connection_that_hangs_ends_at_the_deadline(fetcher: Fetching, deaf_port: int) -> None:
     fetch = fetcher.fetch(f"http://127.0.0.1:{deaf_port}/", policy(timeout_ms=100))
     assert fetch.status == Status.CONNECT_FAILED
-    assert 100 <= fetch.duration_ms < LONG_MS
+    assert 100 <= fetcher.took_ms < LONG_MS
 
 
 def test_a_fetch_that_connects_can_be_cut(

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -94,6 +95,7 @@ class Fetching:
     def __init__(self, resolver: Resolver, **options: Any) -> None:
         self._fetcher = HttpFetcher(resolver, **options)
         self.fetches: list[Fetch] = []
+        self.took_ms = 0.0  # the last one; its own duration begins after its deadline was set
         self.interrupt = self._fetcher.interrupt
 
     def fetch(
@@ -104,7 +106,9 @@ class Fetching:
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
     ) -> Fetch:
+        started_s = time.monotonic()
         self.fetches.append(self._fetcher.fetch(uri, policy, cancellation, validators, crawl))
+        self.took_ms = 1000 * (time.monotonic() - started_s)
         return self.fetches[-1]
 
     def fetch_robots(self, uri: str, policy: FetchPolicy, crawl: str = "") -> Fetch:
