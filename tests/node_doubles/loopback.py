@@ -107,13 +107,16 @@ class Fetching:
         crawl: str = "",
     ) -> Fetch:
         started_s = time.monotonic()
-        self.fetches.append(self._fetcher.fetch(uri, policy, cancellation, validators, crawl))
-        self.took_ms = 1000 * (time.monotonic() - started_s)
-        return self.fetches[-1]
+        return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl), started_s)
 
     def fetch_robots(self, uri: str, policy: FetchPolicy, crawl: str = "") -> Fetch:
-        self.fetches.append(self._fetcher.fetch_robots(uri, policy, crawl=crawl))
-        return self.fetches[-1]
+        started_s = time.monotonic()
+        return self._ended(self._fetcher.fetch_robots(uri, policy, crawl=crawl), started_s)
+
+    def _ended(self, fetch: Fetch, started_s: float) -> Fetch:
+        self.took_ms = 1000 * (time.monotonic() - started_s)
+        self.fetches.append(fetch)
+        return fetch
 
     def close(self) -> None:
         self._fetcher.close()
