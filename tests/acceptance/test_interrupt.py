@@ -204,10 +204,15 @@ def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -
 def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    spec = tmp_path / "endless.toml"  # lest it come to its end before it is stopped
-    spec.write_text(f"run_while_empty = true\n{SPEC.read_text()}")
+    spec = tmp_path / "slow.toml"  # lest it come to its end before it is stopped
+    delays = {"min_delay_seconds = 0.03": "min_delay_seconds = 1.0", "max_delay_seconds = 0.3": ""}
+    text = SPEC.read_text()
+    for delay, longer in delays.items():
+        assert delay in text
+        text = text.replace(delay, longer)
+    spec.write_text(text)
     crawl = programs.toehold(*crawl_arguments(web, directory, "--spec", str(spec)))
-    until(lambda: len(web.log()) >= 50, "pages requested")
+    until(lambda: len(web.log()) >= 20, "pages requested")
     there = ("--dir", str(directory))
 
     status = json_of("status", *there)
