@@ -213,14 +213,14 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     return store, clock
 
 
-async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
-    """Serve until told to stop; why it could not go on, or empty."""
-    codec = wire.ContractCodec()
-    checkpoints = Checkpoints(config.data, store)
+def _recover(
+    config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
+) -> tuple[Frontier, JobFeed]:
+    """What a server does with an open store before it serves, however the one before it has ended."""
     checkpoints.clear()
     frontier = Frontier(
         store,
-        codec,
+        wire.ContractCodec(),
         wire.settings_with,
         version(),
         config.lease_ms,
@@ -232,6 +232,13 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     _check_clock(frontier, store, clock)
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
+    return frontier, feed
+
+
+async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
+    """Serve until told to stop; why it could not go on, or empty."""
+    checkpoints = Checkpoints(config.data, store)
+    frontier, feed = _recover(config, store, clock, checkpoints)
     runner = Exchange(
         frontier,
         store,

@@ -32,6 +32,7 @@ MIB = 1024 * 1024
 BLOCK_CACHE_BYTES = 32 * MIB
 WRITE_BUFFER_BYTES = 16 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
+ALL_LOGS_BYTES = 256 * MIB  # beyond it, families are flushed whose writes are in the oldest
 MAX_COPIED_LOG_BYTES = 16 * MIB
 MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
@@ -72,7 +73,7 @@ class RocksStore:
         options.create_missing_column_families(True)
         options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)
         options.set_max_background_jobs(2)
-        options.set_max_total_wal_size(256 * MIB)
+        options.set_max_total_wal_size(ALL_LOGS_BYTES)
         options.set_keep_log_file_num(4)
         options.set_max_open_files(open_files())
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):

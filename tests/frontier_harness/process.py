@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -28,7 +28,7 @@ class ServerProcess:
     """A frontier server within a `with` block, on a free port of loopback unless told otherwise.
 
     `data` is its directory; what it logs is in `errors`. Kills it at the end unless it has ended.
-    `program` is how Python is told what to run.
+    `program` is how Python is told what to run; `environment` is added to that of the tests.
     """
 
     stubs: Stubs
@@ -41,6 +41,7 @@ class ServerProcess:
         listen: str = "127.0.0.1:0",
         stdin_pipe: bool = False,
         program: Sequence[str] = ("-m", "frontier_server"),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
         self.errors = data.with_name(f"{data.name}.stderr")
@@ -53,13 +54,19 @@ class ServerProcess:
             listen,
             *flags,
         ]
+        self._environment = os.environ | dict(environment or {})
         self._stdin = subprocess.PIPE if stdin_pipe else subprocess.DEVNULL
 
     def __enter__(self) -> Self:
         self.errors.parent.mkdir(parents=True, exist_ok=True)
         with self.errors.open("a") as errors:
             self.child = subprocess.Popen(
-                self._command, stdin=self._stdin, stdout=subprocess.PIPE, stderr=errors, text=True
+                self._command,
+                stdin=self._stdin,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env=self._environment,
             )
         try:
             self.ready_line = self._first_line()
