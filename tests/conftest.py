@@ -40,6 +40,7 @@ for number, handler in (
 LONGEST_FILES = (
     "test_frontier_machine.py",
     "test_embedded_crawl.py",
+    "test_power.py",
     "test_interrupt.py",
     "test_by_hand.py",
     "test_lives.py",

@@ -1,0 +1,381 @@
+"""Opens what a power cut has left, as a server does, and holds it against the ledger.
+
+The frontier's clock stands at the moment of the cut: rests and leases are as they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import structlog
+from core_doubles.recount import Recount
+from core_doubles.shell import Shell
+from faults.power.ledger import Crawl, Ledger, host_of
+from faults.power.load import LEASE_S, REST_S
+
+from frontier_server import __main__ as program
+from frontier_server import wire
+from frontier_server.checkpoints import Checkpoints
+from frontier_server.clock import Clock
+from frontier_server.config import Config
+from frontier_server.core import opening
+from frontier_server.core.crawl import Crawl as Live
+from frontier_server.core.errors import CrawlFinished, IllegalState
+from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs.job import Kind
+from frontier_server.core.model import Candidate, JobView, Report
+from frontier_server.core.operators.views import events_after
+from frontier_server.core.records import EventRow, OutcomeRow
+from frontier_server.core.store import Changes
+from frontier_server.crawl_log import CrawlLogs
+from frontier_server.exchange import Exchange
+from frontier_server.stores.rocks import RocksStore
+
+PATIENCE_S = 60.0
+SAID_AGAIN = 20  # reports and URIs that are handed in once more
+WISHED_BY = "operator"
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is wrong, by kind."""
+
+    lost: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    violated: list[str] = field(default_factory=list)
+
+    def all(self) -> list[str]:
+        """Each with its kind."""
+        kinds = (("lost", self.lost), ("doubled", self.doubled), ("violated", self.violated))
+        return [f"{kind}: {text}" for kind, texts in kinds for text in texts]
+
+
+class _Stopped(Clock):
+    """A clock that stands."""
+
+    def __init__(self, at_ms: int) -> None:
+        super().__init__()
+        self._at_ms = at_ms
+
+    def now_ms(self) -> int:
+        return self._at_ms
+
+    def ahead_ms(self) -> int:
+        return 0
+
+
+def judge(data: Path, ledger: Ledger, checkpoint: bool = True) -> Findings:
+    """What is wrong with a data directory after a cut, given what was acknowledged before it.
+
+    `checkpoint`: whether the last checkpoint is to be opened, too, which takes as long as opening the store.
+    """
+    found = Findings()
+    config = Config(data, "127.0.0.1", 0, LEASE_S * 1000, 3000, 0, sync=True)
+    with _quiet():
+        try:
+            store, _ = program._open(config)
+        except Exception as problem:
+            found.violated.append(f"it does not open: {problem!r}")
+            return found
+        try:
+            asyncio.run(_judge(config, store, ledger, found))
+            _checkpoints(data, ledger, found, checkpoint)
+        except Exception as problem:
+            found.violated.append(f"it does not serve: {problem!r}")
+        finally:
+            store.close()
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with structlog.testing.capture_logs():
+        yield
+
+
+async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findings) -> None:
+    # Marks end before the server does, which then notes its time for the last time.
+    clock = _Stopped(max(ledger.ms, opening.server_row(store).time_ms))
+    checkpoints = Checkpoints(config.data, store)
+    frontier, feed = program._recover(config, store, clock, checkpoints)
+    runner = Exchange(frontier, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
+    logs = CrawlLogs(runner, config.data)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await _Trial(config.data, frontier, runner, logs, ledger, found).run()
+    finally:
+        await runner.close()
+    if runner.failed.done():
+        found.violated.append(f"the server has failed: {runner.failed.result()}")
+
+
+class _Trial:
+    """One recovered frontier, asked."""
+
+    def __init__(
+        self,
+        data: Path,
+        frontier: Frontier,
+        runner: Exchange,
+        logs: CrawlLogs,
+        ledger: Ledger,
+        found: Findings,
+    ) -> None:
+        self.data = data
+        self.frontier = frontier
+        self.runner = runner
+        self.logs = logs
+        self.ledger = ledger
+        self.found = found
+
+    async def run(self) -> None:
+        """Find what is wrong."""
+        for aside in self.data.rglob("*.cut-*"):
+            self.found.violated.append(f"a log was ahead of the store: {aside.name}")
+        self.found.violated += [f"{what} was told in two ways" for what in self.ledger.changed]
+        for name in self.ledger.created:
+            if name not in self.frontier.registry:
+                self.found.lost.append(f"crawl {name}")
+        self._recount("as it was opened")
+        for name in self._names():
+            self._crawl(name, self.ledger.crawls[name])
+        self._leases()
+        await self._politeness()
+        await self._again()
+        await self._verified()
+        self._recount("after it went on")
+        await self.logs.drain()
+        await self.runner.read(
+            lambda frontier, now_ms: None
+        )  # what followed from that is in the job logs, too
+        for name in self._names():
+            self._crawl_log(name)
+            self._job_log(name)
+
+    def _names(self) -> list[str]:
+        return self.frontier.registry.names_after("", 1_000_000)
+
+    # What was acknowledged of a crawl.
+
+    def _crawl(self, name: str, told: Crawl) -> None:
+        outcomes = self._outcomes(name)
+        pages = Counter(row.uri for row in outcomes if not row.path.endswith("P"))
+        self.found.doubled += [
+            f"{name}: {uri} ended {count} times" for uri, count in pages.items() if count > 1
+        ]
+        self._uris(name, told, outcomes, set(pages))
+        self._events(name, told)
+        self._operators(name, told)
+
+    def _uris(self, name: str, told: Crawl, outcomes: list[OutcomeRow], ended: set[str]) -> None:
+        lost = self.found.lost
+        waiting = self._waiting(name)
+        lost += [f"{name}: {uri} was taken in" for uri in told.known - ended - waiting]
+        self.found.doubled += [f"{name}: {uri} has ended, and waits" for uri in ended & waiting]
+        last = {row.uri: row for row in outcomes}
+        for uri, (disposition, status) in told.final.items():
+            row = last.get(uri)
+            if row is None:
+                lost.append(f"{name}: {uri} was {disposition}")
+            elif (row.disposition, row.fetch_status) != (disposition, status):
+                lost.append(
+                    f"{name}: {uri} was {disposition} {status}, is {row.disposition} {row.fetch_status}"
+                )
+        robots = Counter(row.uri for row in outcomes if row.path.endswith("P"))
+        lost += [f"{name}: {uri}" for uri, count in told.robots.items() if robots[uri] < count]
+        there = {(row.uri, row.time_ms): row.disposition for row in outcomes}
+        for (uri, at_ms), disposition in told.outcomes.items():
+            if there.get((uri, at_ms)) != disposition:
+                lost.append(f"{name}: the outcome of {uri}, {disposition}, which was told")
+
+    def _outcomes(self, name: str) -> list[OutcomeRow]:
+        return [row for _, row in self.frontier.administration.outcomes(name, 0, 1_000_000_000)]
+
+    def _waiting(self, name: str) -> set[str]:
+        found: set[str] = set()
+        cursor = b""
+        while True:
+            page, cursor = self.frontier.administration.uris(name, "", 1000, cursor)
+            found |= {view.candidate.uri for view in page}
+            if not cursor:
+                return found
+
+    def _events(self, name: str, told: Crawl) -> None:
+        rows = self._event_rows(name)
+        if [number for number, _ in rows] != list(range(1, len(rows) + 1)):
+            self.found.violated.append(f"{name}: events with gaps")
+        there = dict(rows)
+        for sequence, (at_ms, kind) in told.events.items():
+            row = there.get(sequence)
+            if row is None:
+                self.found.lost.append(f"{name}: event {sequence}, {kind}, which was told")
+            elif (row.time_ms, row.kind) != (at_ms, kind):
+                self.found.lost.append(f"{name}: event {sequence} was {kind}, is {row.kind}")
+        acted = Counter(
+            (str(row.fields[WISHED_BY]), str(row.fields["action"]))
+            for _, row in rows
+            if row.kind == "operator_acted"
+        )
+        for by, action in told.wishes.items():
+            if acted[by, action] != 1:
+                where = self.found.doubled if acted[by, action] else self.found.lost
+                where.append(f"{name}: {by} asked for {action}: {acted[by, action]} events")
+
+    def _event_rows(self, name: str) -> list[tuple[int, EventRow]]:
+        crawl = self.frontier.registry.named(name)
+        rows: list[tuple[int, EventRow]] = []
+        while more := events_after(self.frontier.store, crawl, len(rows)):
+            rows += more
+        return rows
+
+    def _operators(self, name: str, told: Crawl) -> None:
+        ask = self.frontier.administration
+        seeds = Counter(view.uri for view in ask.seeds(name, 1_000_000, 0, self.ledger.ms)[0])
+        self.found.lost += [f"{name}: seed {uri}" for uri in told.seeds if not seeds[uri]]
+        self.found.doubled += [f"{name}: seed {uri}" for uri in told.seeds if seeds[uri] > 1]
+        kept = {_prefix(prefix): settings.hex() for prefix, settings in ask.overrides(name)}
+        for prefix, possible in told.overrides.items():
+            is_now = kept.get(_prefix(prefix), "")
+            if is_now not in possible:
+                self.found.lost.append(f"{name}: override of {prefix} is {is_now}, of {possible}")
+        if told.torn_down and name not in self.frontier.registry.torn:
+            self.found.lost.append(f"{name}: it was torn down")
+
+    # Leases and rests.
+
+    def _leases(self) -> None:
+        out = {lease.token(self.frontier.server.secret).hex() for lease in self.frontier._leases}
+        for token, lease in self.ledger.leases.items():
+            live = self.frontier._crawls.get(self._number(lease.crawl))
+            if token not in out and live is not None and not live.state_row.finish_ms:
+                self.found.lost.append(f"{lease.crawl}: lease of {lease.uri} at {lease.node}")
+
+    def _number(self, name: str) -> int:
+        return self.frontier.crawl(name).number if name in self.frontier.registry else 0
+
+    async def _politeness(self) -> None:
+        """Nobody is given a host that rests, or that answers somebody else."""
+        busy = {host_of(lease.uri) for lease in self.ledger.leases.values()}
+        answer = await self.runner.next("judge", "judge", 1000, None, 0)
+        for grant in answer.grants:
+            host = host_of(grant.uri)
+            left_ms = self.ledger.rests.get(host, 0) - self.runner.now_ms()
+            if left_ms > 0:
+                self.found.violated.append(f"{host} is asked {left_ms} ms too early")
+            if host in busy:
+                self.found.violated.append(f"{host} is asked by two at once")
+        await self.runner.take_back(answer)
+
+    # What goes on.
+
+    async def _again(self) -> None:
+        """A report that counted gets the same answer again; a URI that is known is not taken in again."""
+        for name, told in self.ledger.crawls.items():
+            if name not in self.frontier.registry or name in self.frontier.registry.torn:
+                continue
+            tokens = list(told.tokens.items())[-SAID_AGAIN:]
+            if tokens:
+                reports = [Report(bytes.fromhex(token), fetch_status=200) for token, _ in tokens]
+                results = await self.runner.finished(reports, "judge", "judge")
+                for (_, before), result in zip(tokens, results, strict=True):
+                    now = result.disposition.name
+                    if now not in (before, "STALE") or (now == before and not result.repeated):
+                        self.found.doubled.append(f"{name}: a report that was {before} is {now}, again")
+            codec, uris = wire.ContractCodec(), sorted(told.known)[-SAID_AGAIN:]
+            if uris and self.frontier.crawl(name).state.name in ("RUNNING", "PAUSED", "EMPTY"):
+                verdicts = await self.runner.schedule(
+                    name, [Candidate(uri, codec.seed(uri).record) for uri in uris]
+                )
+                self.found.doubled += [
+                    f"{name}: {uri} is taken in again"
+                    for uri, verdict in zip(uris, verdicts, strict=True)
+                    if verdict.name != "ALREADY_SEEN"
+                ]
+
+    async def _verified(self) -> None:
+        """The server's own verification finds nothing."""
+        for live in list(self.frontier._crawls.values()):
+            with suppress(CrawlFinished, IllegalState):  # then nothing of it goes on
+                job = await self._verification(live.name)
+                self.found.violated += [f"{live.name}: verification: {text}" for text in job.findings]
+
+    async def _verification(self, name: str) -> JobView:
+        def start(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
+            return frontier.administration.start_job(name, Kind.VERIFY, {}, now_ms)
+
+        number = (await self.runner.run(start)).number
+        while True:
+            happened = self.runner.next_change()
+            job = self.frontier.administration.job(name, number)
+            if job.finish_ms:
+                return job
+            await happened
+
+    def _recount(self, when: str) -> None:
+        shell = cast(Shell, SimpleNamespace(store=self.frontier.store, frontier=self.frontier))
+        for live in self.frontier._crawls.values():
+            self._recounted(shell, live, when)
+
+    def _recounted(self, shell: Shell, live: Live, when: str) -> None:
+        try:
+            Recount(shell, live).run()
+        except AssertionError as problem:
+            self.found.violated.append(f"{live.name}: recount {when}: {problem}")
+
+    # Files.
+
+    def _crawl_log(self, name: str) -> None:
+        path = self.logs.path(name)
+        lines = path.read_text().splitlines() if path.exists() else []
+        logged = [(line.split()[3], int(line.split()[1])) for line in lines if len(line.split()) == 12]
+        if len(logged) != len(lines):
+            self.found.violated.append(f"{name}: crawl.log has lines that are none")
+        outcomes = [(row.uri, row.fetch_status) for row in self._outcomes(name)]
+        if logged != outcomes:
+            missing, double = Counter(outcomes) - Counter(logged), Counter(logged) - Counter(outcomes)
+            self.found.lost += [f"{name}: line of crawl.log: {line}" for line in missing]
+            self.found.doubled += [f"{name}: line of crawl.log: {line}" for line in double]
+            if not missing and not double:
+                self.found.violated.append(f"{name}: crawl.log is not in the order of the outcomes")
+
+    def _job_log(self, name: str) -> None:
+        path = self.data / "crawls" / name / "job.log"
+        lines = path.read_text().splitlines() if path.exists() else []
+        logged = [(int(line.split()[1]), line.split()[2]) for line in lines]
+        expected = [number for number, row in self._event_rows(name) if row.kind != "figures"]
+        numbers = [number for number, _ in logged]
+        if numbers != expected:
+            missing, double = Counter(expected) - Counter(numbers), Counter(numbers) - Counter(expected)
+            self.found.lost += [f"{name}: line {number} of job.log" for number in missing]
+            self.found.doubled += [f"{name}: line {number} of job.log" for number in double]
+            if not missing and not double:
+                self.found.violated.append(f"{name}: job.log is not in the order of events")
+
+
+def _checkpoints(data: Path, ledger: Ledger, found: Findings, opened: bool) -> None:
+    """Those that were acknowledged are there, and the last one can be opened."""
+    paths = [data / "checkpoints" / name for name in ledger.checkpoints]
+    found.lost += [f"checkpoint {path.name}" for path in paths if not path.is_dir()]
+    if not opened or not paths or not paths[-1].is_dir():
+        return
+    try:
+        store = RocksStore(paths[-1], read_only=True)
+        row = opening.server_row(store)
+        store.close()
+    except Exception as problem:
+        found.violated.append(f"checkpoint {paths[-1].name} does not open: {problem}")
+    else:
+        if row.next_crawl <= len(REST_S):
+            found.violated.append(f"checkpoint {paths[-1].name} lacks crawls")
+
+
+def _prefix(text: str) -> str:
+    """However a SURT prefix is written."""
+    return text.lstrip("+-").rstrip("/")
