@@ -12,7 +12,7 @@ beside it. A rename is one change in both: no file system that Toehold is run on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -223,20 +223,18 @@ class Disk:
     def after_cut(self, names: Names, left: Left | None, chance: Random) -> dict[str, bytes | None]:
         """What is there: paths with bytes, or None for directories. `left` None: each file in its own way."""
         entries = self._entries(names, chance)
-        found: dict[str, bytes | None] = {}
-        to_do: list[tuple[str, Directory]] = [("", self.root)]
-        images: dict[int, bytes] = {}  # a file with two names is one file
-        while to_do:
-            above, directory = to_do.pop()
-            for name, node in sorted(entries.get(id(directory), directory.durable[names]).items()):
-                if isinstance(node, Directory):
-                    found[above + name] = None
-                    to_do.append((f"{above}{name}/", node))
-                else:
-                    if id(node) not in images:
-                        images[id(node)] = node.after_cut(left or chance.choice(list(Left)), chance)
-                    found[above + name] = images[id(node)]
-        return found
+        return _walked(
+            self.root,
+            lambda directory: entries.get(id(directory), directory.durable[names]),
+            lambda file: file.after_cut(left or chance.choice(list(Left)), chance),
+        )
+
+    def as_seen(self) -> dict[str, bytes | None]:
+        """What programs see, durable or not."""
+        chance = Random(0)  # leaves all there is
+        return _walked(
+            self.root, lambda directory: directory.live, lambda file: file.after_cut(Left.ALL, chance)
+        )
 
     def _entries(self, names: Names, chance: Random) -> dict[int, dict[str, Node]]:
         """The names of those directories where some are not durable, by the directories' ids."""
@@ -251,6 +249,26 @@ class Disk:
                 found = entries.setdefault(id(directory), dict(directory.durable[names]))
                 _edit(found, name, node)
         return entries
+
+
+def _walked(
+    root: Directory, entries: Callable[[Directory], dict[str, Node]], data: Callable[[File], bytes]
+) -> dict[str, bytes | None]:
+    """All paths, given what directories and files have. A file with two names has one content."""
+    found: dict[str, bytes | None] = {}
+    to_do: list[tuple[str, Directory]] = [("", root)]
+    images: dict[int, bytes] = {}
+    while to_do:
+        above, directory = to_do.pop()
+        for name, node in sorted(entries(directory).items()):
+            if isinstance(node, Directory):
+                found[above + name] = None
+                to_do.append((f"{above}{name}/", node))
+            else:
+                if id(node) not in images:
+                    images[id(node)] = data(node)
+                found[above + name] = images[id(node)]
+    return found
 
 
 def write_out(found: dict[str, bytes | None], target: Path) -> None:

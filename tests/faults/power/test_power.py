@@ -73,10 +73,10 @@ def test_a_journal_has_all_that_a_program_and_its_children_do_below_the_root(
     subprocess.run([sys.executable, "-c", program, str(root)], check=True, env=os.environ | environment)
     for record in read(journal):
         disk.play(record)
-    left = disk.after_cut(Names.ORDERED, Left.ALL, Random(1))
+    left = disk.as_seen()
     files = there(root)
     assert files["data/d"] == files["data/e"] == b"o2" and files["child/data/b"] == b"three"
-    assert {name: data for name, data in disk_of_all(disk).items() if data is not None} == files
+    assert {name: data for name, data in disk.as_seen().items() if data is not None} == files
     durable = disk.after_cut(Names.STRICT, Left.ABSENT, Random(1))
     assert set(durable) <= set(left) | {"data/c", "child/data/c", "data/f", "child/data/f"}
 
@@ -97,14 +97,9 @@ def journaled(made: Run, root: Path) -> dict[str, bytes]:
         disk.play(record)
     return {
         name: data
-        for name, data in disk_of_all(disk).items()
+        for name, data in disk.as_seen().items()
         if data is not None and not Path(name).name.startswith("LOG")
     }
-
-
-def disk_of_all(disk: Disk) -> dict[str, bytes | None]:
-    """What programs see: after a seed that leaves all names."""
-    return max((disk.after_cut(Names.ORDERED, Left.ALL, Random(seed)) for seed in range(20)), key=len)
 
 
 def test_marks_are_in_one_order_with_what_the_program_does(tmp_path: Path) -> None:
