@@ -17,11 +17,14 @@ HOSTS = tuple(f"host{number}.example" for number in range(4))
 
 
 def crawl(
-    politeness: PolitenessSettings, groups: tuple[GroupSettings, ...] = (), max_attempts: int = 2
+    politeness: PolitenessSettings,
+    groups: tuple[GroupSettings, ...] = (),
+    max_attempts: int = 2,
+    retry_delay_ms: int = 1_000,
 ) -> Shell:
     """A crawl that runs, with two pages on each of four hosts; a robots.txt is valid for ten seconds."""
     shell = Shell()
-    robots = RobotsSettings(validity_ms=10_000, max_attempts=max_attempts, retry_delay_ms=1_000)
+    robots = RobotsSettings(validity_ms=10_000, max_attempts=max_attempts, retry_delay_ms=retry_delay_ms)
     settings = CrawlSettings(
         allowed_addresses=("loopback",), politeness=politeness, groups=groups, robots=robots
     )
@@ -75,6 +78,19 @@ def test_the_uris_of_a_host_without_robots_txt_fail_though_their_turn_comes_late
     assert all(uri.endswith("robots.txt") for uri in fetched)
     failed = [row.uri for row in shell.outcomes("crawl") if row.fetch_status == -61]
     assert len(failed) == 8
+
+
+@pytest.mark.parametrize("retry_delay_ms", [0, 1_000])
+def test_where_no_try_brings_a_new_copy_the_last_one_counts_for_the_page_that_was_tried_for(
+    retry_delay_ms: int,
+) -> None:
+    """Once for each page, however soon it may be tried again: else only robots.txt is ever asked for."""
+    shell = crawl(POLITE, retry_delay_ms=retry_delay_ms)
+    shell.finish(*(Report(grant.token, fetch_status=404) for grant in shell.grants()))
+    fetched = fetch_all(shell, robots_status=500)
+    for host in HOSTS:
+        its = [uri.removeprefix(f"http://{host}") for uri in fetched if f"//{host}/" in uri]
+        assert its == ["/0", "/robots.txt", "/1"]
 
 
 def test_an_old_robots_txt_is_not_taken_for_one_that_was_fetched_for_this_page() -> None:

@@ -56,14 +56,15 @@ def standing(
 
     What was fetched just for this URI (`for_this`) counts though it has expired meanwhile:
     else a host that rests for longer than that would be asked for nothing but its robots.txt.
+    So does the last copy when a try for this URI brought no new one, though another is due by then.
     """
     if row is None:
         return Standing(Gate.FETCH)
     answered = row.outcome != Outcome.NONE.value
-    if answered and _lasts(row.answer_ms, now_ms, settings):
+    if answered and (for_this or _lasts(row.answer_ms, now_ms, settings)):
         return Standing(Gate.OPEN)
     if not row.attempts:
-        return Standing(Gate.OPEN if answered and for_this else Gate.FETCH)
+        return Standing(Gate.FETCH)
     limit = None if answered else _limit(settings)
     tries = _count(row, settings, limit)
     # While fetching again fails, the last copy counts (RFC 9309, 2.3.1.4), and so does leniency.

@@ -163,10 +163,10 @@ class Robots:
         What was fetched just for this URI, by a lease of that token, counts however late it is.
         """
         its, late = self.patience(rules), bool(for_this) and for_this == self.last_token
-        if self.good is not None and now_ms < self.good_ms + rules.validity_ms:
+        if self.good is not None and (late or now_ms < self.good_ms + rules.validity_ms):
             return "ask"
         if not self.failures_ms:
-            return "ask" if late and self.good is not None else "fetch"
+            return "fetch"
         open_meanwhile = self.good is not None or (rules.allow_unreachable and its.lost_ms is not None)
         if its.lost_ms is not None and its.failures == 0 and (late or now_ms < its.retry_ms):
             return "ask" if open_meanwhile else "fail"
