@@ -39,6 +39,7 @@ for number, handler in (
 
 LONGEST_FILES = (
     "test_frontier_machine.py",
+    "test_simulation.py",
     "test_embedded_crawl.py",
     "test_power.py",
     "test_interrupt.py",

@@ -3,10 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from frontier_server.core.frontier import LOG_AHEAD
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.model import CrawlView
 from frontier_server.core.records import EventRow
 
+PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
 NOT_COUNTED = ("interval_ms", "queued_count")  # of figures
 
 
@@ -35,6 +37,8 @@ class Watcher:
                 self.tearing_down |= bool(told.get("tearing_down"))
             case "operator_acted":
                 self.tearing_down |= told["action"] == "teardown"
+            case "problem" if told["kind"] == LOG_AHEAD and self.state in PAUSED:
+                self.reason = str(told["detail"])  # it stays paused, and for this from now on
             case "held":
                 assert self.state is CrawlState.PAUSED
                 self.held = True

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, TypeVar, cast
-from unittest.mock import patch
 
 import pytest
 from core_doubles.audit import Audit
@@ -18,13 +17,13 @@ from core_doubles.recount import pending_of
 from core_doubles.replay import Watcher
 from core_doubles.rows import all_rows_of, rows_of
 from core_doubles.shell import PERIOD_MS, Operation, Shell
+from core_doubles.small_shares import small_shares
 from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from frontier_server.core import errors, operation
+from frontier_server.core import errors
 from frontier_server.core.crawl import Crawl as LiveCrawl
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
@@ -33,19 +32,6 @@ from frontier_server.core.store import Changes, Family
 
 A = TypeVar("A")
 Step = Callable[..., None]
-
-# So that jobs have several slices, and some queues sleep on disk, in a web of a few hosts.
-SMALL_SHARES = (
-    (seeding, "SEEDS_PER_SLICE", 3),
-    (deletion, "URIS_PER_SLICE", 3),
-    (steering, "QUEUES_PER_SLICE", 2),
-    (importing, "ROWS_PER_SLICE", 2),
-    (verification, "ROWS_PER_SLICE", 4),
-    (verification, "QUEUES_PER_SLICE", 2),
-    (operation, "MAX_SNOOZED_IN_MEMORY", 2),
-    (work, "QUEUES_PER_SLICE", 2),
-)
-
 
 MOST_SLICES = 3_000
 COMPLETE = (CrawlState.PAUSED, CrawlState.FINISHED)  # then figures' events add up
@@ -81,8 +67,7 @@ class Base(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.shares = ExitStack()
-        for module, name, share in SMALL_SHARES:
-            self.shares.enter_context(patch.object(module, name, share))
+        self.shares.enter_context(small_shares())
         self.shell = Shell()
         self.model = Model(PERIOD_MS)
         self.doomed = False  # the next write is lost

@@ -1,0 +1,35 @@
+"""One operation, as it goes into the books: what was asked, what was answered, what was written."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from simulation.calls import Call
+
+from frontier_server.core.errors import FrontierError
+from frontier_server.core.store import Changes
+
+
+class Violated(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """An operation. It counts once it is flushed, when its answer leaves; or if it outlives a crash."""
+
+    now_ms: int
+    present_ms: int  # how long the frontier has been able to answer so far, all in all
+    call: Call
+    answer: Any  # or the FrontierError that refused it
+    changes: Changes
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was refused."""
+        return isinstance(self.answer, FrontierError)
+
+
+def demand(holds: object, promise: str) -> None:
+    """Raise Violated unless something holds."""
+    if not holds:
+        raise Violated(promise)
