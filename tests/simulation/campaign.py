@@ -73,12 +73,14 @@ def play(seeds: Iterable[int]) -> Result:
 def told(failure: Failure) -> str:
     """A failure for people: the smallest plan that shows it, and what happens in it."""
     plan, said = smaller(failure.plan, failure.said, fault_of)
+    with small_shares():
+        told_in_full = transcript(plan)
     return "\n".join(
         (
             f"seed {failure.seed}: {failure.said}",
             f"after leaving out what it does without: {said}",
             "",
-            transcript(plan),
+            told_in_full,
             "",
             f"python -m tests.simulation {failure.seed}",
         )

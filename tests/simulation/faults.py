@@ -122,13 +122,17 @@ class Faults:
 
     def end(self) -> None:
         """Nothing goes wrong any more."""
+        self.revive()
+        self.network.calm()
+
+    def revive(self) -> None:
+        """Let each name have a process: one may have ended for a request of a dead one that came late."""
         present = {node.name for node in self.nodes if node.up}
         for node in self.nodes:
             node.trouble = ""
             if node.name not in present:
                 present.add(node.name)
                 node.start()
-        self.network.calm()
 
 
 def _serial(token: bytes) -> tuple[int, int]:

@@ -116,6 +116,7 @@ class History:
             next_ms = self.loop.now_ms + CALM_EVERY_MS
             if self.loop.now_ms >= end_ms:
                 raise Violated(f"crawls have not ended: {self._states()}")
+            self.faults.revive()
             self.operators.calm_all()
             self.server.want_flush()
             for book in list(self.ledger.books.values()):

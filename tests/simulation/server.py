@@ -234,6 +234,9 @@ class Server:
         for call, reply in self.held_up:
             came.append(lambda call=call, reply=reply: self.handle(call, reply))  # type: ignore[misc]
         self.held_up = []
+        overdue = [waiter for waiter in self.waiters if waiter.end_ms <= self.loop.now_ms]
+        for waiter in overdue:
+            came.append(lambda waiter=waiter: self._patience(life, waiter))  # type: ignore[misc]
         self.rng.shuffle(came)
         for each in came:
             each()
@@ -278,7 +281,8 @@ class Server:
         self.after_operation(bool(changes))
         return answer
 
-    def _ask(self, waiter: Waiter) -> None:
+    def _ask(self, waiter: Waiter, slept: bool = False) -> None:
+        """Ask for leases; one that has `slept` to the end of its patience was not told of any."""
         timed_out = waiter.end_ms <= self.loop.now_ms
         at_rest = self.strict and (self.timer_ms is None or self.timer_ms > self.loop.now_ms)
         while True:
@@ -293,14 +297,14 @@ class Server:
                 self.waiters.append(waiter)
                 self.loop.at(waiter.end_ms, self._patience, self.life, waiter)
                 return
-        elif timed_out and at_rest and waiter.begin_ms < self.loop.now_ms and isinstance(answer, NextAnswer):
+        elif slept and at_rest and waiter.begin_ms < self.loop.now_ms and isinstance(answer, NextAnswer):
             raise Violated(f"nobody was told that there was {answer.grants[0].uri}")
         self.answer(waiter.reply, answer)
 
     def _patience(self, life: int, waiter: Waiter) -> None:
         if life == self.life and self.up and not self.stopped and waiter in self.waiters:
             self.waiters.remove(waiter)
-            self._ask(waiter)
+            self._ask(waiter, slept=True)
 
     def answer(self, reply: Reply, answer: Any) -> None:
         """Let an answer leave, once what it could have read is durable."""
