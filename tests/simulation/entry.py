@@ -1,12 +1,16 @@
-"""One operation, as it goes into the books: what was asked, what was answered, what was written."""
+"""One operation, as it goes into the books; and a call that waits for leases."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from simulation.calls import Call
 
 from frontier_server.core.errors import FrontierError
+from frontier_server.core.model import EmptyReason
 from frontier_server.core.store import Changes
+
+Reply = Callable[[Any], None]
 
 
 class Violated(AssertionError):
@@ -27,6 +31,17 @@ class Entry:
     def refused(self) -> bool:
         """Whether it was refused."""
         return isinstance(self.answer, FrontierError)
+
+
+@dataclass(slots=True)
+class Waiter:
+    """A call for leases that waits."""
+
+    call: Call
+    reply: Reply
+    end_ms: int
+    first: EmptyReason | None
+    begin_ms: int
 
 
 def demand(holds: object, promise: str) -> None:

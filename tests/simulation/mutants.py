@@ -112,6 +112,13 @@ MUTANTS = (
         "pass",
         ("have not ended", "nobody was told"),
     ),
+    Mutation(
+        "A copy of robots.txt that expires counts for the page that it was tried for",
+        "robotstxt/authority",
+        "if answered and (for_this or _lasts(row.answer_ms, now_ms, settings)):",
+        "if answered and _lasts(row.answer_ms, now_ms, settings):",
+        ("have not ended", "too much happens"),
+    ),
 )
 """The parts that a crash can take apart, and what would let a crawl stand still."""
 

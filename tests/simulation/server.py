@@ -7,15 +7,15 @@ covered all that it could have read.
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from core_doubles.codec import PlainCodec, settings_of
 from core_doubles.shell import SECRET, VERSION
 from simulation.calls import Call
-from simulation.entry import Entry, Violated, demand
+from simulation.entry import Entry, Reply, Violated, Waiter, demand
 from simulation.ledger import Ledger
+from simulation.logs import Logs
 from simulation.loop import Loop
 from simulation.recovery import Recovered
 from simulation.store import CrashStore
@@ -28,21 +28,9 @@ from frontier_server.core.model import EmptyReason, NextAnswer
 from frontier_server.core.store import Store
 from frontier_server.stores.memory import MemoryStore
 
-Reply = Callable[[Any], None]
 PATIENCE_MS = 30_000  # of a Next that waits for leases
 LOG_MS = 40  # until outcomes are in the crawl log for good
 SLICE_MS = 3
-
-
-@dataclass(slots=True)
-class Waiter:
-    """A call for leases that waits."""
-
-    call: Call
-    reply: Reply
-    end_ms: int
-    first: EmptyReason | None
-    begin_ms: int
 
 
 class Server:
@@ -68,7 +56,7 @@ class Server:
         self.store.write(opening.new_store(SECRET, loop.now_ms))
         self.store.flushed(1)
         self.checkpoints: dict[str, MemoryStore] = {}
-        self.logs: dict[int, int] = {}  # of crawls: up to which outcome they are on the disk
+        self.logs = Logs()
         self.life = 0  # of this process; timers and answers of earlier ones are void
         self.up = False
         self.operations = 0
@@ -175,25 +163,10 @@ class Server:
     def _again(self, life: int) -> None:
         if self.life == life and not self.up:
             self.start()
-            ahead = [name for number in list(self.logs) if (name := self._cut_log(number))]
-            demand(self.put_back_once or not ahead, f"the logs of {ahead} tell of more than is stored")
+            ahead = self.logs.cut(self.frontier, self.put_back_once)
             self.put_back_once = False
             if ahead:
                 self.run(Call("lost", "", (dict.fromkeys(ahead, "its log tells of more"),)))
-
-    def _cut_log(self, number: int) -> str:
-        """Lines behind what is noted are cut off; a log never lacks what is noted.
-
-        The crawl's name, if its log has lines that the store knows nothing of.
-        """
-        crawl, logged = self.frontier.registry.crawls.get(number), self.logs[number]
-        if crawl is None:
-            return ""
-        noted, last = crawl.counters.logged_outcome, crawl.counters.next_outcome - 1
-        there = noted <= logged or self.put_back_once  # by a copy that is older, or newer again
-        demand(there, f"outcomes up to {noted} are noted as logged; {logged} are")
-        self.logs[number] = noted
-        return crawl.name if logged > last else ""
 
     def _recover(self, thorough: bool) -> None:
         Recovered(self.store, self.build()).check(self.ledger, self.loop.now_ms, thorough)
@@ -338,27 +311,23 @@ class Server:
             self.want_flush()
         if not self.logging and self.frontier.log_positions():
             self.logging = True
-            self.loop.after(LOG_MS, self._write_log, self.life, self.durable)
+            self.loop.after(LOG_MS, self._write_log, self.life)
 
     def flush(self) -> None:
         """Make everything durable now."""
         self.flushing = True
         self._flushed(self.life, self.written)
 
-    def _write_log(self, life: int, mark: int) -> None:
+    def _write_log(self, life: int) -> None:
         """The writer of crawl logs: what is durable is written and synced, then that is noted."""
         if life != self.life or not self.up:
             return
         if self.stopped:
-            self.loop.after(LOG_MS, self._write_log, life, mark)
+            self.loop.after(LOG_MS, self._write_log, life)
             return
         self.logging = False
-        for number in list(self.frontier.log_positions()):
-            book = self.ledger.numbers.get(number)
-            last = book.outcomes if book is not None else 0
-            if book is not None and last > self.frontier.log_positions().get(number, ("", last, 0))[1]:
-                self.logs[number] = last
-                self.run(Call("logged", "", (number, last, 100 * last)))
+        for number, last in self.logs.write(self.frontier, self.ledger):
+            self.run(Call("logged", "", (number, last, 100 * last)))
         if self.frontier.log_positions():
             self.want_flush()
 

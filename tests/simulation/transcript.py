@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from core_doubles.shell import START_MS
+from core_doubles.web import ROBOTS_FILES, SITES
 from simulation.entry import Entry
 from simulation.history import History
 from simulation.plan import Plan
@@ -33,8 +34,6 @@ def transcript(plan: Plan) -> str:
 
 
 def _web(plan: Plan) -> Iterator[str]:
-    from core_doubles.web import ROBOTS_FILES, SITES
-
     for site in plan.sites:
         robots = ", ".join(
             f"{status} ({ROBOTS_FILES[file].name})" if status == 200 else str(status)
