@@ -5,10 +5,17 @@ What rocksdict 0.3.29 cannot be trusted with is not used: iterate bounds, snapsh
 iterator (a consistent view as of its creation) that stops at the first foreign key. A
 write is one batch over all families without sync; `flush` syncs the log and may run in
 another thread, as it releases the GIL. Its Checkpoint does not: `copying` makes one instead.
+
+RocksDB begins a new log whenever a family's buffer is full, although the end of the one
+before may not be durable. If a power cut took that end and left what came after it, the
+next start would take both for one history, with a hole in it (facebook/rocksdb#12488;
+RocksDB 9.8 cannot tell). So `flush` begins logs itself, when nothing is left to sync, long
+before a buffer is full.
 """
 
 import re
 import resource
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -30,13 +37,17 @@ from .copying import copy_live, log_bytes
 
 MIB = 1024 * 1024
 BLOCK_CACHE_BYTES = 32 * MIB
-WRITE_BUFFER_BYTES = 16 * MIB  # of a family
+LOG_BYTES = 24 * MIB  # after so much that was written, a new log is begun, and the buffers are flushed
+# These are met only while nothing is flushed, or flushes cannot keep up.
+WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
-ALL_LOGS_BYTES = 256 * MIB  # beyond it, families are flushed whose writes are in the oldest
+ALL_LOGS_BYTES = 256 * MIB
 MAX_COPIED_LOG_BYTES = 16 * MIB
 MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
 STALL_RETRY_S = 0.01
+LOG_WAIT_S = 0.05  # a new log is begun in some milliseconds, unless the disk is slow to sync
+FLUSHED_S = 60.0  # how long a checkpoint waits for buffers to be flushed
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
@@ -91,6 +102,8 @@ class RocksStore:
             raise StoreUnavailable(f"{path} cannot be opened: {text}") from problem
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
+        self._log_lock = threading.Lock()  # held while something is written, and while a log is begun
+        self._log_bytes = 0
         self._writing = WriteOptions()
         self._writing.no_slowdown = True
 
@@ -136,12 +149,18 @@ class RocksStore:
                 batch.delete(key, self._handles[family])
             else:
                 batch.put(key, value, self._handles[family])
+        if not self._log_lock.acquire(timeout=LOG_WAIT_S):
+            raise WriteStalled("stalled: a new log is being begun")
         try:
+            size = batch.size_in_bytes()
             self._db.write(batch, self._writing)
+            self._log_bytes += size
         except Exception as problem:
             if "stall" in str(problem).lower():
                 raise WriteStalled(str(problem)) from problem
             raise self._failure("write", problem) from problem
+        finally:
+            self._log_lock.release()
 
     def write_patiently(self, changes: Changes) -> None:
         """The same, and wait out what stalls it: for whoever has nothing else to do. Raises StoreFailed."""
@@ -155,8 +174,30 @@ class RocksStore:
         """Sync the log: everything written before the call is durable. Raises StoreFailed."""
         try:
             self._db.flush_wal(True)
+            if self._log_bytes >= LOG_BYTES and not self._being_flushed():
+                self._begin_log()
         except Exception as problem:
             raise self._failure("flush", problem) from problem
+
+    def _begin_log(self) -> None:
+        """Let all buffers be flushed, and a new log begin, when the one before is durable."""
+        with self._log_lock:
+            self._db.flush_wal(True)  # little, as most was synced just before
+            for family in self._families.values():
+                family.flush(False)
+            self._log_bytes = 0
+
+    def _until_flushed(self) -> None:
+        """Wait until the buffers are in files, or a while: what is not is in the logs."""
+        until_s = time.monotonic() + FLUSHED_S
+        while self._being_flushed() and time.monotonic() < until_s:
+            time.sleep(STALL_RETRY_S)
+
+    def _being_flushed(self) -> bool:
+        """Whether RocksDB has yet to write buffers to files: with more of them it would wait."""
+        return any(
+            family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families.values()
+        )
 
     def pressed(self) -> bool:
         """Whether RocksDB slows or stops writes."""
@@ -173,10 +214,10 @@ class RocksStore:
         """
         if log_bytes(self._path) > MAX_COPIED_LOG_BYTES:  # or whoever opens the copy had to read all that
             try:
-                for family in self._families.values():
-                    family.flush(True)
+                self._begin_log()
             except Exception as problem:
                 raise self._failure("checkpoint", problem) from problem
+            self._until_flushed()
         copy_live(self._path, path)
 
     def _failure(self, what: str, problem: Exception) -> StoreFailed:

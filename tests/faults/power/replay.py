@@ -178,6 +178,11 @@ class Disk:
                 raise NotUnderstood(record.data.decode())
         self.position += 1
 
+    def undurable(self, inode: int) -> bool:
+        """Whether a file has data that no sync has covered."""
+        node = self._inodes[inode]
+        return isinstance(node, File) and any(write.data for write in node.since)
+
     def _take_name(self, record: Record) -> None:
         old, new = (self._place(path) for path in record.paths)
         node = old[0].live.get(old[1])

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from faults.power import campaign
-from faults.power.campaign import Run, Tally, cut_points, cuts, judged, recover
+from faults.power.campaign import STORE_LOG, Run, Tally, cut_points, cuts, judged, recover
 from faults.power.program import MUTANTS, NONE
 from faults.power.records import Kind, Marks, mark_of, read
 from faults.power.replay import Disk, Left, Names
@@ -130,8 +130,29 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(library: Path, tmp_path
     files = [record.path for record in read(made.journal) if record.kind is Kind.CREATE]
     assert sum(path.endswith(".sst") for path in files) > 10  # flushes and compactions are among what is cut
     assert journaled(made, tmp_path / "root") == there(tmp_path / "root")
+    assert holes(made, tmp_path / "root") == []
     assert kinds.count(Kind.SYNCED) > 50 and kinds.count(Kind.RENAME) > 5
-    assert_nothing(judged(made, tmp_path / "cut", 12, seed=1, ways=(Left.ABSENT, Left.ALL)))
+    assert_nothing(judged(made, tmp_path / "cut", 12, seed=1))
+
+
+def holes(made: Run, root: Path) -> list[str]:
+    """Where a log of RocksDB's was written to while one before it was not durable.
+
+    A cut may leave later writes without earlier ones there, and RocksDB would take them for one history.
+    """
+    disk = Disk(root.stat().st_ino)
+    logs: dict[int, str] = {}
+    found: list[str] = []
+    for position, record in enumerate(read(made.journal)):
+        if record.kind is Kind.CREATE and STORE_LOG.search(record.path):
+            logs[record.inode] = record.path
+        elif record.kind is Kind.CREATE:
+            logs.pop(record.inode, None)
+        elif record.kind is Kind.WRITE and record.inode in logs:
+            before = [inode for inode in logs if logs[inode] < logs[record.inode]]
+            found += [f"{position}: {logs[inode]}" for inode in before if disk.undurable(inode)]
+        disk.play(record)
+    return found
 
 
 @pytest.mark.soak
