@@ -29,9 +29,11 @@ class Logs:
         copy of it was put in its place.
         """
         ahead = []
-        for number, synced in self._synced.items():
+        for number, synced in list(self._synced.items()):
             crawl = frontier.registry.crawls.get(number)
             if crawl is None:
+                if put_back:  # another crawl may get its number now
+                    del self._synced[number]
                 continue
             noted, last = crawl.counters.logged_outcome, crawl.counters.next_outcome - 1
             demand(noted <= synced or put_back, f"outcomes to {noted} are noted as logged; {synced} are")
