@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .core.crawl import Crawl
-from .core.errors import CursorTooOld
+from .core.errors import CursorTooOld, StoreCorrupt
 from .core.frontier import Frontier
 from .core.operators.views import events_after
 from .core.records import EventRow
@@ -91,6 +91,8 @@ class JobFeed:
             except CursorTooOld as gap:
                 position = int(gap.metadata["oldest"]) - 1
                 continue
+            if not rows:
+                raise StoreCorrupt(f"crawl {crawl.name}: its events {position + 1} to {last} are not stored")
             found.append(News(crawl.name, launch_id, rows))
             position = rows[-1][0]
         return found

@@ -332,6 +332,20 @@ def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_p
         assert server.stubs.describe("t").crawl == "t"
 
 
+def test_events_that_are_counted_and_not_there_are_told_at_the_start(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ServerProcess(data) as server:
+        server.stubs.launch("t", "http://a.example/")
+        server.stop()
+    store = RocksStore(data / "store")
+    store.write(dict.fromkeys((Family.EVENTS, key) for key, _ in store.scan(Family.EVENTS, b"", b"")))
+    store.close()
+    (data / "crawls" / "t" / "job.log").unlink()
+    ended = run_to_end("--data", str(data))
+    assert ended.returncode == DAMAGED, ended.stderr
+    assert "are not stored" in ended.stderr and "Traceback" not in ended.stderr
+
+
 # Checkpoints.
 
 
