@@ -89,7 +89,7 @@ class Checkpoints:
                     _log.error("checkpoints", left=str(path), problem=str(problem))
 
     def create(self, now_ms: int) -> Kept:
-        """Make one, durably. Raises StoreFailed or OSError. May block."""
+        """Make one, durably. Raises OSError. May block."""
         with self._making:
             make_directory(self._directory)
             number = max((_number(kept.name) for kept in self.kept()), default=0) + 1

@@ -19,8 +19,8 @@ from .absence import Absence
 from .clock import Clock
 from .core.errors import FrontierError, StoreCorrupt
 from .core.frontier import DISK_RESERVE, Frontier
-from .core.store import Changes, StoreFailed, WritableStore, WriteStalled
-from .gate import Gate
+from .core.store import Changes, WritableStore, WriteStalled
+from .gate import Gate, go_first
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .tasks import Closing, Tasks, words_of
@@ -143,10 +143,8 @@ class Runner:
             except (FrontierError, Closing):
                 raise
             except Exception as problem:
-                if isinstance(problem, StoreCorrupt):
-                    self.corrupt = problem
                 # Memory and store may disagree now: a restart rebuilds memory.
-                self._fail(words_of(problem, "an operation failed"))
+                self._fail(words_of(problem, "an operation failed"), problem)
                 _log.exception("fatal")
                 raise self._closed() from problem
             return answer, self._written
@@ -192,6 +190,7 @@ class Runner:
             task.cancel()  # again, at the next wait: first the operation must be finished
 
     async def _flusher(self) -> None:
+        go_first()  # all that wait at the gate will wait for a flush
         while True:
             await self._flush_wanted.wait()
             self._flush_wanted.clear()
@@ -209,6 +208,14 @@ class Runner:
             self._durable_waiters = waiting
             if waiting:
                 self._flush_wanted.set()
+            if self._store.log_is_full():
+                await self._begin_log()
+
+    async def _begin_log(self) -> None:
+        """Let the store begin a new log, while nothing is written."""
+        async with self._gate:
+            if not self._closing:
+                await asyncio.to_thread(self._store.begin_log)
 
     def _make_durable(self, news: list[News]) -> None:
         """Flush; then write the job logs, before anybody hears of what they tell."""
@@ -305,10 +312,11 @@ class Runner:
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
         await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, problem: BaseException | None = None) -> None:
         self._closing = True
         if not self.failed.done():
             self.failed.set_result(why)
+            self.corrupt = problem if isinstance(problem, StoreCorrupt) else None
         self._release_waiters()
 
     def _closed(self) -> Closing:
@@ -344,7 +352,8 @@ class Runner:
         try:
             async with asyncio.timeout(CLOSE_S):
                 async with self._gate:
-                    await self.durable(self._written)
+                    pass  # the last one that is written has been
+                await self.durable(self._written)
         except Closing:
             pass  # it has failed, now or before: `failed` tells
         except TimeoutError:
@@ -353,11 +362,6 @@ class Runner:
             self._timer.cancel()
         await self.tasks.end()
         self._release_waiters()
-
-    def fail(self, problem: StoreFailed) -> None:
-        """The store has failed beside the operations: nothing more can be trusted to it."""
-        _log.error("fatal", problem=str(problem))
-        self._fail(words_of(problem, "the store failed"))
 
     # What others ask, and wait for.
 

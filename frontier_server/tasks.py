@@ -25,9 +25,9 @@ class Closing(Exception):
 
 
 class Tasks:
-    """Tasks of an event loop. `fail` is told, in words, of each that ends unasked."""
+    """Tasks of an event loop. `fail` is told of each that ends unasked: in words, and what was raised."""
 
-    def __init__(self, fail: Callable[[str], None]) -> None:
+    def __init__(self, fail: Callable[[str, BaseException | None], None]) -> None:
         self._fail = fail
         self._running: set[asyncio.Task[None]] = set()
         self._asked: set[asyncio.Task[None]] = set()  # to end
@@ -64,11 +64,11 @@ class Tasks:
         ended = f"the {task.get_name()} ended"
         if problem is not None:
             _log.error("fatal", task=task.get_name(), exc_info=problem)
-            self._fail(words_of(problem, ended))
+            self._fail(words_of(problem, ended), problem)
         elif task.cancelled():
-            self._fail(f"{ended}: it was cancelled")
+            self._fail(f"{ended}: it was cancelled", None)
         elif lasting:
-            self._fail(f"{ended}: it returned")
+            self._fail(f"{ended}: it returned", None)
 
 
 def words_of(problem: BaseException, what: str) -> str:

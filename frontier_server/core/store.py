@@ -72,6 +72,15 @@ class WritableStore(Store, Protocol):
     def flush(self) -> None:
         """Make everything written before the call durable. Raises StoreFailed. May block."""
 
+    def log_is_full(self) -> bool:
+        """Whether it is time to begin a new log."""
+
+    def begin_log(self) -> None:
+        """Begin a new log, with all that was written durable. Nobody writes meanwhile.
+
+        Raises StoreFailed. May block.
+        """
+
     def pressed(self) -> bool:
         """Whether writes are near a stall."""
 

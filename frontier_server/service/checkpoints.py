@@ -6,8 +6,7 @@ from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
 from ..checkpoints import Kept
-from ..core.store import StoreFailed
-from ..runner import Closing, Refused
+from ..runner import Refused
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
 
 _LISTING = "checkpoints"
@@ -24,9 +23,6 @@ class CheckpointRpcs(AdminRpcs):
         await self._runner.read(lambda frontier, _: None)  # what was acknowledged is on the disk
         try:
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
-        except StoreFailed as problem:  # as any other write that fails, it ends the server
-            self._runner.fail(problem)
-            raise Closing("STORE_FAILED") from problem
         except OSError as problem:
             raise Refused("DISK_RESERVE", f"no checkpoint can be made: {problem.strerror}", 30_000) from None
         await self._runner.run(lambda frontier, now_ms: frontier.control.note_checkpoint(kept.name, now_ms))

@@ -15,7 +15,6 @@ import errno
 import os
 import re
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,16 +62,6 @@ def copy_live(source: Path, target: Path) -> None:
         if path.name not in linked | own | {version.manifest, current.name}:
             path.unlink()  # left by a try that failed
     sync_directory(target)
-
-
-def log_bytes(source: Path) -> int:
-    """How much the logs of a store hold, about."""
-    total = 0
-    for path in source.iterdir():
-        if _LOG.fullmatch(path.name):
-            with suppress(FileNotFoundError):  # deleted since it was listed
-                total += path.stat().st_size
-    return total
 
 
 def _version(source: Path) -> _Version:

@@ -48,6 +48,13 @@ class MemoryStore:
     def flush(self) -> None:
         """Nothing is more durable than memory here."""
 
+    def log_is_full(self) -> bool:
+        """Never: there is none."""
+        return False
+
+    def begin_log(self) -> None:
+        """Nothing to do."""
+
     def pressed(self) -> bool:
         """Never."""
         return False

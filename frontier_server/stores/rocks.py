@@ -9,13 +9,12 @@ another thread, as it releases the GIL. Its Checkpoint does not: `copying` makes
 RocksDB begins a new log whenever a family's buffer is full, although the end of the one
 before may not be durable. If a power cut took that end and left what came after it, the
 next start would take both for one history, with a hole in it (facebook/rocksdb#12488;
-RocksDB 9.8 cannot tell). So `flush` begins logs itself, when nothing is left to sync, long
-before a buffer is full.
+RocksDB 9.8 cannot tell). So a log is begun by `begin_log`, between two writes and with
+nothing left to sync, long before a buffer is full.
 """
 
 import re
 import resource
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,21 +32,18 @@ from rocksdict import (
 )
 
 from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
-from .copying import copy_live, log_bytes
+from .copying import copy_live
 
 MIB = 1024 * 1024
 BLOCK_CACHE_BYTES = 32 * MIB
-LOG_BYTES = 24 * MIB  # after so much that was written, a new log is begun, and the buffers are flushed
-# These are met only while nothing is flushed, or flushes cannot keep up.
+LOG_BYTES = 24 * MIB  # after so much that was written a new log is to be begun, and the buffers are flushed
+# RocksDB begins logs by itself only beyond these: where its flushes cannot keep up, or nobody begins one.
 WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
-MAX_COPIED_LOG_BYTES = 16 * MIB
 MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
 STALL_RETRY_S = 0.01
-LOG_WAIT_S = 0.05  # a new log is begun in some milliseconds, unless the disk is slow to sync
-FLUSHED_S = 60.0  # how long a checkpoint waits for buffers to be flushed
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
@@ -102,8 +98,7 @@ class RocksStore:
             raise StoreUnavailable(f"{path} cannot be opened: {text}") from problem
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
-        self._log_lock = threading.Lock()  # held while something is written, and while a log is begun
-        self._log_bytes = 0
+        self._log_bytes = 0  # written since a log was begun
         self._writing = WriteOptions()
         self._writing.no_slowdown = True
 
@@ -149,18 +144,14 @@ class RocksStore:
                 batch.delete(key, self._handles[family])
             else:
                 batch.put(key, value, self._handles[family])
-        if not self._log_lock.acquire(timeout=LOG_WAIT_S):
-            raise WriteStalled("stalled: a new log is being begun")
+        size = batch.size_in_bytes()
         try:
-            size = batch.size_in_bytes()
             self._db.write(batch, self._writing)
-            self._log_bytes += size
         except Exception as problem:
             if "stall" in str(problem).lower():
                 raise WriteStalled(str(problem)) from problem
             raise self._failure("write", problem) from problem
-        finally:
-            self._log_lock.release()
+        self._log_bytes += size
 
     def write_patiently(self, changes: Changes) -> None:
         """The same, and wait out what stalls it: for whoever has nothing else to do. Raises StoreFailed."""
@@ -174,30 +165,27 @@ class RocksStore:
         """Sync the log: everything written before the call is durable. Raises StoreFailed."""
         try:
             self._db.flush_wal(True)
-            if self._log_bytes >= LOG_BYTES and not self._being_flushed():
-                self._begin_log()
         except Exception as problem:
             raise self._failure("flush", problem) from problem
 
-    def _begin_log(self) -> None:
-        """Let all buffers be flushed, and a new log begin, when the one before is durable."""
-        with self._log_lock:
-            self._db.flush_wal(True)  # little, as most was synced just before
-            for family in self._families.values():
-                family.flush(False)
-            self._log_bytes = 0
-
-    def _until_flushed(self) -> None:
-        """Wait until the buffers are in files, or a while: what is not is in the logs."""
-        until_s = time.monotonic() + FLUSHED_S
-        while self._being_flushed() and time.monotonic() < until_s:
-            time.sleep(STALL_RETRY_S)
-
-    def _being_flushed(self) -> bool:
-        """Whether RocksDB has yet to write buffers to files: with more of them it would wait."""
-        return any(
+    def log_is_full(self) -> bool:
+        """Whether a new log should be begun: not while buffers are being flushed, or it would wait."""
+        return self._log_bytes >= LOG_BYTES and not any(
             family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families.values()
         )
+
+    def begin_log(self) -> None:
+        """Begin a new log, with all that was written durable. Buffers are flushed beside what follows.
+
+        Nobody writes meanwhile. Takes a sync and some milliseconds. Raises StoreFailed.
+        """
+        self.flush()
+        try:
+            for family in self._families.values():
+                family.flush(False)
+        except Exception as problem:
+            raise self._failure("flush", problem) from problem
+        self._log_bytes = 0
 
     def pressed(self) -> bool:
         """Whether RocksDB slows or stops writes."""
@@ -209,15 +197,8 @@ class RocksStore:
     def checkpoint(self, path: Path) -> None:
         """Make a store of its own at a path that is not there yet, by links to the files of this one.
 
-        It has everything written before the call. Raises StoreFailed or OSError. May block, and lets other
-        threads run.
+        It has everything written before the call. Raises OSError. May block, and lets other threads run.
         """
-        if log_bytes(self._path) > MAX_COPIED_LOG_BYTES:  # or whoever opens the copy had to read all that
-            try:
-                self._begin_log()
-            except Exception as problem:
-                raise self._failure("checkpoint", problem) from problem
-            self._until_flushed()
         copy_live(self._path, path)
 
     def _failure(self, what: str, problem: Exception) -> StoreFailed:

@@ -25,6 +25,8 @@ class HeldStore:
         self.flush_problem: Exception | None = None
         self.stalled = False
         self.stalls = 0
+        self.log_full = False
+        self.logs_begun = 0
         self._shown = MemoryStore()
         self._held = False
         self._passes = 0
@@ -61,6 +63,16 @@ class HeldStore:
                 self.disk.write(changes)
             self.durable = max(self.durable, covered)
             self.flushes_ended += 1
+
+    def log_is_full(self) -> bool:
+        return self.log_full
+
+    def begin_log(self) -> None:
+        written = len(self.written)
+        self.flush()
+        assert len(self.written) == written, "written while a log is begun"
+        self.log_full = False
+        self.logs_begun += 1
 
     def pressed(self) -> bool:
         return False

@@ -1,5 +1,6 @@
 """A damaged store: it is called that, and nothing else; and `--salvage` keeps what can be read of it."""
 
+import errno
 import os
 import re
 import shutil
@@ -9,10 +10,9 @@ from pathlib import Path
 import grpc
 import pytest
 from frontier_harness.calls import RUN, TIMEOUT_S, Stubs, refusal, report
-from frontier_harness.held_store import HeldStore, full_disk
+from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import hosted
 from frontier_harness.process import ServerProcess, run_to_end
-from frontier_harness.waiting import eventually
 
 from frontier_server import __main__ as program
 from frontier_server.core.store import Family, StoreDamaged, StoreFailed
@@ -349,17 +349,18 @@ def test_events_that_are_counted_and_not_there_are_told_at_the_start(tmp_path: P
 # Checkpoints.
 
 
-def test_a_store_that_fails_while_a_checkpoint_is_made_is_told_as_that(
+def test_a_checkpoint_that_finds_no_room_is_refused_and_the_server_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(self: object, now_ms: int) -> None:
-        raise full_disk("checkpoint")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.create", failing)
     with hosted(HeldStore(), tmp_path) as at:
         problem = refusal(lambda: at.stubs.admin.CreateCheckpoint(CREATE, timeout=TIMEOUT_S))
-        assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_FAILED")
-        eventually(lambda: at.served.runner.failed.done(), "the server goes on")
+        assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE")
+        assert "No space left on device" in problem.message
+        at.stubs.launch("t", "http://a.example/")
 
 
 def test_a_checkpoint_that_is_damaged_ends_the_launch_and_not_the_server(tmp_path: Path) -> None:

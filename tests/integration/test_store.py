@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.store import Changes, Family, StoreFailed, WritableStore, WriteStalled
+from frontier_server.core.store import Changes, Family, StoreFailed, WritableStore
 from frontier_server.stores import rocks
 from frontier_server.stores.memory import MemoryStore
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
@@ -300,28 +300,21 @@ def test_to_read_the_first_row_is_not_to_walk_over_what_was_deleted_behind_it(tm
     store.close()
 
 
-def test_a_new_log_is_begun_by_a_flush_and_by_no_write(
+def test_a_new_log_is_begun_when_it_is_asked_for_and_by_no_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log that were begun by a write might be on the disk while the end of the one before is not."""
     monkeypatch.setattr(rocks, "LOG_BYTES", 100_000)
     store = RocksStore(tmp_path / "db")
     before = set((tmp_path / "db").glob("*.log"))
+    assert not store.log_is_full()
     for number in range(100):
         put(store, {b"%d" % number: b"x" * 10_000})
-    assert set((tmp_path / "db").glob("*.log")) == before
     store.flush()
+    assert set((tmp_path / "db").glob("*.log")) == before
+    assert store.log_is_full()
+    store.begin_log()
     assert set((tmp_path / "db").glob("*.log")) - before
+    assert not store.log_is_full()
     assert len(rows(store)) == 100
-    store.close()
-
-
-def test_a_write_does_not_wait_for_a_disk_that_is_slow_to_sync_the_end_of_a_log(tmp_path: Path) -> None:
-    """It is told as a stall, and tried again; whoever has nothing else to do waits."""
-    store = RocksStore(tmp_path / "db")
-    with store._log_lock, pytest.raises(WriteStalled):
-        put(store, {b"a": b"1"})
-    assert rows(store) == []
-    store.write_patiently({(Family.SEEN, b"a"): b"1"})
-    assert rows(store) == [(b"a", b"1")]
     store.close()

@@ -12,8 +12,6 @@ from frontier_harness.waiting import soon
 
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.store import Changes, Family, WriteStalled
-from frontier_server.stores import rocks
-from frontier_server.stores.copying import log_bytes
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)
@@ -82,13 +80,11 @@ class Writer:
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["linked", "copied"])
-@pytest.mark.parametrize("flushed", [True, False], ids=["flushed", "with its log"])
 def test_a_copy_has_all_that_was_written_before_and_stops_at_one_write(
-    store: RocksStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool, flushed: bool
+    store: RocksStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     if not links:
         monkeypatch.setattr("os.link", _other_disk)
-    monkeypatch.setattr(rocks, "MAX_COPIED_LOG_BYTES", 0 if flushed else 2**40)
     befores = []
     with Writer(store) as writer:
         for number in range(COPIES):
@@ -96,12 +92,6 @@ def test_a_copy_has_all_that_was_written_before_and_stops_at_one_write(
             store.checkpoint(tmp_path / str(number))
     for number, before in enumerate(befores):
         assert before <= last_of(tmp_path / str(number)) <= writer.written
-
-
-def test_a_log_that_is_deleted_while_logs_are_measured_counts_nothing(tmp_path: Path) -> None:
-    (tmp_path / "000001.log").write_bytes(b"12345")
-    (tmp_path / "000002.log").symlink_to("gone")  # listed, and not there
-    assert log_bytes(tmp_path) == 5
 
 
 def _other_disk(*_: object) -> None:

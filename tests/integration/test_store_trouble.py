@@ -17,6 +17,7 @@ from frontier_harness.in_process import Served, config, opened, running, serving
 from frontier_harness.waiting import PATIENCE_S, Callers, callers, soon, turns
 
 from frontier_server import wire
+from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Report, Verdict
@@ -222,6 +223,48 @@ async def asked(server: Served, rpc: str) -> object:
     service = server.frontier if method.containing_service.name == "FrontierService" else server.admin
     call = getattr(service, rpc)(iter((made,)) if method.client_streaming else made)
     return [answer async for answer in call] if method.server_streaming else await call
+
+
+async def test_rows_that_make_no_sense_are_told_as_that_whoever_meets_them(tmp_path: Path) -> None:
+    async def reader() -> None:
+        raise StoreCorrupt("an outcome cannot be read")
+
+    async with launched(tmp_path) as at:
+        at.runner.tasks.keep("reader", reader())
+        assert "an outcome cannot be read" in await asyncio.wait_for(at.runner.failed, PATIENCE_S)
+        assert str(at.runner.corrupt) == "an outcome cannot be read"
+
+
+# A log that is full.
+
+
+async def test_a_new_log_is_begun_between_two_writes_and_the_server_goes_on_meanwhile(tmp_path: Path) -> None:
+    async with launched(tmp_path) as at:
+        store = at.store
+        store.log_full = True
+        store.hold()
+        first = at.calls.start(at.offer(f"{NEW}1"))
+        await soon(lambda: store.flushing, "nobody asks for a flush")
+        ended = store.flushes_ended
+        store.release(1)
+        assert await first == [Verdict.QUEUED], "whoever waits for a flush waits for no new log"
+        await soon(lambda: store.flushes_ended > ended and store.flushing, "no log is begun")
+        written = len(store.written)
+        second = at.calls.start(at.offer(f"{NEW}2"))
+        await turns()
+        assert len(store.written) == written
+        store.release()
+        assert await second == [Verdict.QUEUED]
+        assert store.logs_begun == 1
+
+
+@pytest.mark.parametrize("log_full", [False, True])
+async def test_the_end_is_not_held_up_by_a_log_that_is_full(tmp_path: Path, log_full: bool) -> None:
+    async with launched(tmp_path) as at:
+        await at.runner.apply(lambda f, now: f.schedule("t", [candidate(NEW)], now))
+        at.store.log_full = log_full
+        await asyncio.wait_for(at.runner.close(), PATIENCE_S)
+        assert not at.runner.failed.done() and at.store.durable == len(at.store.written)
 
 
 # A write that stalls.
