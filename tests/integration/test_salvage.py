@@ -225,7 +225,8 @@ def test_a_damaged_store_has_an_exit_code_of_its_own_and_a_way_out(tmp_path: Pat
     data = tmp_path / "data"
     done = lived(data)
     assert damage_files_of(data, (b"toehold.pending", b"pending"))
-    ended = run_to_end("--data", str(data), "--listen", "127.0.0.1:0", "--heartbeat-seconds", "1")
+    lapsing_soon = ("--lease-seconds", "2", "--heartbeat-seconds", "1")  # a lapse reads the damaged row
+    ended = run_to_end("--data", str(data), "--listen", "127.0.0.1:0", *lapsing_soon)
     assert ended.returncode == DAMAGED, (ended.returncode, ended.stderr)
     (said,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert "damaged" in said and "--salvage" in said and "in use" not in said and "Traceback" not in said

@@ -7,6 +7,7 @@ covered all that it could have read.
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -203,13 +204,13 @@ class Server:
             return
         self._present_ms += min(length_ms, self.tolerated_ms)  # for which nodes are not excused
         self.stopped, self._since_ms = False, self.loop.now_ms
-        came: list[Callable[[], None]] = [lambda: self._fell_due(self.life, None)]
+        came: list[Callable[[], None]] = [partial(self._fell_due, self.life, None)]
         for call, reply in self.held_up:
-            came.append(lambda call=call, reply=reply: self.handle(call, reply))  # type: ignore[misc]
+            came.append(partial(self.handle, call, reply))
         self.held_up = []
         overdue = [waiter for waiter in self.waiters if waiter.end_ms <= self.loop.now_ms]
         for waiter in overdue:
-            came.append(lambda waiter=waiter: self._patience(life, waiter))  # type: ignore[misc]
+            came.append(partial(self._patience, life, waiter))
         self.rng.shuffle(came)
         for each in came:
             each()

@@ -523,8 +523,8 @@ class CrawlSpec(_message.Message):
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """Whom a host's owner can turn to: an http(s) URL or an e-mail address, at most
-    500 characters. It becomes part of the user agent. Required unless `allowed_addresses` is
-    exactly `loopback`.
+    500 characters. It becomes part of the user agent. Required unless
+    `allowed_addresses` is exactly `loopback`.
     """
     run_while_empty: _builtins.bool
     """Whether the crawl goes on when nothing is left, in state EMPTY, until URIs
@@ -1971,8 +1971,8 @@ Global___Override: _TypeAlias = Override  # noqa: Y015
 class OverrideSettings(_message.Message):
     """The settings that may differ for a part of a crawl. A field that is set, be
     it to zero, false or an empty text, replaces that field of the spec, a list as
-    a whole; a field that is not set leaves the spec's. A list without elements is not set: `empty_lists` names
-    those that are to be empty.
+    a whole; a field that is not set leaves the spec's. A list without elements is
+    not set: `empty_lists` names those that are to be empty.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

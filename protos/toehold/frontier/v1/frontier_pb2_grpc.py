@@ -116,8 +116,8 @@ class FrontierServiceServicer:
         is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
         under way succeeds and changes nothing; but FINISH asked again interrupts
         fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
-        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
-        DISK_RESERVE.
+        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is
+        nearly full is refused: DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

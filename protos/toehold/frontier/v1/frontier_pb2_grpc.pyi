@@ -83,8 +83,8 @@ class FrontierServiceStub:
     is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
     under way succeeds and changes nothing; but FINISH asked again interrupts
     fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
-    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
-    DISK_RESERVE.
+    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is
+    nearly full is refused: DISK_RESERVE.
     """
     StateEvents: _grpc.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]
     """First the present state, then every event after the cursor, in order,
@@ -130,8 +130,8 @@ class FrontierServiceAsyncStub(FrontierServiceStub):
     is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
     under way succeeds and changes nothing; but FINISH asked again interrupts
     fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
-    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
-    DISK_RESERVE.
+    passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is
+    nearly full is refused: DISK_RESERVE.
     """
     StateEvents: _aio.UnaryStreamMultiCallable[_frontier_pb2.StateEventsRequest, _frontier_pb2.StateEventsResponse]  # type: ignore[assignment]
     """First the present state, then every event after the cursor, in order,
@@ -204,8 +204,8 @@ class FrontierServiceServicer(metaclass=_abc_1.ABCMeta):
         is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
         under way succeeds and changes nothing; but FINISH asked again interrupts
         fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
-        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is nearly full is refused:
-        DISK_RESERVE.
+        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is
+        nearly full is refused: DISK_RESERVE.
         """
 
     @_abc_1.abstractmethod
