@@ -45,9 +45,10 @@ check: $(SETUP)
 	$(PY) tools/protos.py --check
 	$(PY) tools/diagrams.py --check
 
-## make soak     the long tests, with random examples
+## make soak     faults by the thousand, for some hours; prints one table of what was lost
+##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… plays a run again
 soak: $(SETUP) $(PAGES)
-	HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak
+	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load
 
 ## make bench    what an item costs on this machine
 bench: $(SETUP) $(PAGES)

@@ -6,6 +6,8 @@ import os
 import signal
 
 import pytest
+from frontier_harness import soaking
+from frontier_harness.soaking import soak  # noqa: F401  a fixture of all tests
 from hypothesis import HealthCheck, settings
 
 # Neither judges by the wall clock: a busy machine must not fail a test.
@@ -80,7 +82,14 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     return argname if isinstance(val, bytes) and not val.isascii() else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts the longest files first."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Begins the table of soaks."""
+    soaking.begin(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the parts of the soak that nobody asked for, and puts the longest files first."""
     rank = {name: number for number, name in enumerate(LONGEST_FILES)}
+    items[:], left = soaking.chosen(items)
+    config.hook.pytest_deselected(items=left)
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))

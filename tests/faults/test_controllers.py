@@ -221,7 +221,7 @@ def test_of_two_who_tear_a_crawl_down_at_once_one_does_it_and_both_see_it_done(s
     _race(scene, rounds=8)  # each kind of crawl, begun by either one first
 
 
-@pytest.mark.soak
+@pytest.mark.soak("overload")
 def test_of_two_who_tear_many_crawls_down_at_once_one_does_it_and_both_see_it_done(scene: Scene) -> None:
     _race(scene, rounds=1000)
 

@@ -23,7 +23,7 @@ def test_a_frontier_killed_at_random_moments_loses_nothing(parts: Parts) -> None
     _kill_at_random(parts, kills=3, keys=FEW, random=random.Random(20))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("kills")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_frontier_killed_at_many_random_moments_loses_nothing(parts: Parts, seed: int) -> None:
@@ -46,7 +46,7 @@ def _kill_at_random(parts: Parts, *, kills: int, keys: tuple[str, ...], random: 
     assert parts.complaints(again=in_flight(parts.web.log(), *moments)) == []
 
 
-@pytest.mark.soak
+@pytest.mark.soak("kills")
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crawl_of_one_command_comes_through_whatever_ends_it(

@@ -50,7 +50,7 @@ def test_watchers_miss_nothing_and_hear_nothing_twice_though_the_frontier_is_kil
     _watch(programs, tmp_path, kills=3, random=random.Random(4))
 
 
-@pytest.mark.soak
+@pytest.mark.soak("kills")
 @pytest.mark.parametrize("seed", range(3))
 def test_watchers_miss_nothing_and_hear_nothing_twice_though_the_frontier_is_killed_ten_times(
     programs: Programs, tmp_path: Path, seed: int
@@ -142,7 +142,7 @@ def test_readers_who_do_not_read_cost_little_memory_and_no_time(tmp_path: Path) 
     _do_not_read(tmp_path, readers=30, events=800, calls=150)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("overload")
 def test_two_hundred_readers_who_do_not_read_cost_little_memory_and_no_time(tmp_path: Path) -> None:
     _do_not_read(tmp_path, readers=200, events=20_000, calls=1000)
 

@@ -28,7 +28,7 @@ def test_the_counts_of_twenty_thousand_uris_are_exact(tmp_path: Path) -> None:
     _crawl(tmp_path, uris=20_000, hosts=1_000, wait_s=WHOLE_CRAWL_S)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("size")
 @pytest.mark.timeout(3600)
 def test_the_counts_of_a_million_uris_are_exact(tmp_path: Path) -> None:
     _crawl(tmp_path, uris=1_000_000, hosts=50_000, wait_s=3_000)

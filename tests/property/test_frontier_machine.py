@@ -16,6 +16,7 @@ from core_doubles.machine.operators import Operators
 from core_doubles.model.things import Crawl
 from core_doubles.rows import nothing_is_left_of
 from core_doubles.web import OPEN, ROBOTS_FILES, SITES, RobotsFile, Spelled
+from frontier_harness.soaking import Soak
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
@@ -163,9 +164,10 @@ class SoakMachine(FrontierMachine):
         SoakMachine.steps += 1
 
 
-@pytest.mark.soak
+@pytest.mark.soak("histories")
 @pytest.mark.timeout(0)
-def test_the_frontier_for_long() -> None:
-    SoakMachine.steps = 0
-    run_state_machine_as_test(SoakMachine, settings=profile(examples=800, steps=200))
-    assert SoakMachine.steps >= 100_000
+def test_the_frontier_for_long(soak: Soak) -> None:
+    SoakMachine.steps, examples = 0, soak.cycles(800)
+    run_state_machine_as_test(SoakMachine, settings=profile(examples=examples, steps=200))
+    soak.count(checked=SoakMachine.steps)
+    assert SoakMachine.steps >= 100 * examples

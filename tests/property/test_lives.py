@@ -20,6 +20,7 @@ from core_doubles.lives import SEEDS, quick
 from core_doubles.rebuilt import as_rebuilt
 from core_doubles.replay import Watcher
 from core_doubles.shell import Operation, Shell
+from frontier_harness.soaking import Soak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -367,7 +368,9 @@ def test_a_crawl_keeps_its_promises_whatever_has_happened() -> None:
     promises(profile(400))()
 
 
-@pytest.mark.soak
+@pytest.mark.soak("histories")
 @pytest.mark.timeout(0)
-def test_crawls_keep_their_promises_for_long() -> None:
-    promises(profile(20_000))()
+def test_crawls_keep_their_promises_for_long(soak: Soak) -> None:
+    examples = soak.cycles(20_000)
+    promises(profile(examples))()
+    soak.count(checked=examples)

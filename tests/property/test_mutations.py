@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from frontier_harness.soaking import Soak
 from property.mutations import MUTATIONS, ROOT, Mutation, core_module, is_noticed, noticed
 
 
@@ -17,9 +18,10 @@ def test_the_table_lists_them() -> None:
     assert table == [(one.rule, f"core/{one.module}.py", " / ".join(one.noticed)) for one in MUTATIONS]
 
 
-@pytest.mark.soak
+@pytest.mark.soak("mutants")
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: one.rule)
-def test_the_machine_notices_each_rule_that_is_broken(mutation: Mutation) -> None:
+def test_the_machine_notices_each_rule_that_is_broken(mutation: Mutation, soak: Soak) -> None:
     said = noticed(mutation)
+    soak.count(faults=1, violated=not is_noticed(mutation, said))
     assert is_noticed(mutation, said), said

@@ -1,6 +1,5 @@
 """Simulated crawls, from fixed seeds; and that what is wrong with a server shows in them."""
 
-import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 from core_doubles.small_shares import small_shares
+from frontier_harness.soaking import Soak
 from property.mutations import ROOT, Mutation, core_module, is_noticed
 from simulation import server
 from simulation.campaign import Result, fault_of, play, told
@@ -20,7 +20,8 @@ from simulation.transcript import transcript
 
 FIRST, HISTORIES = 1, 1_270  # some 2 000 crawls, in about half a minute of one core
 SOAKED_CRAWLS = 100_000
-LOT = 500
+SHARES = 4  # which processes may play at the same time
+LOT = 100
 
 
 def transcript_of(plan: Plan) -> str:
@@ -43,20 +44,20 @@ def test_nothing_acknowledged_is_lost_and_every_crawl_ends_in_simulated_historie
     assert result.figures.checked["lapses"] and result.figures.faults > HISTORIES
 
 
-@pytest.mark.soak
+@pytest.mark.soak("simulation")
 @pytest.mark.timeout(0)
-def test_a_hundred_thousand_simulated_crawls(capsys: pytest.CaptureFixture[str]) -> None:
-    """From a seed of chance, which is printed."""
-    first = random.SystemRandom().randrange(1 << 40)
-    with capsys.disabled():
-        print(f"\nsimulation: the first seed is {first}")
-    crawls, seed = 0, first
-    while crawls < SOAKED_CRAWLS:
+@pytest.mark.parametrize("share", range(SHARES))
+def test_a_hundred_thousand_simulated_crawls(soak: Soak, share: int) -> None:
+    """Each share from a seed of its own."""
+    crawls, seed = 0, (soak.seed << 8) + (share << 40)
+    while crawls < soak.cycles(SOAKED_CRAWLS) / SHARES:
         result = play(range(seed, seed + LOT))
+        figures = result.figures
+        soak.count(
+            faults=figures.faults, checked=sum(figures.checked.values()), violated=result.failure is not None
+        )
         well(result)
-        crawls, seed = crawls + result.figures.crawls, seed + LOT
-    with capsys.disabled():
-        print(f"simulation: {crawls} crawls in {seed - first} histories, to seed {seed - 1}")
+        crawls, seed = crawls + figures.crawls, seed + LOT
 
 
 SOME_SEEDS = (7, 11, 19)
@@ -140,14 +141,17 @@ AT_ONCE = ("A lease is stored", "Counters are in", "The session that", "Override
 @pytest.mark.parametrize(
     "mutant",
     [
-        pytest.param(one, marks=() if one.rule.startswith(AT_ONCE) else pytest.mark.soak, id=one.rule)
+        pytest.param(
+            one, marks=() if one.rule.startswith(AT_ONCE) else pytest.mark.soak("mutants"), id=one.rule
+        )
         for one in MUTANTS
     ],
 )
 @pytest.mark.timeout(0)
-def test_each_defect_is_found_within_some_histories(mutant: Mutation) -> None:
+def test_each_defect_is_found_within_some_histories(mutant: Mutation, soak: Soak) -> None:
     """Some of them with every change, all of them in the soak."""
     said, _ = found(mutant)
+    soak.count(faults=1, violated=not is_noticed(mutant, said))
     assert is_noticed(mutant, said), said
 
 

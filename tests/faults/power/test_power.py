@@ -14,10 +14,12 @@ from faults.power.campaign import STORE_LOG, Run, Tally, cut_points, cuts, judge
 from faults.power.program import MUTANTS, NONE
 from faults.power.records import Kind, Marks, mark_of, read
 from faults.power.replay import Disk, Left, Names
+from frontier_harness.soaking import Soak
 
 from frontier_server import crawl_log
 
 CUTS = 200  # within which a broken promise is noticed
+RUNS = 5  # that the cuts of a soak are made of
 
 
 @pytest.fixture(scope="module")
@@ -118,13 +120,20 @@ def small(library: Path, directory: Path, mutant: str = NONE, lies: str = "") ->
     return campaign.run(library, directory / "root", directory / "journal", 3, mutant=mutant, lies=lies)
 
 
-def assert_nothing(tally: Tally) -> None:
+def assert_nothing(tally: Tally, soak: Soak) -> None:
     """What was acknowledged is there, once, and nothing is wrong."""
+    soak.count(
+        faults=tally.cuts,
+        checked=tally.items,
+        lost=tally.lost,
+        doubled=tally.doubled,
+        violated=tally.violated,
+    )
     assert not tally.findings, "\n".join([str(tally), *tally.findings[:50]])
     assert tally.cuts and tally.items
 
 
-def test_a_power_cut_loses_nothing_that_was_acknowledged(library: Path, tmp_path: Path) -> None:
+def test_a_power_cut_loses_nothing_that_was_acknowledged(library: Path, tmp_path: Path, soak: Soak) -> None:
     made = small(library, tmp_path)
     kinds = [record.kind for record in read(made.journal)]
     files = [record.path for record in read(made.journal) if record.kind is Kind.CREATE]
@@ -132,7 +141,7 @@ def test_a_power_cut_loses_nothing_that_was_acknowledged(library: Path, tmp_path
     assert journaled(made, tmp_path / "root") == there(tmp_path / "root")
     assert holes(made, tmp_path / "root") == []
     assert kinds.count(Kind.SYNCED) > 50 and kinds.count(Kind.RENAME) > 5
-    assert_nothing(judged(made, tmp_path / "cut", 12, seed=1))
+    assert_nothing(judged(made, tmp_path / "cut", 12, seed=1), soak)
 
 
 def holes(made: Run, root: Path) -> list[str]:
@@ -155,24 +164,24 @@ def holes(made: Run, root: Path) -> list[str]:
     return found
 
 
-@pytest.mark.soak
+@pytest.mark.soak("cuts")
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("number", range(RUNS))
 def test_a_thousand_power_cuts_lose_nothing_that_was_acknowledged(
-    library: Path, tmp_path: Path, seed: int
+    library: Path, tmp_path: Path, soak: Soak, number: int
 ) -> None:
-    """200 cuts of each of five runs, in both kinds of names."""
+    """Each cut in both kinds of names."""
     made = campaign.run(library, tmp_path / "root", tmp_path / "journal", 6)
-    tally = judged(made, tmp_path / "cut", 200, seed)
-    print(tally)
-    assert_nothing(tally)
+    assert_nothing(judged(made, tmp_path / "cut", -(-soak.cycles(1_000) // RUNS), soak.seed + number), soak)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("cuts")
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("names", Names)
-def test_what_was_recovered_goes_on_and_is_cut_again(library: Path, tmp_path: Path, names: Names) -> None:
-    first, chance = small(library, tmp_path), Random(3)
+def test_what_was_recovered_goes_on_and_is_cut_again(
+    library: Path, tmp_path: Path, soak: Soak, names: Names
+) -> None:
+    first, chance = small(library, tmp_path), Random(soak.seed)
     records = list(read(first.journal))
     total = Tally()
     for number, cut in enumerate(cuts(first, cut_points(records, 4, chance), records)):
@@ -182,32 +191,36 @@ def test_what_was_recovered_goes_on_and_is_cut_again(library: Path, tmp_path: Pa
             library, root, tmp_path / f"journal{number}", 3, ledger=ledger, name=f"again{number}"
         )
         total += judged(again, tmp_path / "cut", 20, number, (names,))
-    print(total)
-    assert_nothing(total)
+    assert_nothing(total, soak)
 
 
 # It can fail.
 
 
-@pytest.mark.soak
+@pytest.mark.soak("mutants")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_a_broken_promise_is_noticed(library: Path, tmp_path: Path, mutant: str) -> None:
-    made = small(library, tmp_path, mutant)
-    assert judged(made, tmp_path / "cut", CUTS, seed=1, enough=1).findings
+def test_a_broken_promise_is_noticed(library: Path, tmp_path: Path, soak: Soak, mutant: str) -> None:
+    assert_noticed(small(library, tmp_path, mutant), tmp_path, soak)
 
 
-@pytest.mark.soak
+def assert_noticed(made: Run, directory: Path, soak: Soak) -> None:
+    """Some cut shows it."""
+    tally = judged(made, directory / "cut", CUTS, seed=1, enough=1)
+    soak.count(faults=1, violated=not tally.findings)
+    assert tally.findings
+
+
+@pytest.mark.soak("mutants")
 @pytest.mark.timeout(1800)
-def test_a_disk_that_lies_about_syncs_is_noticed(library: Path, tmp_path: Path) -> None:
-    made = small(library, tmp_path, lies=".log")
-    assert judged(made, tmp_path / "cut", CUTS, seed=1, enough=1).findings
+def test_a_disk_that_lies_about_syncs_is_noticed(library: Path, tmp_path: Path, soak: Soak) -> None:
+    assert_noticed(small(library, tmp_path, lies=".log"), tmp_path, soak)
 
 
-@pytest.mark.soak
+@pytest.mark.soak("mutants")
 @pytest.mark.timeout(1800)
 def test_a_crawl_log_that_is_not_cut_after_a_crash_is_noticed(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library: Path, tmp_path: Path, soak: Soak, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = small(library, tmp_path)
     whole = crawl_log._CrawlLog.__init__
@@ -216,4 +229,4 @@ def test_a_crawl_log_that_is_not_cut_after_a_crash_is_noticed(
         whole(log, path, outcome, path.stat().st_size if path.exists() else size)
 
     monkeypatch.setattr(crawl_log._CrawlLog, "__init__", uncut)
-    assert judged(made, tmp_path / "cut", CUTS, seed=1, enough=1).findings
+    assert_noticed(made, tmp_path, soak)
