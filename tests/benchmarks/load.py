@@ -44,17 +44,17 @@ def host_names(count: int) -> list[str]:
     return [f"www.{_WORDS[n % len(_WORDS)]}-{n:05d}.example" for n in range(count)]
 
 
-def links(hosts: Sequence[str], pages: int) -> list[Link]:
-    """The links of so many pages, each URI once: 40 to the page's own host and 10 to others, some 80
-    characters each. Pages of all hosts take turns, as politeness has it."""
-    chance = random.Random(1)
+def links(hosts: Sequence[str], pages: int, first: int = 0) -> list[Link]:
+    """The links of so many pages from the `first`, each URI once: 40 to the page's own host and 10 to others,
+    some 80 characters each. Pages of all hosts take turns, as politeness has it."""
+    chance = random.Random(1 + first)
     found: list[Link] = []
-    for page in range(pages):
+    for page in range(first, first + pages):
         own = hosts[page % len(hosts)]
         via = _uri(chance, own, page)
         for link in range(LINKS_PER_PAGE):
             host = own if link < OWN_LINKS_PER_PAGE else hosts[chance.randrange(len(hosts))]
-            found.append(Link(_uri(chance, host, len(found)), via))
+            found.append(Link(_uri(chance, host, first * LINKS_PER_PAGE + len(found)), via))
     return found
 
 

@@ -19,6 +19,7 @@ from benchmarks.measuring import SERVER, Figure, Limit, measure
 from benchmarks.memory import memory
 from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
+from benchmarks.restart import restart
 
 from practice_web.practice import PracticeWeb
 from practice_web.web import LIBRARY
@@ -165,6 +166,7 @@ PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "pops": pops,
     "jobs": jobs,
     "memory": memory,
+    "restart": restart,
     "crowds": crowds,
     "node": node,
     "crawl": crawl,

@@ -60,6 +60,8 @@ class FrontierServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._child is not None
+        if self._child.poll() == -signal.SIGKILL:
+            return
         self._child.send_signal(signal.SIGTERM)
         try:
             self._child.communicate(timeout=STOP_S)
@@ -67,6 +69,12 @@ class FrontierServer:
             self._child.kill()
             self._child.communicate()
             raise RuntimeError(f"the frontier server did not stop within {STOP_S} s") from error
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        assert self._child is not None
+        self._child.kill()
+        self._child.communicate()
 
     def resident_mib(self) -> float:
         """Memory that it holds."""
