@@ -50,6 +50,7 @@ LONGEST_FILES = (
     "test_watch.py",
     "test_cut_off.py",
     "test_crawl.py",
+    "test_backup.py",
     "test_worn_out.py",
     "test_whole_crawl.py",
     "test_kills.py",

@@ -1,0 +1,89 @@
+"""A backup, and its restoration on another machine, step by step as docs/operating.md has them."""
+
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from acceptance.judging import FEW, complaints, in_flight
+from acceptance.parts import CRAWL, Parts
+from acceptance.programs import script, until
+from frontier_harness.waiting import PATIENCE_S
+
+OPERATING = Path(__file__).parents[2] / "docs/operating.md"
+
+
+def blocks() -> list[list[str]]:
+    """The commands of the section, block by block."""
+    section = OPERATING.read_text().partition("### Backup, and restore on another machine\n")[2]
+    section = section.partition("\n## ")[0]
+    return [
+        re.findall(r"^\$ (.+)$", block, re.M) for block in re.findall(r"```console\n(.+?)```", section, re.S)
+    ]
+
+
+class Operator:
+    """Types commands as they are written, with names of theirs for the words in capitals."""
+
+    def __init__(self, frontier: str, **names: Path | str) -> None:
+        self._frontier = frontier
+        self.names = {word: str(name) for word, name in names.items()}
+
+    def types(self, command: str) -> str:
+        """What a command prints that succeeds."""
+        for word, name in self.names.items():
+            command = re.sub(rf"\b{word}\b", name, command)
+        folder = Path(script("toehold")).parent
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={"PATH": f"{folder}:/usr/bin:/bin", "TOEHOLD_FRONTIER": self._frontier},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        return done.stdout
+
+
+def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
+    backup, restore, go_on = blocks()
+    other = tmp_path / "other"
+    operator = Operator(parts.address, DIR=parts.data, BACKUP=tmp_path / "backup", OTHER=other)
+    node = parts.node("one")
+    parts.launch(FEW)
+    parts.until_asked(15)
+    backed_up = time.monotonic()
+    for command in backup:
+        if "crawls" in command:  # an operator types slowly
+            kept = len(parts.pages)
+            until(lambda: len(parts.pages) > kept + 5, "lines that the checkpoint does not have")
+        said = operator.types(command)
+        if "create" in command:
+            operator.names["NAME"] = said.partition(":")[0]
+    parts.until_asked(len(parts.web.log()) + 10)
+    lost = parts.frontier.kill()
+    shutil.rmtree(parts.data)
+
+    copy, start = restore
+    operator.types(copy)
+    assert start == "toehold-frontier --data OTHER --listen HOST:PORT"
+    parts.data = other
+    parts.start_frontier()
+    until(lambda: parts.status()["status"]["state"] == "PAUSED", "the pause")  # what was out has come back
+    assert "kept in" in parts.status()["status"]["reason"]
+    verify, resume = go_on
+    assert re.search(r"^changed +0$", operator.types(verify), re.M)
+    operator.types(resume)
+    until(lambda: parts.status()["status"]["state"] == "FINISHED", "the crawl's end")
+    assert node.runs
+    log = parts.web.log()
+    again = [entry.url for entry in log if backed_up - 1 <= entry.start <= lost]
+    assert complaints(parts.web, FEW, again=[*again, *in_flight(log, backed_up, lost)]) == []
+    assert len({line.url for line in parts.pages}) == len(parts.pages)
+    assert parts.status()["statistics"]["succeeded_count"] == sum(
+        line.disposition == "succeeded" for line in parts.pages
+    )
+    assert parts.wrong_warcs() == []
+    assert list((other / "crawls" / CRAWL).glob("crawl.log.cut-*"))
