@@ -47,6 +47,11 @@ class Operator:
         return done.stdout
 
 
+def until_logged(parts: Parts, pages: int) -> None:
+    """Waits until crawl.log has so many."""
+    until(lambda: len(parts.pages) >= pages, f"{pages} pages in crawl.log")
+
+
 def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
     backup, restore, go_on = blocks()
     other = tmp_path / "other"
@@ -57,8 +62,7 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     backed_up = time.monotonic()
     for command in backup:
         if "crawls" in command:  # an operator types slowly
-            kept = len(parts.pages)
-            until(lambda: len(parts.pages) > kept + 5, "lines that the checkpoint does not have")
+            until_logged(parts, len(parts.pages) + 5)
         said = operator.types(command)
         if "create" in command:
             operator.names["NAME"] = said.partition(":")[0]
