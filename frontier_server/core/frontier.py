@@ -389,6 +389,14 @@ class Frontier:
         """A crawl's figures."""
         return views.statistics(self.registry.named(name), max(now_ms, self._now_ms), self._leases)
 
+    def event_time(self, name: str, sequence: int) -> int:
+        """When an event happened; 0 if it is not kept."""
+        return views.event_time(self.store, self.registry.named(name), sequence)
+
+    def check_event(self, name: str, sequence: int, read_ms: int) -> None:
+        """Raise CursorTooOld if the event that somebody has read is another one: see `views.check_event`."""
+        views.check_event(self.store, self.registry.named(name), sequence, read_ms)
+
     def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
         """Some events behind a sequence number."""
         return views.events_after(self.store, self.registry.named(name), sequence)

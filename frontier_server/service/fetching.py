@@ -8,8 +8,9 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from .. import wire
 from ..config import Config
 from ..core.errors import InvalidRequest
+from ..core.frontier import Frontier
 from ..core.machines.lifecycle import Input
-from ..core.model import EmptyReason, check_batch
+from ..core.model import CrawlView, EmptyReason, check_batch
 from ..exchange import Exchange
 from ..gate import go_first
 from .answering import Context, answered, limits, operator_of, streamed
@@ -142,21 +143,26 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     async def StateEvents(
         self, request: frontier_pb2.StateEventsRequest, context: Context
     ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
-        view = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
-        sequence = wire.sequence_of(request.cursor) if request.cursor else view.last_event
-        if sequence is None:
+        def look(frontier: Frontier, _: int) -> tuple[CrawlView, wire.Place]:
+            view = frontier.crawl(request.crawl)
+            return view, wire.Place(view.last_event, frontier.event_time(request.crawl, view.last_event))
+
+        view, last = await self._runner.read(look)
+        place = wire.event_place(request.cursor) if request.cursor else last
+        if place is None:
             raise InvalidRequest(
                 f"{request.cursor[:40]!r} is no cursor of StateEvents; 'start' begins at the oldest",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
-            sequence = max(sequence, view.oldest_event - 1)
-        yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=wire.cursor(sequence))
-        async for found in self._runner.following.events(request.crawl, sequence):
+            place = wire.Place(view.oldest_event - 1, 0)
+        cursor = wire.cursor(*place)
+        yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=cursor)
+        await self._runner.read(lambda frontier, _: frontier.check_event(request.crawl, *place))
+        async for found in self._runner.following.events(request.crawl, place.number):
             if found is None:
-                yield frontier_pb2.StateEventsResponse(cursor=wire.cursor(sequence))
+                yield frontier_pb2.StateEventsResponse(cursor=cursor)
                 continue
-            sequence, row = found
-            yield frontier_pb2.StateEventsResponse(
-                event=wire.event(sequence, row), cursor=wire.cursor(sequence)
-            )
+            event = wire.event(*found)
+            cursor = event.cursor
+            yield frontier_pb2.StateEventsResponse(event=event, cursor=cursor)

@@ -24,24 +24,31 @@ class OutcomeRpcs(AdminRpcs):
     async def StreamOutcomes(
         self, request: admin_pb2.StreamOutcomesRequest, context: Context
     ) -> AsyncIterator[admin_pb2.StreamOutcomesResponse]:
-        (oldest, last), its_number = await self._runner.read(
-            lambda frontier, _: (
-                frontier.administration.outcome_range(request.crawl),
-                frontier.crawl(request.crawl).number,
-            )
-        )
-        number = wire.outcome_number(request.cursor) if request.cursor else last
-        if number is None:
+        def look(frontier: Frontier, _: int) -> tuple[int, wire.Place, int]:
+            oldest, last = frontier.administration.outcome_range(request.crawl)
+            last_ms = frontier.administration.outcome_time(request.crawl, last)
+            return oldest, wire.Place(last, last_ms), frontier.crawl(request.crawl).number
+
+        oldest, last, its_number = await self._runner.read(look)
+        place = wire.outcome_place(request.cursor) if request.cursor else last
+        if place is None:
             raise InvalidRequest(
                 f"{request.cursor[:40]!r} is no cursor of StreamOutcomes; 'start' begins at the oldest",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
-            number = max(number, oldest - 1)
-        cursor = wire.outcome_cursor(number)
-        yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, last), cursor=cursor)
+            place = wire.Place(oldest - 1, 0)
+        cursor = wire.outcome_cursor(*place)
+        yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, *last), cursor=cursor)
+        await self._runner.read(
+            lambda frontier, _: frontier.administration.check_outcome(request.crawl, *place)
+        )
         its = request.crawl, its_number
-        rows = self._following(its, number) if request.follow else self._kept(its, number, last)
+        rows = (
+            self._following(its, place.number)
+            if request.follow
+            else self._kept(its, place.number, last.number)
+        )
         async for read in rows:
             for part in _parts(read):
                 cursor = part[-1].cursor if part else cursor

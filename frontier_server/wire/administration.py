@@ -54,11 +54,11 @@ def reason(told: Reason) -> admin_pb2.Reason:
     return admin_pb2.Reason(why=WHYS[told.why], words=told.words, until_time=timestamp(told.until_ms))
 
 
-def kept_outcomes(oldest: int, last: int) -> admin_pb2.KeptOutcomes:
-    """The range of outcomes that is kept."""
+def kept_outcomes(oldest: int, last: int, last_ms: int) -> admin_pb2.KeptOutcomes:
+    """The range of outcomes that is kept, and when the last one was."""
     return admin_pb2.KeptOutcomes(
-        oldest_cursor=outcome_cursor(oldest - 1),
-        last_cursor=outcome_cursor(last),
+        oldest_cursor=outcome_cursor(oldest - 1, 0),
+        last_cursor=outcome_cursor(last, last_ms),
         outcome_count=last - oldest + 1,
     )
 
@@ -66,7 +66,7 @@ def kept_outcomes(oldest: int, last: int) -> admin_pb2.KeptOutcomes:
 def outcome(number: int, row: OutcomeRow) -> admin_pb2.UriOutcome:
     """A final disposition."""
     message = admin_pb2.UriOutcome(
-        cursor=outcome_cursor(number),
+        cursor=outcome_cursor(number, row.time_ms),
         outcome_time=timestamp(row.time_ms),
         uri=row.uri,
         fetch_status=row.fetch_status,

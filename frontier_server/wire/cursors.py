@@ -1,40 +1,56 @@
 """Where readers go on: cursors of streams, tokens of pages. Opaque to them, checked when they come back."""
 
+import re
 from hashlib import blake2b
+from typing import NamedTuple
 
 START_CURSOR = "start"
 END_CURSOR = "end"
 _EVENT, _OUTCOME = "e", "o"
-_MAX_DIGITS = 18
 _MARK_BYTES = 4
+_PLACE = re.compile(r"([eo])([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
-def cursor(sequence: int) -> str:
-    """Where a reader of events goes on after an event."""
-    return f"{_EVENT}{sequence}"
+class Place(NamedTuple):
+    """The event or outcome that a reader has read last: its number, and when it was (0: that is not told).
+
+    A store that was set back counts again, and so does a crawl that is made anew: the time tells its events
+    from those of the same numbers that a reader knows.
+    """
+
+    number: int
+    time_ms: int
 
 
-def sequence_of(text: str) -> int | None:
-    """The sequence number of a cursor of events; None if it is none of ours."""
-    return _number_of(_EVENT, text)
+def cursor(sequence: int, time_ms: int) -> str:
+    """Where a reader of events goes on after an event, which happened then (0: unknown)."""
+    return _cursor(_EVENT, sequence, time_ms)
 
 
-def outcome_cursor(number: int) -> str:
-    """Where a reader of outcomes goes on after an outcome."""
-    return f"{_OUTCOME}{number}"
+def event_place(text: str) -> Place | None:
+    """What a cursor of events says; None if it is none of ours."""
+    return _place(_EVENT, text)
 
 
-def outcome_number(text: str) -> int | None:
-    """The number of a cursor of outcomes; None if it is none of ours."""
-    return _number_of(_OUTCOME, text)
+def outcome_cursor(number: int, time_ms: int) -> str:
+    """Where a reader of outcomes goes on after an outcome, which was then (0: unknown)."""
+    return _cursor(_OUTCOME, number, time_ms)
 
 
-def _number_of(kind: str, text: str) -> int | None:
+def outcome_place(text: str) -> Place | None:
+    """What a cursor of outcomes says; None if it is none of ours."""
+    return _place(_OUTCOME, text)
+
+
+def _cursor(kind: str, number: int, time_ms: int) -> str:
+    return f"{kind}{number}-{time_ms}" if time_ms else f"{kind}{number}"
+
+
+def _place(kind: str, text: str) -> Place | None:
     if text == START_CURSOR:
-        return 0
-    digits = text.removeprefix(kind)
-    known = text != digits and digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS
-    return int(digits) if known else None
+        return Place(0, 0)
+    told = _PLACE.fullmatch(text)
+    return Place(int(told[2]), int(told[3] or 0)) if told and told[1] == kind else None
 
 
 def page_token(listing: str, place: bytes) -> str:

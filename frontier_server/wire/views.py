@@ -58,7 +58,9 @@ def _exit_status(name: str) -> crawl_pb2.ExitStatus.ValueType:
 
 def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
     """An event. Its fields are the contract's, by name; a status is dated by its event."""
-    message = crawl_pb2.Event(sequence=sequence, cursor=cursor(sequence), event_time=timestamp(row.time_ms))
+    message = crawl_pb2.Event(
+        sequence=sequence, cursor=cursor(sequence, row.time_ms), event_time=timestamp(row.time_ms)
+    )
     fields = row.fields
     match row.kind:
         case "status_changed":

@@ -1,5 +1,6 @@
 """A backup, and its restoration on another machine, step by step as docs/operating.md has them."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 from acceptance.judging import FEW, complaints, in_flight
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import script, until
+from acceptance.programs import script, toehold, until
 from frontier_harness.waiting import PATIENCE_S
 
 OPERATING = Path(__file__).parents[2] / "docs/operating.md"
@@ -67,6 +68,9 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
         if "create" in command:
             operator.names["NAME"] = said.partition(":")[0]
     parts.until_asked(len(parts.web.log()) + 10)
+    newest = json.loads(toehold("events", "--json", "--frontier", parts.address).stdout.splitlines()[-1])[
+        "cursor"
+    ]
     lost = parts.frontier.kill()
     shutil.rmtree(parts.data)
 
@@ -77,6 +81,8 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     parts.start_frontier()
     until(lambda: parts.status()["status"]["state"] == "PAUSED", "the pause")  # what was out has come back
     assert "kept in" in parts.status()["status"]["reason"]
+    newer = toehold("events", "--from", newest, "--frontier", parts.address)
+    assert newer.returncode != 0 and "is not the one that was read" in newer.stderr, newer
     verify, resume = go_on
     assert re.search(r"^changed +0$", operator.types(verify), re.M)
     operator.types(resume)

@@ -131,13 +131,12 @@ def test_a_reader_waits_for_the_end_and_is_told_of_it(stubs: Stubs, crawl: str) 
     assert (figures.discovered_count, figures.succeeded_count, figures.queued_count) == (1, 1, 0)
 
 
-def test_a_cursor_of_another_crawl_means_a_place_in_this_one(stubs: Stubs) -> None:
-    """Cursors are opaque to readers; what they must never do is hang or crash the server."""
+def test_a_cursor_of_another_crawl_is_refused(stubs: Stubs) -> None:
     longer, crawl = finished_crawl(stubs), fresh_name()
     stubs.create(crawl)
     request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor=stubs.events(longer)[-1].cursor)
     problem = refusal(lambda: list(stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)))
-    assert (problem.code, problem.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
+    assert (problem.code, problem.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_TOO_OLD")
 
 
 # With the server's own constants changed, in the test's process.
@@ -211,18 +210,43 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
         last = LAUNCHED + await toggle(served, 4)
         oldest = last - kept + 1
         for number in (0, 1, oldest - 2):
-            stream = events(served, wire.cursor(number))
+            stream = events(served, wire.cursor(number, 0))
             assert (await read(stream)).present.state == crawl_pb2.CRAWL_STATE_RUNNING
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await read(stream)
             problem = Refusal.of(caught.value)
             assert (problem.code, problem.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_TOO_OLD")
             assert problem.metadata["oldest"] == str(oldest)
-        for cursor in ("start", wire.cursor(oldest - 1)):
+        for cursor in ("start", wire.cursor(oldest - 1, 0)):
             stream = events(served, cursor)
             told = [await read(stream) for _ in range(1 + kept)]
             assert [answer.event.sequence for answer in told[1:]] == list(range(oldest, last + 1))
             stream.cancel()
+
+
+async def test_a_cursor_of_a_crawl_that_was_made_anew_since_is_told_and_not_taken_for_one_of_this(
+    tmp_path: Path,
+) -> None:
+    """Its events have the same numbers; a reader that went on would miss those up to its own."""
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launch(served)
+        stream = events(served)
+        told = [await read(stream) for _ in range(1 + LAUNCHED)]
+        stream.cancel()
+        asked = told[LAUNCHED].cursor
+        await served.frontier.RequestState(frontier_pb2.RequestStateRequest(crawl="t", target_state=FINISH))
+        await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
+        await launch(served)
+        for more in (0, 3):
+            await toggle(served, more)
+            stream = events(served, asked)
+            assert (await read(stream)).HasField("present")
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await read(stream)
+            problem = Refusal.of(caught.value)
+            assert (problem.code, problem.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_TOO_OLD")
+            assert f"event {LAUNCHED} is not the one that was read" in problem.message
+            assert problem.metadata["oldest"] == "1"
 
 
 async def test_a_reader_that_falls_behind_what_is_kept_is_told(

@@ -466,6 +466,8 @@ READS: dict[str, Callable[[Frontier, int], Any]] = {
     "events": lambda f, now: f.events_after(NAME, 0)[:6],  # up to the teardown
     "outcomes": lambda f, now: f.administration.outcomes(NAME, 0, 100),
     "outcome range": lambda f, now: f.administration.outcome_range(NAME),
+    "an outcome's time": lambda f, now: f.administration.outcome_time(NAME, 1) or pytest.fail("not kept"),
+    "an outcome's history": lambda f, now: f.administration.check_outcome(NAME, 1, 0),
     "queues": lambda f, now: f.administration.queues(NAME, None, 100, b""),
     "a queue": lambda f, now: f.administration.queue(NAME, "example,alpha,"),
     "largest queues": lambda f, now: isinstance(f.administration.largest_queues(NAME), list),
@@ -502,6 +504,8 @@ def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
     looked_at = {
         "outcomes",
         "outcome_range",
+        "outcome_time",
+        "check_outcome",
         "queues",
         "queue",
         "largest_queues",

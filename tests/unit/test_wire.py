@@ -362,18 +362,20 @@ def test_no_moment_is_no_message() -> None:
 # Cursors.
 
 
-@given(st.integers(0, 10**18 - 1))
-def test_a_cursor_is_read_as_it_was_written(sequence: int) -> None:
-    assert wire.sequence_of(wire.cursor(sequence)) == sequence
-
-
 @given(st.text(max_size=25))
 def test_no_text_is_taken_for_a_cursor_that_is_none(text: str) -> None:
-    sequence = wire.sequence_of(text)
+    place = wire.event_place(text)
     if text == wire.START_CURSOR:
-        assert sequence == 0
-    elif sequence is not None:
-        assert text.startswith("e") and int(text[1:]) == sequence >= 0
+        assert place == (0, 0)
+    elif place is not None:
+        assert text.startswith("e") and text.isascii() and place.number >= 0
+
+
+@pytest.mark.parametrize(
+    "text", ["e", "e-1", "e1-", "e1-2-3", "e1 ", "e1\n", "e²", "e" + "9" * 19, "e1-" + "9" * 19]
+)
+def test_a_text_that_looks_like_a_cursor_is_none(text: str) -> None:
+    assert wire.event_place(text) is None
 
 
 def test_what_toe_threads_do_is_cut_to_its_bounds() -> None:

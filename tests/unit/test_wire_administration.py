@@ -75,12 +75,12 @@ def test_the_end_of_a_listing_has_no_token() -> None:
     assert wire.place_of("queues", "") == b""
 
 
-@given(st.integers(0, 10**18 - 1))
-def test_cursors_lead_back_and_are_of_one_kind(number: int) -> None:
-    assert wire.sequence_of(wire.cursor(number)) == number
-    assert wire.outcome_number(wire.outcome_cursor(number)) == number
-    assert wire.sequence_of(wire.outcome_cursor(number)) is None
-    assert wire.outcome_number(wire.cursor(number)) is None
+@given(st.integers(0, 10**18 - 1), st.integers(0, 10**18 - 1))
+def test_cursors_lead_back_and_are_of_one_kind(number: int, time_ms: int) -> None:
+    assert wire.event_place(wire.cursor(number, time_ms)) == (number, time_ms)
+    assert wire.outcome_place(wire.outcome_cursor(number, time_ms)) == (number, time_ms)
+    assert wire.event_place(wire.outcome_cursor(number, time_ms)) is None
+    assert wire.outcome_place(wire.cursor(number, time_ms)) is None
 
 
 # What is asked.
@@ -239,15 +239,15 @@ def test_an_outcome_tells_every_field_of_a_row() -> None:
     )
     told = wire.outcome(7, row)
     assert len(told.ListFields()) == len(admin_pb2.UriOutcome.DESCRIPTOR.fields)
-    assert (told.cursor, list(told.annotations)) == ("o7", ["one", "two"])
+    assert told.cursor == wire.outcome_cursor(7, row.time_ms) and list(told.annotations) == ["one", "two"]
     assert (told.start_time.seconds, told.fetch_duration.ToMilliseconds()) == (4, 5)
 
 
 def test_the_range_of_outcomes_that_is_kept_may_be_empty() -> None:
-    kept = wire.kept_outcomes(1, 0)
+    kept = wire.kept_outcomes(1, 0, 0)
     assert (kept.oldest_cursor, kept.last_cursor, kept.outcome_count) == ("o0", "o0", 0)
-    kept = wire.kept_outcomes(6, 9)
-    assert (kept.oldest_cursor, kept.last_cursor, kept.outcome_count) == ("o5", "o9", 4)
+    kept = wire.kept_outcomes(6, 9, 1_000)
+    assert (kept.oldest_cursor, kept.last_cursor, kept.outcome_count) == ("o5", "o9-1000", 4)
 
 
 def test_a_reason_without_an_end_has_no_time() -> None:

@@ -306,6 +306,14 @@ class Administration:
         counters = self._frontier.registry.named(name).counters
         return counters.oldest_outcome, counters.next_outcome - 1
 
+    def outcome_time(self, name: str, number: int) -> int:
+        """When a final disposition was; 0 if it is not kept."""
+        return views.outcome_time(self._frontier.store, self._frontier.registry.named(name), number)
+
+    def check_outcome(self, name: str, number: int, read_ms: int) -> None:
+        """Raise CursorTooOld if the one that somebody has read is another: see `views.check_outcome`."""
+        views.check_outcome(self._frontier.store, self._frontier.registry.named(name), number, read_ms)
+
 
 def some_uris(uris: Sequence[str]) -> str:
     """So many URIs in a word or two; of one, itself."""

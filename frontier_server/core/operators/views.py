@@ -153,6 +153,43 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
     return min(found, default=None)
 
 
+def event_time(store: Store, crawl: Crawl, sequence: int) -> int:
+    """When an event happened; 0 if it is not kept."""
+    value = store.get(Family.EVENTS, keys.serial_key(crawl.number, sequence))
+    return decode(EventRow, value).time_ms if value is not None else 0
+
+
+def outcome_time(store: Store, crawl: Crawl, number: int) -> int:
+    """When a final disposition was; 0 if it is not kept."""
+    value = store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
+    return decode(OutcomeRow, value).time_ms if value is not None else 0
+
+
+def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None:
+    """Raise CursorTooOld unless the event that was read is the one of that number here.
+
+    `read_ms` is when it happened, as its reader knows; 0 if that is not told.
+    """
+    last, found_ms = crawl.counters.next_event - 1, event_time(store, crawl, sequence)
+    if read_ms and (sequence > last or found_ms not in (0, read_ms)):
+        raise _other_history("event", sequence, max(last - EVENTS_KEPT + 1, 1))
+
+
+def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None:
+    """The same for a final disposition."""
+    last, found_ms = crawl.counters.next_outcome - 1, outcome_time(store, crawl, number)
+    if read_ms and (number > last or found_ms not in (0, read_ms)):
+        raise _other_history("outcome", number, crawl.counters.oldest_outcome)
+
+
+def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
+    return CursorTooOld(
+        f"{what} {number} is not the one that was read: the frontier was set back to a checkpoint since, or "
+        f"the crawl was made anew, or it is another; 'start' begins at the oldest that is kept, {oldest}",
+        oldest=str(oldest),
+    )
+
+
 def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:
     """Events behind a sequence number, in order; no more than EVENTS_PER_READ at a time.
 

@@ -521,8 +521,9 @@ class FrontierAdminServiceServicer:
         to come: while there is none an empty message comes every 10 s, and after
         the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
         server shuts down (come back with the last cursor). Outcomes behind the
-        cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
-        OUT_OF_RANGE with CURSOR_TOO_OLD.
+        cursor that are no longer kept (CrawlSpec.outcomes_kept), or a cursor of an
+        outcome that this crawl never had (see StateEvents): the range, then
+        OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

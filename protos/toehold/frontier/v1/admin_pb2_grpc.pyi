@@ -209,8 +209,9 @@ class FrontierAdminServiceStub:
     to come: while there is none an empty message comes every 10 s, and after
     the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
     server shuts down (come back with the last cursor). Outcomes behind the
-    cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
-    OUT_OF_RANGE with CURSOR_TOO_OLD.
+    cursor that are no longer kept (CrawlSpec.outcomes_kept), or a cursor of an
+    outcome that this crawl never had (see StateEvents): the range, then
+    OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
     """
     GetFrontier: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]
     """Describes the server: version, limits, nodes."""
@@ -401,8 +402,9 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     to come: while there is none an empty message comes every 10 s, and after
     the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
     server shuts down (come back with the last cursor). Outcomes behind the
-    cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
-    OUT_OF_RANGE with CURSOR_TOO_OLD.
+    cursor that are no longer kept (CrawlSpec.outcomes_kept), or a cursor of an
+    outcome that this crawl never had (see StateEvents): the range, then
+    OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
     """
     GetFrontier: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetFrontierRequest, _admin_pb2.GetFrontierResponse]  # type: ignore[assignment]
     """Describes the server: version, limits, nodes."""
@@ -782,8 +784,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         to come: while there is none an empty message comes every 10 s, and after
         the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
         server shuts down (come back with the last cursor). Outcomes behind the
-        cursor that are no longer kept (CrawlSpec.outcomes_kept): the range, then
-        OUT_OF_RANGE with CURSOR_TOO_OLD.
+        cursor that are no longer kept (CrawlSpec.outcomes_kept), or a cursor of an
+        outcome that this crawl never had (see StateEvents): the range, then
+        OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
         """
 
     @_abc_1.abstractmethod

@@ -129,8 +129,10 @@ class FrontierServiceServicer:
         message comes every 10 s. Ends with OK after the event of FINISHED, or of
         TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
         the server shuts down (come back with the last cursor). A cursor older than
-        what is kept: the present state, then OUT_OF_RANGE with CURSOR_TOO_OLD. A
-        reader that does not read holds up nobody.
+        what is kept, or of an event that this crawl never had (the frontier was set
+        back to a checkpoint, the crawl was deleted and made anew): the present
+        state, then OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`. A reader
+        that does not read holds up nobody.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
