@@ -53,6 +53,7 @@ LONGEST_FILES = (
     "test_backup.py",
     "test_worn_out.py",
     "test_whole_crawl.py",
+    "test_frontier_kills.py",
     "test_kills.py",
     "test_full_disk.py",
     "test_node_disk_low.py",

@@ -44,6 +44,7 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.data = data
+        self.ready_line = ""
         self.errors = data.with_name(f"{data.name}.stderr")
         self._command = [
             sys.executable,
@@ -55,9 +56,11 @@ class ServerProcess:
             *flags,
         ]
         self._environment = os.environ | dict(environment or {})
+        self._channel: grpc.Channel | None = None
         self._stdin = subprocess.PIPE if stdin_pipe else subprocess.DEVNULL
 
-    def __enter__(self) -> Self:
+    def begin(self) -> None:
+        """Start it, and do not wait until it serves."""
         self.errors.parent.mkdir(parents=True, exist_ok=True)
         with self.errors.open("a") as errors:
             self.child = subprocess.Popen(
@@ -68,6 +71,16 @@ class ServerProcess:
                 text=True,
                 env=self._environment,
             )
+
+    def __enter__(self) -> Self:
+        self.begin()
+        self.until_ready()
+        return self
+
+    def until_ready(self) -> None:
+        """Wait until it serves. Raises NotServing."""
+        if self.ready_line:
+            return
         try:
             self.ready_line = self._first_line()
             self.address = self.ready_line.removeprefix("toehold-frontier serving on ").strip()
@@ -77,9 +90,8 @@ class ServerProcess:
             self.stubs = Stubs(self._channel)
         except BaseException:
             self.kill()
-            self._close_pipes()
+            self.let_go()
             raise
-        return self
 
     def _first_line(self) -> str:
         assert self.child.stdout is not None
@@ -98,6 +110,15 @@ class ServerProcess:
         self.child.kill()
         self.child.wait(PATIENCE_S)
 
+    def let_go(self) -> None:
+        """Forget a program that has ended."""
+        if self._channel is not None:
+            self._channel.close()
+        for pipe in (self.child.stdin, self.child.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
         """Ask it to stop; its exit code, and how long it took."""
         began_s = time.monotonic()
@@ -113,19 +134,12 @@ class ServerProcess:
         """Its exit code, once it has ended by itself."""
         return self.child.wait(PATIENCE_S)
 
-    def _close_pipes(self) -> None:
-        for pipe in (self.child.stdin, self.child.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
-
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._channel.close()
         if self.child.poll() is None:
             self.kill()
-        self._close_pipes()
+        self.let_go()
 
 
 def line_of(process: subprocess.Popen[str]) -> str:

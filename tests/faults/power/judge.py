@@ -17,8 +17,9 @@ from typing import cast
 import structlog
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
-from faults.power.ledger import Crawl, Ledger, host_of
+from faults.power.ledger import SLACK_MS, Crawl, Ledger, host_of
 from faults.power.load import LEASE_S, REST_S
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from frontier_server import __main__ as program
 from frontier_server import wire
@@ -38,9 +39,9 @@ from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.stores.rocks import RocksStore
 
-PATIENCE_S = 60.0
 SAID_AGAIN = 20  # reports and URIs that are handed in once more
 WISHED_BY = "operator"
+JOBS_KEPT = 90  # for sure, of the last ones
 
 
 @dataclass(slots=True)
@@ -71,13 +72,13 @@ class _Stopped(Clock):
         return 0
 
 
-def judge(data: Path, ledger: Ledger, checkpoint: bool = True) -> Findings:
+def judge(data: Path, ledger: Ledger, checkpoint: bool = True, lease_s: int = LEASE_S) -> Findings:
     """What is wrong with a data directory after a cut, given what was acknowledged before it.
 
     `checkpoint`: whether the last checkpoint is to be opened, too, which takes as long as opening the store.
     """
     found = Findings()
-    config = Config(data, "127.0.0.1", 0, LEASE_S * 1000, 3000, 0, sync=True)
+    config = Config(data, "127.0.0.1", 0, lease_s * 1000, 3000, 0, sync=True)
     with _quiet():
         try:
             store, _ = program._open(config)
@@ -108,7 +109,7 @@ async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findi
     runner = Exchange(frontier, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
     logs = CrawlLogs(runner, config.data)
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(WHOLE_CRAWL_S):
             await _Trial(config.data, frontier, runner, logs, ledger, found).run()
     finally:
         await runner.close()
@@ -139,7 +140,10 @@ class _Trial:
         """Find what is wrong."""
         for aside in self.data.rglob("*.cut-*"):
             self.found.violated.append(f"a log was ahead of the store: {aside.name}")
-        self.found.violated += [f"{what} was told in two ways" for what in self.ledger.changed]
+        self.found.violated += self.ledger.wrong
+        self.found.violated += [
+            f"crawl {name} is back" for name in self.ledger.deleted if name in self.frontier.registry
+        ]
         for name in self.ledger.created:
             if name not in self.frontier.registry:
                 self.found.lost.append(f"crawl {name}")
@@ -150,6 +154,8 @@ class _Trial:
         await self._politeness()
         await self._again()
         await self._verified()
+        for name in self._names():
+            self._jobs(name)
         self._recount("after it went on")
         await self.logs.drain()
         await self.runner.read(
@@ -194,6 +200,10 @@ class _Trial:
         for (uri, at_ms), disposition in told.outcomes.items():
             if there.get((uri, at_ms)) != disposition:
                 lost.append(f"{name}: the outcome of {uri}, {disposition}, which was told")
+        order = [(row.uri, row.time_ms) for row in outcomes]
+        for by, read in told.read.items():
+            if read != order[: len(read)]:
+                self.found.violated.append(f"{name}: {by} was told outcomes with a gap or a repeat")
 
     def _outcomes(self, name: str) -> list[OutcomeRow]:
         return [row for _, row in self.frontier.administration.outcomes(name, 0, 1_000_000_000)]
@@ -227,6 +237,9 @@ class _Trial:
             if acted[by, action] != 1:
                 where = self.found.doubled if acted[by, action] else self.found.lost
                 where.append(f"{name}: {by} asked for {action}: {acted[by, action]} events")
+        for asked in self.ledger.asked.values():
+            if asked.get("crawl") == name and acted[asked.get("by", ""), asked.get("wish", "")] > 1:
+                self.found.doubled.append(f"{name}: {asked['by']} asked for {asked['wish']}")
 
     def _event_rows(self, name: str) -> list[tuple[int, EventRow]]:
         crawl = self.frontier.registry.named(name)
@@ -239,7 +252,7 @@ class _Trial:
         ask = self.frontier.administration
         seeds = Counter(view.uri for view in ask.seeds(name, 1_000_000, 0, self.ledger.ms)[0])
         self.found.lost += [f"{name}: seed {uri}" for uri in told.seeds if not seeds[uri]]
-        self.found.doubled += [f"{name}: seed {uri}" for uri in told.seeds if seeds[uri] > 1]
+        self.found.doubled += [f"{name}: seed {uri}" for uri in seeds if seeds[uri] > told.offered[uri]]
         kept = {_prefix(prefix): settings.hex() for prefix, settings in ask.overrides(name)}
         for prefix, possible in told.overrides.items():
             is_now = kept.get(_prefix(prefix), "")
@@ -248,13 +261,29 @@ class _Trial:
         if told.torn_down and name not in self.frontier.registry.torn:
             self.found.lost.append(f"{name}: it was torn down")
 
+    def _jobs(self, name: str) -> None:
+        """All have ended by now, as a verification that came after them has."""
+        told = self.ledger.crawls[name]
+        views = {view.number: view for view in self.frontier.administration.jobs(name)}
+        kept = max(views, default=0) - JOBS_KEPT
+        for number, kind in told.jobs.items():
+            if number > kept and (number not in views or views[number].kind != kind):
+                self.found.lost.append(f"{name}: job {number}, {kind}")
+        for number in told.done & views.keys():
+            if views[number].state != "DONE":
+                self.found.lost.append(f"{name}: job {number} was done, is {views[number].state}")
+        there = self._waiting(name) | {row.uri for row in self._outcomes(name)}
+        for number, uris in told.imports.items():
+            self.found.lost += [f"{name}: {uri} of import {number}" for uri in set(uris) - there]
+
     # Leases and rests.
 
     def _leases(self) -> None:
         out = {lease.token(self.frontier.server.secret).hex() for lease in self.frontier._leases}
         for token, lease in self.ledger.leases.items():
             live = self.frontier._crawls.get(self._number(lease.crawl))
-            if token not in out and live is not None and not live.state_row.finish_ms:
+            is_over = lease.expire_ms <= self.runner.now_ms()
+            if token not in out and live is not None and not live.state_row.finish_ms and not is_over:
                 self.found.lost.append(f"{lease.crawl}: lease of {lease.uri} at {lease.node}")
 
     def _number(self, name: str) -> int:
@@ -262,12 +291,13 @@ class _Trial:
 
     async def _politeness(self) -> None:
         """Nobody is given a host that rests, or that answers somebody else."""
-        busy = {host_of(lease.uri) for lease in self.ledger.leases.values()}
+        now_ms = self.runner.now_ms()
+        busy = {host_of(lease.uri) for lease in self.ledger.leases.values() if lease.expire_ms > now_ms}
         answer = await self.runner.next("judge", "judge", 1000, None, 0)
         for grant in answer.grants:
             host = host_of(grant.uri)
-            left_ms = self.ledger.rests.get(host, 0) - self.runner.now_ms()
-            if left_ms > 0:
+            left_ms = self.ledger.rests.get(host, 0) - now_ms
+            if left_ms > SLACK_MS:
                 self.found.violated.append(f"{host} is asked {left_ms} ms too early")
             if host in busy:
                 self.found.violated.append(f"{host} is asked by two at once")

@@ -9,9 +9,11 @@ import threading
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import grpc
 from faults.power.ledger import Mark, Notary
@@ -38,48 +40,69 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 HOSTS = 24
 REST_S = {"wide": 0.05, "slow": 3.0, "steered": 0.2}
 LEASE_S = 600  # nothing lapses while it is judged
+AGAIN_S = 0.1  # after which one comes again who got no answer
+GONE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+REFUSED = ("CRAWL_HELD",)  # with the same code, and an answer
+A = TypeVar("A")
 STATUSES = (200, 200, 200, 200, 200, 200, 404, 404, 503, -2)
 
 
 class Load:
     """The callers of one run."""
 
-    def __init__(self, stubs: Stubs, notary: Notary, run: str) -> None:
-        """`run` makes names that no other run has."""
+    pages = 5000
+    """How many pages a host has that others link to."""
+
+    def __init__(self, stubs: Stubs, notary: Notary, run: str, *, comes_again: bool = False) -> None:
+        """`run` makes names that no other run has. `comes_again`: the frontier, or the way to it, may go away
+        in the middle of a call; who got no answer asks again, and who follows comes back with a cursor.
+        """
         self._stubs = stubs
         self.notary = notary
         self._run = run
+        self._comes_again = comes_again
+        self._deleted: set[str] = set()
+        self.unanswered = 0
         self._over = threading.Event()
         self.problems: list[str] = []
         self._threads: list[threading.Thread] = []
+        self._streams: WeakSet[Any] = WeakSet()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Everybody is at work until the block ends."""
         for name in REST_S:
             self._begin(name)
-        for body in (
-            lambda: self._node("one", "wide"),
-            lambda: self._node("two", ""),
-            lambda: self._node("three", ""),
-            self._feed,
-            self._steer,
-            self._change,
-            self._copy,
-            self._come_and_go,
-        ):
-            self._start(body)
+        for body in self._bodies():
+            self.start(body)
         try:
             yield
         finally:
             self._over.set()
+            for stream in list(self._streams):
+                stream.cancel()
             for thread in self._threads:
                 thread.join(TIMEOUT_S)
 
-    def _start(self, body: Callable[[], None]) -> None:
+    def _bodies(self) -> Iterable[Callable[[], None]]:
+        """What each of them does, beside those who follow."""
+        yield lambda: self._node("one", "wide")
+        yield lambda: self._node("two", "")
+        yield lambda: self._node("three", "")
+        yield self._feed
+        yield self._steer
+        yield self._change
+        yield self._copy
+        yield self._come_and_go
+
+    def start(self, body: Callable[[], object]) -> None:
+        """One more is at work, until all are to end."""
+
         def guarded() -> None:
             try:
                 body()
+            except _Over:
+                pass  # nobody waits for its answer any more
             except grpc.RpcError as problem:
                 if not self._over.is_set():
                     self.problems.append(f"{problem.code()}: {problem.details()}")
@@ -94,6 +117,26 @@ class Load:
         """Whether to go on after that time."""
         return not self._over.wait(seconds)
 
+    def _asks(
+        self, what: str, call: Callable[[int], A], told: Callable[[A], Mark] | None = None, **of: Any
+    ) -> A:
+        """Make a call, noted before and after; again until it is answered, if one comes again."""
+        while True:
+            try:
+                return self.notary.asks(what, call, told, **of)
+            except grpc.RpcError as problem:
+                if not self._is_unanswered(problem):
+                    raise
+
+    def _is_unanswered(self, problem: grpc.RpcError) -> bool:
+        """Whether it is worth asking again, after a while. Raises _Over if there is no more time for that."""
+        if not self._comes_again or problem.code() not in GONE or Refusal.of(problem).reason in REFUSED:
+            return False
+        self.unanswered += 1
+        if not self._wait(AGAIN_S):
+            raise _Over
+        return True
+
     # Crawls.
 
     def _begin(self, crawl: str, **more: Any) -> None:
@@ -105,19 +148,19 @@ class Load:
             retry=crawl_pb2.RetrySpec(delay=seconds(0.2), max_attempts=3),
         )
         settings.politeness.overload_delay.CopyFrom(seconds(0.3))
-        with _refused("CRAWL_EXISTS"):  # a run before this one may have made it
+        with refused("CRAWL_EXISTS"):  # a run before this one may have made it, or a call without an answer
             self._wish("create", crawl, lambda by: self._admin("CreateCrawl", by, crawl=crawl, spec=settings))
         seeds = [f"http://{self._host(crawl, number)}/{self._run}" for number in range(HOSTS)]
         self._add_seeds(crawl, seeds)
-        with _refused("ILLEGAL_STATE"):
+        with refused("ILLEGAL_STATE"):
             self._wish("launch", crawl, lambda by: self._admin("LaunchCrawl", by, crawl=crawl))
-        self._start(lambda: self._follow_events(crawl))
-        self._start(lambda: self._follow_outcomes(crawl))
+        self.start(lambda: self._follow_events(crawl))
+        self.start(lambda: self._follow_outcomes(crawl))
 
     def _host(self, crawl: str, number: int) -> str:
         return f"h{number}.{crawl}.example"
 
-    def _admin(self, rpc: str, by: str, **fields: Any) -> Any:
+    def _admin(self, rpc: str, by: str = "somebody", **fields: Any) -> Any:
         request = getattr(admin_pb2, f"{rpc}Request")(**fields)
         return self._patiently(getattr(self._stubs.admin, rpc), request, by)
 
@@ -140,9 +183,16 @@ class Load:
         told: Callable[[Any], Mark] | None = None,
         **of: Any,
     ) -> Any:
-        """What an operator asks. Each has a name of its own, by which the event is known."""
-        by = f"{self._run}-{what}-{crawl}-{time.monotonic_ns()}"
-        return self.notary.asks(what, lambda _: call(by), told, crawl=crawl, by=by, wish=action or what, **of)
+        """What an operator asks. Each time has a name of its own, by which the event is known."""
+        of |= {"crawl": crawl, "wish": action or what, "again": False}
+        while True:
+            by = f"{self._run}-{what}-{crawl}-{time.monotonic_ns()}"
+            try:
+                return self.notary.asks(what, partial(_by, call, by), told, by=by, **of)
+            except grpc.RpcError as problem:
+                if not self._is_unanswered(problem):
+                    raise
+            of["again"] = True
 
     def _add_seeds(self, crawl: str, uris: list[str]) -> None:
         def call(by: str) -> Any:
@@ -158,7 +208,7 @@ class Load:
     def _node(self, name: str, crawl: str) -> None:
         session = f"{self._run}-{name}"
         while not self._over.is_set():
-            answer = self.notary.asks(
+            answer = self._asks(
                 "next",
                 lambda _: self._stubs.frontier.Next(
                     next_request(crawl, 20, 0.2, name, session), timeout=TIMEOUT_S
@@ -181,25 +231,31 @@ class Load:
             if not answer.leases:
                 self._wait(0.02)
                 continue
+            self._fetches(session, answer.leases)
             links: dict[str, list[str]] = defaultdict(list)
             for lease in answer.leases:
                 if lease.purpose == frontier_pb2.PURPOSE_PAGE and lease.crawl != "slow":
-                    links[lease.crawl] += _links(lease.crawl, lease.uri)
+                    links[lease.crawl] += _links(lease.crawl, lease.uri, self.pages)
             for of, uris in links.items():
                 self._offer(of, uris)
             self._report(name, session, list(answer.leases))
+
+    def _fetches(self, session: str, leases: Iterable[frontier_pb2.Lease]) -> None:
+        """A node has these leases now."""
 
     def _report(self, node: str, session: str, leases: list[frontier_pb2.Lease]) -> None:
         told = [(lease, _status(lease)) for lease in leases]
         reports = [report(lease, status) if status else released(lease) for lease, status in told]
         rests_ms = [int(REST_S.get(lease.crawl, 0.05) * 1000) for lease in leases]
-        self.notary.asks(
+        self._asks(
             "finished",
             lambda _: self._stubs.frontier.Finished(
                 finished_request(*reports, node=node, session=session), timeout=TIMEOUT_S
             ),
             lambda answer: {
-                "dispositions": [disposition_name(result.disposition) for result in answer.results]
+                "dispositions": [
+                    (disposition_name(result.disposition), result.repeated) for result in answer.results
+                ]
             },
             reports=[
                 (lease.token.hex(), status, rest_ms)
@@ -218,15 +274,15 @@ class Load:
                 ]
             }
 
-        with _refused("CRAWL_FINISHED"):
-            self.notary.asks("schedule", call, verdicts, crawl=crawl, uris=uris)
+        with refused("CRAWL_FINISHED"):
+            self._asks("schedule", call, verdicts, crawl=crawl, uris=uris)
 
-    def _feed(self) -> None:
+    def _feed(self, name: str = "fed", every_s: float = 0.1) -> None:
         number = 0
-        while self._wait(0.1):
+        while self._wait(every_s):
             for crawl in ("wide", "slow", "steered"):
                 uris = [
-                    f"http://{self._host(crawl, each % HOSTS)}/fed/{self._run}/{number + each}?{'x' * 40}"
+                    f"http://{self._host(crawl, each % HOSTS)}/{name}/{self._run}/{number + each}?{'x' * 40}"
                     for each in range(10)
                 ]
                 self._offer(crawl, uris)
@@ -237,7 +293,7 @@ class Load:
     def _steer(self) -> None:
         # It may have been paused before the cut, and to ask for what there is leaves no event.
         request = frontier_pb2.RequestStateRequest(crawl="steered", target_state=RUN)
-        self._patiently(self._stubs.frontier.RequestState, request)
+        self._asks("run", lambda _: self._patiently(self._stubs.frontier.RequestState, request))
         while self._wait(0.5):
             self._request("steered", PAUSE, "pause")
             if not self._wait(0.3):
@@ -259,7 +315,7 @@ class Load:
             if number % 3:
                 self._override(prefix, number % 20 + 1)
             else:
-                with _refused("UNKNOWN_OVERRIDE"):
+                with refused("UNKNOWN_OVERRIDE"):
                     self._no_override(prefix)
             if number % 8 == 0:
                 host = self._host("wide", number % HOSTS)
@@ -289,7 +345,7 @@ class Load:
 
     def _copy(self) -> None:
         while self._wait(1.2):
-            self.notary.asks(
+            self._asks(
                 "checkpoint",
                 lambda _: self._admin("CreateCheckpoint", "somebody"),
                 lambda answer: {"name": answer.checkpoint.checkpoint},
@@ -313,15 +369,18 @@ class Load:
     # Followers.
 
     def _follow_events(self, crawl: str) -> None:
-        request = frontier_pb2.StateEventsRequest(crawl=crawl, cursor="start")
-        stream = self._stubs.frontier.StateEvents(request)
-        self._until_over(stream)
-        for answer in stream:
+        def streams(cursor: str) -> Any:
+            return self._stubs.frontier.StateEvents(
+                frontier_pb2.StateEventsRequest(crawl=crawl, cursor=cursor or "start")
+            )
+
+        for answer in self._follow(crawl, streams):
             if answer.HasField("event"):
                 event = answer.event
                 self.notary.hears(
                     "event",
                     crawl=crawl,
+                    by=self._run,
                     sequence=event.sequence,
                     at_ms=event.event_time.ToMilliseconds(),
                     kind=event.WhichOneof("kind"),
@@ -329,30 +388,57 @@ class Load:
                 )
 
     def _follow_outcomes(self, crawl: str) -> None:
-        request = admin_pb2.StreamOutcomesRequest(crawl=crawl, cursor="start", follow=True)
-        stream = self._stubs.admin.StreamOutcomes(request)
-        self._until_over(stream)
-        for answer in stream:
+        def streams(cursor: str) -> Any:
+            return self._stubs.admin.StreamOutcomes(
+                admin_pb2.StreamOutcomesRequest(crawl=crawl, cursor=cursor or "start", follow=True)
+            )
+
+        for answer in self._follow(crawl, streams):
             if answer.outcomes:
                 self.notary.hears(
                     "outcomes",
                     crawl=crawl,
+                    by=self._run,
                     outcomes=[
                         (told.uri, told.outcome_time.ToMilliseconds(), disposition_name(told.disposition))
                         for told in answer.outcomes
                     ],
                 )
 
+    def _follow(self, crawl: str, streams: Callable[[str], Any]) -> Iterator[Any]:
+        """What a stream tells, from the start; one that breaks is taken up again where it was."""
+        cursor = ""
+        while True:
+            stream = streams(cursor)
+            self._until_over(stream)
+            try:
+                for answer in stream:
+                    yield answer
+                    # The first message tells where the stream begins.
+                    cursor = answer.cursor or cursor
+                return
+            except grpc.RpcError as problem:
+                if crawl in self._deleted and Refusal.of(problem).reason == "UNKNOWN_CRAWL":
+                    return
+                if not self._is_unanswered(problem):
+                    raise
+
     def _until_over(self, stream: Any) -> None:
-        def cancel() -> None:
-            self._over.wait()
+        self._streams.add(stream)
+        if self._over.is_set():
             stream.cancel()
 
-        threading.Thread(target=cancel, daemon=True).start()
+
+class _Over(Exception):
+    """The load ends; what was asked last has no answer."""
+
+
+def _by(call: Callable[[str], A], by: str, number: int) -> A:
+    return call(by)
 
 
 @contextmanager
-def _refused(reason: str) -> Iterator[None]:
+def refused(reason: str) -> Iterator[None]:
     """What may be refused for this reason."""
     try:
         yield
@@ -361,11 +447,11 @@ def _refused(reason: str) -> Iterator[None]:
             raise
 
 
-def _links(crawl: str, uri: str) -> list[str]:
+def _links(crawl: str, uri: str, pages: int) -> list[str]:
     """What is found on a page: the same each time, and more than can be fetched."""
     mixed = zlib.crc32(uri.encode())
     return [
-        f"http://h{(mixed >> shift) % HOSTS}.{crawl}.example/page/{(mixed >> shift) % 5000}?{'y' * 60}"
+        f"http://h{(mixed >> shift) % HOSTS}.{crawl}.example/page/{(mixed >> shift) % pages}?{'y' * 60}"
         for shift in (0, 7, 13)
     ]
 
