@@ -91,6 +91,10 @@ class Parts:
         assert self._followed.wait(WHOLE_CRAWL_S) == 0, self._followed.complaints
         until(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
 
+    def has_finished(self) -> bool:
+        """Whether the crawl has come to its end, as its events tell."""
+        return self._followed is not None and not self._followed.runs
+
     def status(self) -> Any:
         """The crawl's figures."""
         return json_of("status", "--frontier", self.address)
@@ -101,8 +105,8 @@ class Parts:
         return pages(crawl_log(self.data / "crawls" / CRAWL / "crawl.log"))
 
     def pages_of(self, node: str) -> list[LogLine]:
-        """The pages in crawl.log that this node fetched."""
-        return [line for line in self.pages if line.node == node]
+        """The pages in crawl.log that this node fetched, in one process or several."""
+        return [line for line in self.pages if line.node.partition("/")[0] == node]
 
     def repeated(self) -> list[str]:
         """Pages that were asked for more than once."""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from acceptance.judging import FEW, complaints, crawl_arguments, in_flight
 from acceptance.parts import Parts
 from acceptance.programs import Program, Programs, children, pass_time, program_of, until
+from frontier_harness.soaking import Soak
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
 
 LIBRARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+MANY = (*LIBRARY, "nu", "rho", "kappa")
 
 
 def test_a_frontier_killed_at_random_moments_loses_nothing(parts: Parts) -> None:
@@ -26,8 +32,9 @@ def test_a_frontier_killed_at_random_moments_loses_nothing(parts: Parts) -> None
 @pytest.mark.soak("kills")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_frontier_killed_at_many_random_moments_loses_nothing(parts: Parts, seed: int) -> None:
-    _kill_at_random(parts, kills=20, keys=(*LIBRARY, "nu", "rho", "kappa"), random=random.Random(seed))
+def test_a_frontier_killed_at_many_random_moments_loses_nothing(parts: Parts, seed: int, soak: Soak) -> None:
+    _kill_at_random(parts, kills=20, keys=MANY, random=random.Random(seed))
+    soak.count(faults=20, checked=len(parts.pages))
 
 
 def _kill_at_random(parts: Parts, *, kills: int, keys: tuple[str, ...], random: random.Random) -> None:
@@ -50,12 +57,11 @@ def _kill_at_random(parts: Parts, *, kills: int, keys: tuple[str, ...], random: 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crawl_of_one_command_comes_through_whatever_ends_it(
-    web: PracticeWeb, programs: Programs, tmp_path: Path, seed: int
+    web: PracticeWeb, programs: Programs, tmp_path: Path, seed: int, soak: Soak
 ) -> None:
     """Signals to the parent, and `kill -9` of it or of a child, twenty times; the same command goes on."""
     chance = random.Random(seed)
-    keys = (*LIBRARY, "nu", "rho", "kappa")
-    command = crawl_arguments(web, tmp_path / "crawl", keys=keys)
+    command = crawl_arguments(web, tmp_path / "crawl", keys=MANY)
     moments = []
     for _ in range(20):
         asked = len(web.log()) + chance.randrange(1, 30)
@@ -68,7 +74,94 @@ def test_a_crawl_of_one_command_comes_through_whatever_ends_it(
     else:
         crawl = programs.toehold(*command)
     assert crawl.wait() == 0, crawl.complaints
-    assert complaints(web, keys, again=in_flight(web.log(), *moments)) == []
+    assert complaints(web, MANY, again=in_flight(web.log(), *moments)) == []
+    soak.count(faults=20, checked=len(web.log()))
+
+
+@pytest.mark.soak("kills")
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(4))
+def test_nodes_supervisors_their_processes_and_followers_are_killed_and_nothing_is_lost(
+    parts: Parts, programs: Programs, tmp_path: Path, seed: int, soak: Soak
+) -> None:
+    """Each page comes to one end, and is in the archive of the node that reported it."""
+    chance, kills = random.Random(soak.seed + seed), max(soak.cycles(100) // 4, len(PROGRAMS))
+    crew = _Crew(parts, programs)
+    parts.launch(MANY)
+    crew.follow()
+    moments: list[float] = []
+    done = 0
+    for number in range(kills):
+        asked = len(parts.web.log()) + chance.randrange(1, 20)
+        until(partial(_goes_on, parts, asked), "requests", WHOLE_CRAWL_S)
+        if parts.has_finished():
+            break
+        pass_time(chance.uniform(0, 0.1))
+        moments += crew.kill(PROGRAMS[number % len(PROGRAMS)], chance)
+        done += 1
+    parts.until_finished()
+    assert parts.complaints(again=in_flight(parts.web.log(), *moments)) == []
+    heard = crew.until_all_is_heard()
+    assert heard == [*range(1, len(heard) + 1)]
+    soak.count(faults=done, checked=len(parts.pages) + len(heard))
+
+
+def _goes_on(parts: Parts, asked: int) -> bool:
+    return len(parts.web.log()) >= asked or parts.has_finished()
+
+
+PROGRAMS = ("node", "process", "supervisor", "follower")
+
+
+class _Crew:
+    """A node in one process, one in several, and somebody who follows the crawl's events."""
+
+    def __init__(self, parts: Parts, programs: Programs) -> None:
+        self._parts = parts
+        self._programs = programs
+        self._node = parts.node("one")
+        self._many = parts.node("many", "--processes", "2")
+        self._heard: list[dict[str, Any]] = []
+
+    def follow(self) -> None:
+        """Follow the crawl's events from the last one that is known, whose line may be cut short."""
+        cursor = self._heard[-1]["cursor"] if self._heard else "start"
+        self._follower = self._programs.toehold(
+            *("events", "--follow", "--json", "--from", cursor, "--frontier", self._parts.address)
+        )
+
+    def kill(self, what: str, chance: random.Random) -> list[float]:
+        """Kill one, and have it back; the moments at which pages may have been unreported."""
+        if what == "node":
+            moment = self._node.kill()
+            self._node = self._parts.node("one")
+            return [moment]
+        if what == "process":
+            moment = time.monotonic()
+            with suppress(ProcessLookupError):  # it is being replaced already
+                os.kill(chance.choice(children(self._many.pid)), signal.SIGKILL)
+            return [moment]
+        if what == "supervisor":
+            left = children(self._many.pid)
+            moment = self._many.kill()
+            until(lambda: not any(map(program_of, left)), "the end of processes that nobody watches")
+            moments = [moment, time.monotonic()]
+            self._many = self._parts.node("many", "--processes", "2")
+            return moments
+        self._follower.kill()
+        self._take()
+        self.follow()
+        return []
+
+    def _take(self) -> None:
+        whole, _, _ = self._follower.said.rpartition("\n")
+        self._heard += [json.loads(line) for line in whole.splitlines()]
+
+    def until_all_is_heard(self) -> list[int]:
+        """Wait for the last event; the numbers of all that followers were told, in order."""
+        self._follower.wait()
+        self._take()
+        return [event["sequence"] for event in self._heard]
 
 
 def _got_so_far(web: PracticeWeb, crawl: Program, asked: int) -> bool:
