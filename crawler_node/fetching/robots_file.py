@@ -7,7 +7,6 @@ from .decode import coding_note, decoded, holds_nothing, is_text_body
 from .fetch import MAX_ROBOTS_BYTES, Fetch
 from .outcome import Status, Truncation
 
-_TORN_LINE = re.compile(rb"[^\r\n]*\Z")
 _GENEROUS = re.compile(rb"[\s\0]*(?:allow|sitemap)\b", re.IGNORECASE)
 
 
@@ -59,7 +58,5 @@ def _is_credible(fetch: Fetch, body: bytes) -> bool:
 
 def _without_torn_permission(body: bytes) -> bytes:
     """A body without the line that it breaks off in, if that would permit or name more than the whole one."""
-    torn = _TORN_LINE.search(body)
-    if torn is None or not _GENEROUS.match(torn[0]):
-        return body
-    return body[: torn.start()] + b"#" + torn[0]
+    torn = max(body.rfind(b"\r"), body.rfind(b"\n")) + 1
+    return body[:torn] + b"#" + body[torn:] if _GENEROUS.match(body, torn) else body

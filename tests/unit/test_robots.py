@@ -1,5 +1,7 @@
 """robots.txt: which group is ours, what its rules mean, and how little a hostile one can do."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -374,6 +376,16 @@ WILD = "/" + "*a" * MAX_WILDCARDS
 def test_a_disallow_that_is_cut_forbids_no_less(pattern: str, target: str) -> None:
     """What the whole rule forbids, the cut one forbids as well."""
     assert disallows(pattern, target)
+
+
+@pytest.mark.parametrize("odd", ["$", "%", "$%a"])
+def test_rules_cut_where_anchors_or_escapes_stand_take_time_that_goes_with_their_length(odd: str) -> None:
+    """Once looked through from each of their places: the frontier stood still for minutes."""
+    end = odd * MAX_RULE_CHARACTERS
+    line = f"Disallow: /{end[: MAX_RULE_CHARACTERS - 3]}b{end}\n"
+    began_s = time.thread_time()
+    bounded(group_for(("User-agent: *\n" + line * (MAX_BODY_BYTES // len(line))).encode(), "toehold"))
+    assert time.thread_time() - began_s < 5
 
 
 def test_wildcards_are_matched_without_backtracking() -> None:

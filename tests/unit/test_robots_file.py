@@ -1,6 +1,7 @@
 """What a fetch of a robots.txt means: rules, none, or that it could not be had."""
 
 import gzip
+import time
 import zlib
 
 import pytest
@@ -69,6 +70,15 @@ def test_of_a_file_that_breaks_off_counts_what_came_and_nothing_that_a_cut_permi
     """RFC 9309 2.3.1.1: the rules that could be parsed are followed."""
     coding = "gzip" if sent.startswith(b"\x1f") else ""
     assert said(sent, coding, Truncation.DISCONNECT) == RobotsFile(200, kept)
+
+
+def test_a_file_that_breaks_off_is_read_in_time_that_goes_with_its_length() -> None:
+    """A long line before the last one, once looked through from each of its places: minutes, for 500 KiB."""
+    began_s = time.thread_time()
+    for last in (b"Allow: /", b""):
+        body = b"a" * (MAX_ROBOTS_BYTES - 50) + b"\r\n" + last
+        assert said(body, truncation=Truncation.DISCONNECT).body == body.replace(b"Allow", b"#Allow")
+    assert time.thread_time() - began_s < 5
 
 
 def test_a_file_of_which_nothing_came_could_not_be_had() -> None:

@@ -59,7 +59,7 @@ def group_for(body: bytes, product_token: str) -> str:
     return "\n".join(own if named_own else others)
 
 
-_UNWANTED_END = re.compile(r"(\$|%[0-9A-Fa-f]?)+$")  # an anchor, or half of an escape
+_UNWANTED_END = re.compile(r"(?:\$|[0-9A-Fa-f]?%)*+")  # backwards: an anchor, or half of an escape
 
 
 def _bounded(pattern: str) -> str:
@@ -68,7 +68,8 @@ def _bounded(pattern: str) -> str:
     cut = "*".join(pieces[: MAX_WILDCARDS + 1])[:MAX_RULE_CHARACTERS]
     if cut == pattern:
         return pattern
-    return _UNWANTED_END.sub("", cut)
+    unwanted = _UNWANTED_END.match(cut[::-1])  # from the end: from each place before it, time is quadratic
+    return cut[: len(cut) - (unwanted.end() if unwanted is not None else 0)]
 
 
 def _take(line: str, *groups: list[str] | None) -> None:
