@@ -16,13 +16,13 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from . import salvaging, wire
 from .checkpoints import Checkpoints
@@ -40,7 +40,7 @@ from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_CALLS, MAX_RECEIVED_BYTES, register, service_names, version
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
 from .stores.rocks import RocksStore, StoreUnavailable
 
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
@@ -305,10 +305,13 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     )
     names = service_names()
     health_service = health.aio.HealthServicer()
-    health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+    guarded: Any = Guarded(server)
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
     for name in ("", *names):
         await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
-    reflection.enable_server_reflection((*names, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+    services = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+    add_reflection(reflection.aio.ReflectionServicer(services), guarded)
     return server, health_service
 
 

@@ -1,6 +1,8 @@
 """NodeService over gRPC, with health and reflection: decodes, asks the desk, encodes. It decides nothing."""
 
+import re
 import socket
+import typing
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
@@ -16,6 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 from .desk import BadValue, Desk, DeskRefusal, Draining, NoSuchToe, WorkerSilent
+from .guarded import Guarded
 
 MAX_CALLS = 16
 """Calls that are answered at a time, streams of health included."""
@@ -28,6 +31,8 @@ _CODES: dict[type[DeskRefusal], grpc.StatusCode] = {
     Draining: grpc.StatusCode.FAILED_PRECONDITION,
     WorkerSilent: grpc.StatusCode.UNAVAILABLE,
 }
+
+_PORT = re.compile(r"[0-9]{1,5}")
 
 log = structlog.get_logger()
 
@@ -42,7 +47,7 @@ def listen_address(text: str, insecure: bool) -> str:
     """A HOST:PORT to listen on, checked. Raises ValueError, also for one beyond loopback without consent."""
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
-    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
+    if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:7708")
     if not insecure and not _is_loopback(bare):
         raise ValueError(
@@ -76,11 +81,11 @@ class NodeServer:
 
     def start(self, desk: Desk) -> None:
         """Begins to answer."""
-        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(desk), self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+        guarded: typing.Any = Guarded(self._server, lambda wrong, context: _abort(BadValue(wrong), context))
+        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(desk), guarded)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
+        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, guarded)
         self._tell(True)
         self._server.start()
 

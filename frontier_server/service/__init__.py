@@ -14,6 +14,7 @@ from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
 from .figures import FiguresRpcs
+from .guarded import Guarded
 from .importing import ImportRpcs
 from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
@@ -27,6 +28,7 @@ __all__ = [
     "Arrivals",
     "FrontierAdminService",
     "FrontierService",
+    "Guarded",
     "register",
     "service_names",
     "version",

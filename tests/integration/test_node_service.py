@@ -214,3 +214,25 @@ def test_no_rpc_of_a_node_that_takes_a_number_is_forgotten() -> None:
     methods = node_pb2.DESCRIPTOR.services_by_name["NodeService"].methods
     with_numbers = {method.name for method in methods if any(True for _ in odd_numbers(method.input_type))}
     assert with_numbers == {"SetPoolSize", "KillToe"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(f"{SERVICE}/{name}" for name in ("GetPool", "SetPoolSize", "ListToes", "KillToe", "Drain")),
+        *("grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch"),
+        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    ],
+)
+def test_bytes_that_are_no_message_are_refused_and_told_in_no_log(
+    served: Served, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """gRPC by itself would take them for errors of the node."""
+    call: Any = served.channel.stream_stream(f"/{path}")
+    for data in (b"\xff" * 50, b"\x0a\x80\x80\x08" + b"x" * 128 * 1024):
+        answer = call(iter([data]), timeout=PATIENCE_S)
+        refused(
+            lambda answer=answer: list(answer), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE"
+        )
+    assert not served.run.node.draining and served.health() == health_pb2.HealthCheckResponse.SERVING
+    assert "Traceback" not in caplog.text and "Exception" not in caplog.text
