@@ -1,6 +1,7 @@
 """The server's settings: one frozen dataclass, filled from a TOML file and flags."""
 
 import ipaddress
+import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 DEFAULT_LISTEN = "127.0.0.1:7707"
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 class ConfigError(Exception):
@@ -43,11 +45,14 @@ class Config:
 def read_file(path: Path) -> ServerFile:
     """The settings of a file. Raises ConfigError naming what is wrong and where."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()), ServerFile)
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), ServerFile)
     except OSError as problem:
         raise ConfigError(f"settings file {path}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
+    except (ValueError, RecursionError):  # limits of Python's own
+        words = "a number of thousands of digits, or values that are nested too deeply"
+        raise ConfigError(f"settings file {path}: {words}") from None
 
 
 def usable(
@@ -86,7 +91,7 @@ def usable(
 def parse_listen(text: str) -> tuple[str, int]:
     """`HOST:PORT` or `[V6]:PORT` → host and port (0: any free one)."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ConfigError(f"listen address {text!r} is not HOST:PORT, such as {DEFAULT_LISTEN}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 

@@ -31,7 +31,7 @@ MAX_LINE_BYTES = 64 * 1024  # no line is longer: operators' words in it are boun
 
 _log = structlog.get_logger()
 
-_LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d+) [^\n\0]+\n")
+_LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d{1,18}) [^\n\0]+\n")
 
 # Each kind of the contract's Event. Fields are words: what is empty is a dash; only a
 # `detail`, always the last, is left as it is written.

@@ -59,6 +59,9 @@ def run(arguments: Sequence[str]) -> int:
         else:
             show.note(f"Error: {error}")
         return exit_code_of(error)
+    except UnicodeEncodeError as error:  # half a character on the command line, which no text can have
+        show.note(f"Error: {error.object!r:.200} is not text in UTF-8")
+        return ExitCode.BAD_INPUT
     except (
         OSError
     ) as error:  # the output cannot be written, for one; click ends quietly when its reader is gone

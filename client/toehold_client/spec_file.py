@@ -215,6 +215,8 @@ def _toml(text: str, path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidSpec(f"{path} is not TOML: {error}") from None
+    except ValueError:  # Python's own limit, which keeps reading linear
+        raise InvalidSpec(f"{path} is not a spec: a number in it has thousands of digits") from None
     except RecursionError:
         raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
 

@@ -4,6 +4,7 @@ The rule is applied by whoever connects, to the very address that is connected t
 differently the next time gains nothing by it.
 """
 
+import re
 import socket
 import threading
 import time
@@ -97,6 +98,9 @@ class AddressRule:
         return any(address in network for network in self.allowed)
 
 
+_PORT = re.compile(r"[0-9]{1,5}")
+
+
 def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
     """Reads HOST:PORT:ADDR[,ADDR]..., as of curl's --resolve: the key and value of a Resolver's table.
 
@@ -106,7 +110,7 @@ def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
     port, second_colon, addresses = rest.partition(":")
     if not (host and colon and second_colon) or host == "*":
         raise ValueError(f"--resolve {option!r}: say HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1")
-    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= 65535):
+    if not (_PORT.fullmatch(port) and 1 <= int(port) <= 65535):
         raise ValueError(f"--resolve {option!r}: port {port!r} is not a number from 1 to 65535")
     found = []
     for text in addresses.split(","):

@@ -231,8 +231,6 @@ def test_bytes_that_are_no_message_are_refused_and_told_in_no_log(
     call: Any = served.channel.stream_stream(f"/{path}")
     for data in (b"\xff" * 50, b"\x0a\x80\x80\x08" + b"x" * 128 * 1024):
         answer = call(iter([data]), timeout=PATIENCE_S)
-        refused(
-            lambda answer=answer: list(answer), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE"
-        )
+        refused(partial(list, answer), grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT_VALUE")
     assert not served.run.node.draining and served.health() == health_pb2.HealthCheckResponse.SERVING
     assert "Traceback" not in caplog.text and "Exception" not in caplog.text

@@ -115,13 +115,15 @@ def test_every_command_of_operators_speaks_json_and_is_in_the_manual() -> None:
         ["uris", "import", "file", "--format", "export", "--no-successes"],
         ["uris", "import", "file", "--format", "crawl-log", "--force"],
         ["seen", "note"],
+        ["seen", "note", "http://a.example/\udcff"],  # a byte that is not UTF-8, as Python has it
+        ["set", "contact=\udcff"],
         ["jobs", "show", "0"],
         ["jobs", "show", "x"],
         ["overrides", "put", "a.example"],
         ["explain", "--queue", "k", "--uri", "u"],
         ["report", "weather"],
     ],
-    ids=" ".join,
+    ids=ascii,
 )
 def test_wrong_usage_is_exit_code_2(toehold_at: Toehold, arguments: list[str]) -> None:
     code, output, errors = toehold_at(*arguments, "--crawl", "c")

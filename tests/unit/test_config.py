@@ -23,12 +23,33 @@ def test_an_address_is_host_and_port(text: str, address: tuple[str, int]) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "7707", ":7707", "host", "host:", "host:x", "host:-1", "host:65536", "host:٣", "host:1.5"]
+    "text",
+    [
+        "",
+        "7707",
+        ":7707",
+        "host",
+        "host:",
+        "host:x",
+        "host:-1",
+        "host:65536",
+        "host:٣",
+        "host:1.5",
+        "host:" + "9" * 5000,
+    ],
 )
 def test_what_is_no_address_is_told_with_one_that_is(text: str) -> None:
     with pytest.raises(ConfigError, match=r"127\.0\.0\.1:7707") as caught:
         parse_listen(text)
     assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [f"lease_seconds = {'9' * 5000}", "listen = " + "[" * 100_000])
+def test_a_settings_file_that_python_does_not_read_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "server.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"server\.toml: "):
+        read_file(file)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "[::1]", "localhost"])

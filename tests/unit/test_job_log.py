@@ -205,6 +205,12 @@ def test_what_follows_the_last_whole_line_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == whole(rows)
 
 
+def test_a_line_whose_number_is_longer_than_any_is_none(tmp_path: Path) -> None:
+    line = b"2026-01-01T00:00:00.000Z %s figures\n"
+    assert job_log.number_of(line % b"7") == 7
+    assert job_log.number_of(line % (b"9" * 5000)) == 0
+
+
 def test_the_last_line_is_found_however_long_it_is(tmp_path: Path) -> None:
     forged = "2023-11-14T22:13:20.123Z 99 FINISHED"
     rows = [

@@ -244,6 +244,11 @@ def test_what_is_no_toml_is_told_with_its_line(text: str) -> None:
         parse(text, HERE)
 
 
+def test_a_number_that_python_does_not_read_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="thousands of digits"):
+        parse(f"weight = {'9' * 5000}", Path("crawl.toml"))
+
+
 def test_values_nested_without_end_are_refused() -> None:
     with pytest.raises(InvalidSpec, match=r"nested too deeply|not TOML"):
         parse(f"name = {'[' * 100_000}", HERE)

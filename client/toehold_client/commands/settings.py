@@ -113,7 +113,7 @@ def _toml(value: str) -> str:
     try:
         if tomllib.loads(f"value = {value}").keys() == {"value"}:
             return value
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
         pass
     return json.dumps(value, ensure_ascii=False)
 

@@ -1,9 +1,11 @@
 """The end of a crawl log, for showing: the URIs that were finished last. It does not follow the file."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+_STATUS, _SIZE = re.compile(r"-?[0-9]{1,5}"), re.compile(r"[0-9]{1,18}")
 _TAIL_BYTES = 64 * 1024  # some lines; one has two URIs of at most 8 KiB
 
 
@@ -36,7 +38,7 @@ def last_pages(log: Path, count: int) -> list[LoggedPage]:
 
 def _page(line: bytes) -> LoggedPage | None:
     columns = line.decode(errors="replace").split()
-    if len(columns) < 4 or not columns[1].lstrip("-").isdigit():
+    if len(columns) < 4 or not _STATUS.fullmatch(columns[1]):
         return None
-    size = int(columns[2]) if columns[2].isdigit() else None
+    size = int(columns[2]) if _SIZE.fullmatch(columns[2]) else None
     return LoggedPage(int(columns[1]), size, columns[3])

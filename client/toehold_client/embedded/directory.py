@@ -185,7 +185,7 @@ def is_finished(path: Path) -> bool:
     """Whether the crawl in this directory has come to its end, as its report says."""
     try:
         report = json.loads(_report(path).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(report, dict) and report.get("state") == "FINISHED"
 
@@ -276,7 +276,7 @@ def _refuse_unless_the_same(path: Path, plan: Plan) -> None:
     try:
         asked = json.loads(_plan_file(path).read_bytes())
         old = Plan(asked["crawl"], ParseDict(asked["spec"], CrawlSpec()), tuple(asked["seeds"]))
-    except (ValueError, KeyError, TypeError, MessageParseError) as problem:
+    except (ValueError, KeyError, TypeError, RecursionError, MessageParseError) as problem:
         raise DirectoryRefused(f"{_plan_file(path)} is damaged ({problem}). {remedy}") from problem
     different = _what_differs(old, plan)
     if different:
