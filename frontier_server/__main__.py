@@ -36,6 +36,7 @@ from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
 from .durable import make_directory, sync_directory
 from .exchange import Exchange
+from .grpc_log import leave_out_callers_who_left
 from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
@@ -111,6 +112,7 @@ def main(
     damaged.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    leave_out_callers_who_left()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
