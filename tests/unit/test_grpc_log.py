@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+
 from frontier_server.grpc_log import LOGGER, leave_out_callers_who_left
 
 
