@@ -8,6 +8,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 
 class Network(Enum):
@@ -40,6 +41,7 @@ class Proxy:
         self._prompt = asyncio.Event()
         self._prompt.set()
         self._connections: set[asyncio.StreamWriter] = set()
+        self._half_closed: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
 
@@ -71,6 +73,16 @@ class Proxy:
             self._prompt.clear()
         else:
             self._prompt.set()
+
+    def half_close(self) -> None:
+        """Ends one direction of each connection: a party may still hear, and what it says leads nowhere."""
+        asyncio.run_coroutine_threadsafe(self._half_close(), self._loop).result()
+
+    async def _half_close(self) -> None:
+        for number, writer in enumerate(list(self._connections)):
+            if number % 2 and writer.can_write_eof() and not writer.is_closing():
+                writer.write_eof()
+                self._half_closed.add(writer)
 
     def _break_connections(self) -> None:
         for writer in self._connections:
@@ -108,6 +120,8 @@ class Proxy:
                 if self.delay_s:
                     await asyncio.sleep(self.delay_s)
                 await self._prompt.wait()
+                if writer in self._half_closed:
+                    break
                 if self._state is not Network.SILENT:
                     writer.write(data)
                     await writer.drain()

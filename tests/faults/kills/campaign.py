@@ -7,10 +7,14 @@ import os
 import shutil
 import signal
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Event
+from typing import ClassVar
 
 import grpc
 from faults.kills.crowd import HEARTBEAT_S, Crowd
@@ -33,13 +37,10 @@ RECONNECT = [
 ]
 LONGEST_START_S = 0.8
 LONGEST_CHECKPOINT_S = 0.03
-LATEST_S = 1.0
-MOST_ANSWERS = 150
+LATEST_S = 0.8
+MOST_ANSWERS = 100
 CHECKPOINTS_OPENED = 0.2  # of those that were made last
-LATER = ("any", "answer", "checkpoint")
 AT_START = "start"
-AIMS = (*LATER, AT_START)
-"""At some moment; right after an answer; while a checkpoint is made; before it serves."""
 
 
 class Marks:
@@ -62,7 +63,7 @@ class Marks:
 class Tally:
     """What a campaign has found."""
 
-    kills: dict[str, int] = field(default_factory=lambda: dict.fromkeys(AIMS, 0))
+    kills: Counter[str] = field(default_factory=Counter)
     checked: int = 0
     unanswered: int = 0
     found: Findings = field(default_factory=Findings)
@@ -70,13 +71,16 @@ class Tally:
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {aim}" for aim, count in self.kills.items())
         return (
-            f"{sum(self.kills.values())} kills ({kinds}), {self.unanswered} calls without an answer, "
+            f"{self.kills.total()} kills ({kinds}), {self.unanswered} calls without an answer, "
             f"{self.checked} acknowledged items looked for: {len(self.found.all())} findings"
         )
 
 
 class Life:
     """One data directory, under a crowd, with a frontier that comes and goes."""
+
+    later: ClassVar[tuple[str, ...]] = ("any", "answer", "checkpoint")
+    """What there is to aim at, beside its start: any moment, one right after an answer, a checkpoint."""
 
     def __init__(self, folder: Path, seed: int, mutant: str = NONE) -> None:
         self._folder = folder
@@ -93,11 +97,11 @@ class Life:
     def play(self, kills: int) -> Tally:
         """Kill so often, and judge each time; then end in order, and judge again."""
         self._server.until_ready()
-        with grpc.insecure_channel(self._port.address, RECONNECT) as channel:
+        with self._way() as address, grpc.insecure_channel(address, RECONNECT) as channel:
             crowd = Crowd(Stubs(channel), self._notary, f"life{self._seed}")
             with crowd.running():
-                aims = [self._chance.choice(AIMS) for _ in range(kills)]
-                aims[0], final = LATER[0], LATER[0]
+                aims = [self._chance.choice((*self.later, AT_START)) for _ in range(kills)]
+                aims[0] = final = self.later[0]
                 for aim, following in itertools.pairwise((*aims, final)):
                     self._cycle(crowd, aim, following)
                     if crowd.problems or self.tally.found.all():
@@ -116,6 +120,18 @@ class Life:
             lambda: crowd.problems or self._notary.acknowledged > enough, "answers after the last start"
         )
 
+    @contextmanager
+    def _way(self) -> Iterator[str]:
+        """Where everybody finds the frontier."""
+        yield self._port.address
+
+    def _environment(self) -> dict[str, str]:
+        """What is added to the environment of the frontier."""
+        return {}
+
+    def _mend(self) -> None:
+        """Whatever else is wrong while the frontier is killed is well again."""
+
     # Programs.
 
     def _begin(self) -> None:
@@ -125,6 +141,7 @@ class Life:
             *("--disk-reserve-mib", "0"),
             listen=self._port.address,
             program=(PROGRAM, self._mutant),
+            environment=self._environment(),
         )
         self._server.begin()
 
@@ -156,6 +173,7 @@ class Life:
         if (code := self._server.child.returncode) != -signal.SIGKILL:
             self.tally.found.violated.append(f"it has ended by itself, with {code}: {self._server.errors}")
         self._server.let_go()
+        self._mend()
         self._notary.hold()  # of what was asked nothing is under way any more
         copy = self._taken()
         self._begin()
