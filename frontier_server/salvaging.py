@@ -20,7 +20,6 @@ from .core.frontier import Frontier
 from .core.rebuilding import Found, Rebuilding
 from .core.store import Family
 from .durable import sync_directory
-from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 from .stores.wreck import Wreck
 
@@ -74,7 +73,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
     try:
         rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms())
         for changes in rebuilding.changes(secrets.token_bytes(16)):
-            write_patiently(target, changes)
+            target.write_patiently(changes)
         row = opening.read_server_row(target)
         assert row is not None
         clock = Clock(row.time_ms)
@@ -88,7 +87,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         }
         if told:
             _, changes = frontier.note_lost(told, clock.now_ms(), SALVAGED)
-            write_patiently(target, changes)
+            target.write_patiently(changes)
         target.flush()
     finally:
         target.close()

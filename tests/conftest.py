@@ -54,6 +54,8 @@ LONGEST_FILES = (
     "test_worn_out.py",
     "test_whole_crawl.py",
     "test_frontier_kills.py",
+    "test_bad_network.py",
+    "test_wrong_clock.py",
     "test_kills.py",
     "test_full_disk.py",
     "test_node_disk_low.py",

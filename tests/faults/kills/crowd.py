@@ -14,9 +14,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from faults.power.ledger import Notary
-from faults.power.load import HOSTS, Load, job_number, refused
-from frontier_harness.calls import TIMEOUT_S, Stubs
+from faults.power.ledger import Mark, Notary
+from faults.power.load import HOSTS, Load, refused
+from frontier_harness.calls import TIMEOUT_S, Stubs, candidates
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
@@ -36,6 +36,7 @@ class Crowd(Load):
         self._chance = Random(run)
         self._held: dict[str, set[bytes]] = defaultdict(set)
         self._held_lock = threading.Lock()
+        self._asleep: set[str] = set()
 
     def _bodies(self) -> Iterable[Callable[[], None]]:
         for name in NODES:
@@ -56,6 +57,15 @@ class Crowd(Load):
         with self._held_lock:
             self._held[session] |= {lease.token for lease in leases}
         self._wait(self._chance.uniform(0, LONGEST_FETCH_S))
+        while session in self._asleep and self._wait(0.05):
+            pass
+
+    def sleep(self, node: str, seconds: float) -> None:
+        """A node does nothing for so long, whatever it holds."""
+        session = f"{self._run}-{node}"
+        self._asleep.add(session)
+        self._wait(seconds)
+        self._asleep.discard(session)
 
     def _report(self, node: str, session: str, leases: list[frontier_pb2.Lease]) -> None:
         super()._report(node, session, leases)
@@ -64,7 +74,9 @@ class Crowd(Load):
 
     def _keep_alive(self, node: str) -> None:
         while self._wait(HEARTBEAT_S):
-            self._heartbeat(node, f"{self._run}-{node}")
+            session = f"{self._run}-{node}"
+            if session not in self._asleep:
+                self._heartbeat(node, session)
 
     def _heartbeat(self, node: str, session: str) -> None:
         with self._held_lock:
@@ -122,7 +134,19 @@ class Crowd(Load):
                 f"http://{self._host('wide', each % HOSTS)}/imported/{self._run}/{number}/{each}"
                 for each in range(30)
             ]
-            self._until_ended("wide", self._bring("wide", uris))
+            entries = [admin_pb2.ImportEntry(candidate=each) for each in candidates(*uris)]
+            parts = [
+                admin_pb2.ImportUrisRequest(crawl="wide", entries=entries[:15]),
+                admin_pb2.ImportUrisRequest(entries=entries[15:], complete=True),
+            ]
+
+            def call(by: str, parts: list[admin_pb2.ImportUrisRequest] = parts) -> Any:
+                return self._patiently(
+                    lambda parts, **how: self._stubs.admin.ImportUris(iter(parts), **how), parts, by
+                )
+
+            told = self._wish("import", "wide", call, told=_number, uris=uris)
+            self._until_ended("wide", told.job.job)
 
     def _work(self) -> None:
         """Jobs, one after the other."""
@@ -142,7 +166,7 @@ class Crowd(Load):
             crawl,
             lambda by: self._admin("StartJob", by, crawl=crawl, **asked),
             "start-job",
-            job_number,
+            _number,
             kind=kind,
         )
         self._until_ended(crawl, told.job.job)
@@ -159,6 +183,10 @@ class Crowd(Load):
             if told.job.HasField("finish_time"):
                 self.problems += [f"job {job} of {crawl}: {text}" for text in _wrong(told.job)]
                 return
+
+
+def _number(answer: Any) -> Mark:
+    return {"job": answer.job.job}
 
 
 def _state(job: admin_pb2.Job) -> str:

@@ -30,6 +30,10 @@ SLACK_MS = 5
 """Moments are cut to whole milliseconds, by the frontier and by those who ask it."""
 
 
+CLOCKS_DIFFER_MS = 2000
+"""At most, the frontier's and that of those who ask it, which nobody sets."""
+
+
 class Marks(Protocol):
     """Where marks are kept, in one order."""
 
@@ -144,7 +148,6 @@ class Ledger:
     checkpoints: list[str] = field(default_factory=list)
     asked: dict[int, Mark] = field(default_factory=dict)  # calls without an answer
     sessions: dict[str, str] = field(default_factory=dict)  # by node
-    accepted: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # of them, in order
     wrong: list[str] = field(default_factory=list)  # what ought not to have been told
     reported: dict[str, Lease] = field(default_factory=dict)  # tokens whose report is under way
     again: set[str] = field(default_factory=set)  # tokens of reports that were handed in twice
@@ -162,7 +165,6 @@ class Ledger:
             + len(self.leases)
             + len(self.rests)
             + len(self.checkpoints)
-            + sum(len(sessions) - 1 for sessions in self.accepted.values())
             + sum(
                 len(crawl.known)
                 + len(crawl.final)
@@ -207,9 +209,6 @@ class Ledger:
             self.leases = {token: lease for token, lease in self.leases.items() if lease.node != node}
 
     def _acked_next(self, asked: Mark, mark: Mark) -> None:
-        accepted = self.accepted[asked["node"]]
-        if accepted[-1:] != [asked["session"]]:
-            accepted.append(asked["session"])
         busy = {host_of(lease.uri) for lease in self.leases.values() if lease.expire_ms > mark["ms"]}
         for token, crawl, uri, robots, expire_ms in mark["leases"]:
             host, of = host_of(uri), self.crawls[crawl]
@@ -239,9 +238,10 @@ class Ledger:
             if token not in self.leases:
                 self.again.add(token)  # it was handed in before, and perhaps counted then
                 continue
-            self.reported[token] = self.leases.pop(token)
-            if status:  # whether or not the report has counted, the host is left alone until then
-                self._rests(self.reported[token], mark["ms"] + rest_ms)
+            lease = self.reported[token] = self.leases.pop(token)
+            if status and lease.expire_ms > mark["ms"]:
+                # Whether or not the report has counted, the host is left alone until then.
+                self._rests(lease, mark["ms"] + rest_ms)
 
     def _rests(self, lease: Lease, until_ms: int) -> None:
         host = host_of(lease.uri)
@@ -330,11 +330,21 @@ class Ledger:
         event = mark["at_ms"], mark["kind"]
         if of.events.setdefault(mark["sequence"], event) != event:
             self.wrong.append(f"{mark['crawl']}: event {mark['sequence']} was told in two ways")
+        before_ms, _ = of.events.get(mark["sequence"] - 1, (0, ""))
+        if not before_ms <= mark["at_ms"] <= mark["ms"] + CLOCKS_DIFFER_MS:
+            self.wrong.append(
+                f"{mark['crawl']}: event {mark['sequence']} was at {mark['at_ms']}: at {mark['ms']}"
+            )
         last = of.heard.get(mark["by"], 0)
         if mark["sequence"] != last + 1:
             self.wrong.append(f"{mark['crawl']}: event {mark['sequence']} was told after event {last}")
         of.heard[mark["by"]] = mark["sequence"]
         of.torn_down |= mark["kind"] == "torn_down"
+
+    def _told_stopped(self, mark: Mark) -> None:
+        """The frontier stood still for a while, which does not count: leases have as much longer to live."""
+        for lease in (*self.leases.values(), *self.reported.values()):
+            lease.expire_ms += mark["excused_ms"]
 
     def _told_outcomes(self, mark: Mark) -> None:
         if mark["crawl"] in self.deleted:
