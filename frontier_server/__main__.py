@@ -42,6 +42,7 @@ from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
 from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
+from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
@@ -157,6 +158,8 @@ def main(
     except StoreCorrupt as problem:
         again = f"if another start ends with this, too, {WAY_OUT}"
         _exit(EXIT_DAMAGED, f"data directory {data}: rows of the store make no sense: {problem}; {again}")
+    except StoreFailed as problem:  # before anybody was served
+        _exit(EXIT_STORE, f"data directory {data}: {problem}")
     if store.damage:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
     if failure:
@@ -198,19 +201,19 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     store = RocksStore(config.data / "store")
     row = opening.read_server_row(store)
     if row is None:
-        store.write(opening.new_store(secrets.token_bytes(16), wall_ms()))
+        write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms()))
         store.flush()
         sync_directory(config.data)  # the name of the store
         row = opening.server_row(store)
     clock = Clock(row.time_ms, row.boot, row.boot_ms)
     if config.set_clock:
         last_ms = clock.now_ms()
-        store.write(set_time(store, last_ms, wall_ms()))
+        write_patiently(store, set_time(store, last_ms, wall_ms()))
         row, clock = opening.server_row(store), Clock()
         _log.warning("clock_set", before=iso(last_ms), after=iso(clock.now_ms()))
     if (row.boot, row.boot_ms) != (clock.boot, clock.boot_ms):
         row.boot, row.boot_ms = clock.boot, clock.boot_ms
-        store.write(opening.server_changes(row))
+        write_patiently(store, opening.server_changes(row))
         store.flush()
     return store, clock
 
@@ -390,7 +393,7 @@ def _check_clock(frontier: Frontier, store: RocksStore, clock: Clock) -> None:
     )
     detail = f"the frontier's time {ours} is {differs} the machine's {machine}; --set-clock takes that"
     _, changes = frontier.note_clock(detail, now_ms)
-    store.write(changes)
+    write_patiently(store, changes)
     store.flush()
 
 

@@ -99,10 +99,11 @@ class Checkpoints:
             try:
                 self._store.checkpoint(unfinished)
                 unfinished.rename(path)
+                sync_directory(self._directory)
             except BaseException:
-                shutil.rmtree(unfinished, ignore_errors=True)
+                for left in (unfinished, path):  # one that nobody is told of is not there either
+                    shutil.rmtree(left, ignore_errors=True)
                 raise
-            sync_directory(self._directory)
             return _kept(path)
 
     def kept(self) -> list[Kept]:

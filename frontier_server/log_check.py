@@ -15,12 +15,13 @@ from .core.frontier import Frontier
 from .core.store import WritableStore
 from .cut_logs import Ahead, first_unknown, keep, keep_whole
 from .job_log import number_of
+from .stores.patient import write_patiently
 
 _log = structlog.get_logger()
 
 
 class CannotKeep(Exception):
-    """What a log knows better than the store cannot be kept aside."""
+    """What a log knows better than the store cannot be kept aside, or not be cut off."""
 
 
 def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int, sync: bool) -> None:
@@ -28,7 +29,7 @@ def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int
 
     What the store has lost is kept aside, told of as an error, and pauses every crawl until somebody resumes
     it. Without `sync` a power cut takes the end of the store, so there it is cut off with a warning.
-    Raises CannotKeep, and then nothing has changed.
+    Raises CannotKeep; what was not done then is done by the next start.
     """
     found = list(_all_ahead(frontier, data))
     told: dict[str, str] = {}
@@ -46,10 +47,13 @@ def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int
             _log.warning("log_ahead", crawl=crawl, problem=f"the store has lost {what}", cut_off=lines)
     if told:
         _, changes = frontier.note_lost(told, now_ms)
-        store.write(changes)
+        write_patiently(store, changes)
         store.flush()
     for _, ahead in found:
-        os.truncate(ahead.path, ahead.offset)
+        try:
+            os.truncate(ahead.path, ahead.offset)
+        except OSError as problem:
+            raise CannotKeep(f"the end of {ahead.path} cannot be cut off: {problem}") from problem
     _set_strangers_aside(frontier, data / "crawls")
 
 

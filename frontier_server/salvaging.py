@@ -20,6 +20,7 @@ from .core.frontier import Frontier
 from .core.rebuilding import Found, Rebuilding
 from .core.store import Family
 from .durable import sync_directory
+from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 from .stores.wreck import Wreck
 
@@ -73,7 +74,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
     try:
         rebuilding = Rebuilding(wreck.scan, target, codec, wire.settings_with, wall_ms())
         for changes in rebuilding.changes(secrets.token_bytes(16)):
-            target.write_patiently(changes)
+            write_patiently(target, changes)
         row = opening.read_server_row(target)
         assert row is not None
         clock = Clock(row.time_ms)
@@ -87,7 +88,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         }
         if told:
             _, changes = frontier.note_lost(told, clock.now_ms(), SALVAGED)
-            target.write_patiently(changes)
+            write_patiently(target, changes)
         target.flush()
     finally:
         target.close()

@@ -24,7 +24,7 @@ class CheckpointRpcs(AdminRpcs):
         try:
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
         except OSError as problem:
-            raise Refused("DISK_RESERVE", f"no checkpoint can be made: {problem.strerror}", 30_000) from None
+            raise _refused("no checkpoint can be made", problem) from None
         await self._runner.run(lambda frontier, now_ms: frontier.control.note_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
 
@@ -34,7 +34,10 @@ class CheckpointRpcs(AdminRpcs):
     ) -> admin_pb2.ListCheckpointsResponse:
         size = page_size(request.page_size)
         behind = place_of(_LISTING, request.page_token).decode(errors="replace")
-        kept = await asyncio.to_thread(self._checkpoints.kept)
+        try:
+            kept = await asyncio.to_thread(self._checkpoints.kept)
+        except OSError as problem:
+            raise _refused("the checkpoints cannot be listed", problem) from None
         names = [each.name for each in kept]
         later = kept[names.index(behind) + 1 :] if behind in names else kept
 
@@ -53,8 +56,16 @@ class CheckpointRpcs(AdminRpcs):
         name = request.checkpoint
         self._checkpoints.path(name)
         await self._runner.read(lambda frontier, _: frontier.control.check_checkpoint_free(name))
-        await asyncio.to_thread(self._checkpoints.delete, name)
+        try:
+            await asyncio.to_thread(self._checkpoints.delete, name)
+        except OSError as problem:
+            raise _refused(f"checkpoint {name} cannot be deleted", problem) from None
         return admin_pb2.DeleteCheckpointResponse()
+
+
+def _refused(what: str, problem: OSError) -> Refused:
+    """What the disk does not do just now."""
+    return Refused("DISK_RESERVE", f"{what}: {problem.strerror or problem}", 30_000)
 
 
 def _message(kept: Kept) -> admin_pb2.Checkpoint:

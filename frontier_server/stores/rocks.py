@@ -15,7 +15,6 @@ nothing left to sync, long before a buffer is full.
 
 import re
 import resource
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +42,6 @@ ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
 MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
-STALL_RETRY_S = 0.01
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
@@ -152,14 +150,6 @@ class RocksStore:
                 raise WriteStalled(str(problem)) from problem
             raise self._failure("write", problem) from problem
         self._log_bytes += size
-
-    def write_patiently(self, changes: Changes) -> None:
-        """The same, and wait out what stalls it: for whoever has nothing else to do. Raises StoreFailed."""
-        while True:
-            try:
-                return self.write(changes)
-            except WriteStalled:
-                time.sleep(STALL_RETRY_S)
 
     def flush(self) -> None:
         """Sync the log: everything written before the call is durable. Raises StoreFailed."""

@@ -15,6 +15,7 @@ from frontier_harness.hosted import hosted
 from frontier_harness.process import ServerProcess, run_to_end
 
 from frontier_server import __main__ as program
+from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.store import Family, StoreDamaged, StoreFailed
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 from frontier_server.stores.wreck import Wreck
@@ -362,6 +363,46 @@ def test_a_checkpoint_that_finds_no_room_is_refused_and_the_server_goes_on(
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE")
         assert "No space left on device" in problem.message
         at.stubs.launch("t", "http://a.example/")
+
+
+def test_a_checkpoint_whose_name_cannot_be_made_durable_is_refused_and_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(directory: Path) -> None:
+        if directory.name == "checkpoints":
+            raise OSError(errno.EIO, "Input/output error")
+
+    store = RocksStore(tmp_path / "store")
+    checkpoints = Checkpoints(tmp_path, store)
+    kept = checkpoints.create(0)
+    with monkeypatch.context() as patched:
+        patched.setattr("frontier_server.checkpoints.sync_directory", failing)
+        with pytest.raises(OSError, match="Input/output error"):
+            checkpoints.create(1)
+    assert checkpoints.kept() == [kept]
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [kept.name]
+    store.close()
+
+
+@pytest.mark.parametrize("rpc", ["ListCheckpoints", "DeleteCheckpoint"])
+def test_checkpoints_that_the_disk_does_not_show_or_delete_are_refused_with_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rpc: str
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    name = "cp00001-20260101000000"
+    (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    asked = {
+        "ListCheckpoints": admin_pb2.ListCheckpointsRequest(),
+        "DeleteCheckpoint": admin_pb2.DeleteCheckpointRequest(checkpoint=name),
+    }
+    monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.kept", failing)
+    monkeypatch.setattr("frontier_server.checkpoints.Checkpoints.delete", failing)
+    with hosted(HeldStore(), tmp_path) as at:
+        problem = refusal(lambda: getattr(at.stubs.admin, rpc)(asked[rpc], timeout=TIMEOUT_S))
+        assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "DISK_RESERVE")
+        assert "Input/output error" in problem.message
 
 
 def test_a_checkpoint_that_is_damaged_ends_the_launch_and_not_the_server(tmp_path: Path) -> None:

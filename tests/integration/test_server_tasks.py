@@ -1,10 +1,13 @@
 """A server that has lost one of its tasks ends as if its store had failed: it never only seems to serve."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import grpc
 import pytest
+from click.testing import CliRunner
 from frontier_harness import broken_program
 from frontier_harness.broken_program import OPERATION, PARTS, STALL
 from frontier_harness.calls import (
@@ -22,6 +25,8 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from frontier_server import __main__ as frontier
+from frontier_server.core.store import StoreFailed
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 STORE = 5
@@ -82,6 +87,37 @@ def test_a_server_whose_writes_stall_for_good_ends_when_it_is_told_to(tmp_path: 
             line for line in server.errors.read_text().splitlines() if line.startswith("toehold-frontier")
         ]
         assert len(told) == 1 and "did not reach the disk" in told[0], told
+
+
+def test_a_server_whose_first_writes_stall_waits_for_the_store_and_serves_then(tmp_path: Path) -> None:
+    """As after a crash that came while the disk could not keep up."""
+    trigger = tmp_path / "break"
+    trigger.touch()
+    server = ServerProcess(tmp_path / "data", program=(broken_program.__file__, STALL, str(trigger)))
+    with ExitStack() as stack, ThreadPoolExecutor() as threads:
+        serving = threads.submit(stack.enter_context, server)
+        try:
+            eventually(lambda: _tells_of_a_stall(server.errors) or serving.done(), "the write does not stall")
+        finally:
+            trigger.unlink()
+        serving.result().stubs.launch("t", seed_of("t"))
+
+
+def _tells_of_a_stall(errors: Path) -> bool:
+    return errors.exists() and "write_stalled" in errors.read_text()
+
+
+def test_a_store_that_fails_before_anybody_is_served_is_told_with_exit_code_5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise StoreFailed("read: IO error: Input/output error")
+
+    monkeypatch.setattr(frontier, "check_logs", failing)
+    ended = CliRunner().invoke(frontier.main, ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
+    assert ended.exit_code == STORE, ended.exception
+    (told,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert told == f"toehold-frontier: data directory {tmp_path / 'data'}: read: IO error: Input/output error"
 
 
 def test_an_operation_that_fails_in_the_middle_ends_the_server_and_the_next_start_has_the_crawl_as_it_was(

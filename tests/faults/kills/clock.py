@@ -13,7 +13,7 @@ from faults.kills.crowd import HEARTBEAT_S, NODES, Crowd
 from faults.power.campaign import build
 from faults.power.program import NONE
 
-SOURCE = Path(__file__).with_name("clock.c")
+SOURCE = str(Path(__file__).with_name("clock.c"))
 JUMPS_S = (2, 90, 3600, 6 * 3600, 86_400, 40 * 86_400)
 LONGEST_S = 0.8
 TOLERATED_S = 2 * HEARTBEAT_S  # for so long it may stand still and nobody gets more time

@@ -14,9 +14,9 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from faults.power.ledger import Mark, Notary
-from faults.power.load import HOSTS, Load, refused
-from frontier_harness.calls import TIMEOUT_S, Stubs, candidates
+from faults.power.ledger import Notary
+from faults.power.load import HOSTS, Load, job_number, refused
+from frontier_harness.calls import TIMEOUT_S, Stubs
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
@@ -134,19 +134,7 @@ class Crowd(Load):
                 f"http://{self._host('wide', each % HOSTS)}/imported/{self._run}/{number}/{each}"
                 for each in range(30)
             ]
-            entries = [admin_pb2.ImportEntry(candidate=each) for each in candidates(*uris)]
-            parts = [
-                admin_pb2.ImportUrisRequest(crawl="wide", entries=entries[:15]),
-                admin_pb2.ImportUrisRequest(entries=entries[15:], complete=True),
-            ]
-
-            def call(by: str, parts: list[admin_pb2.ImportUrisRequest] = parts) -> Any:
-                return self._patiently(
-                    lambda parts, **how: self._stubs.admin.ImportUris(iter(parts), **how), parts, by
-                )
-
-            told = self._wish("import", "wide", call, told=_number, uris=uris)
-            self._until_ended("wide", told.job.job)
+            self._until_ended("wide", self._bring("wide", uris))
 
     def _work(self) -> None:
         """Jobs, one after the other."""
@@ -166,7 +154,7 @@ class Crowd(Load):
             crawl,
             lambda by: self._admin("StartJob", by, crawl=crawl, **asked),
             "start-job",
-            _number,
+            job_number,
             kind=kind,
         )
         self._until_ended(crawl, told.job.job)
@@ -183,10 +171,6 @@ class Crowd(Load):
             if told.job.HasField("finish_time"):
                 self.problems += [f"job {job} of {crawl}: {text}" for text in _wrong(told.job)]
                 return
-
-
-def _number(answer: Any) -> Mark:
-    return {"job": answer.job.job}
 
 
 def _state(job: admin_pb2.Job) -> str:

@@ -20,7 +20,7 @@ from faults.power.replay import Disk, Left, Names, write_out
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
-SOURCE = Path(__file__).with_name("journal.c")
+SOURCES = [str(Path(__file__).with_name(name)) for name in ("journal.c", "trouble.c")]
 STORE_LOG = re.compile(r"data/store/\d+\.log$")
 NAMES_CHANGE = (Kind.CREATE, Kind.MKDIR, Kind.RENAME, Kind.UNLINK, Kind.LINK)
 SYNC_MS = 4
@@ -33,11 +33,14 @@ def compiler() -> str | None:
     return shutil.which("cc")
 
 
-def build(target: Path, source: Path = SOURCE) -> Path:
-    """A library to preload: the one that journals, or another. Raises CalledProcessError."""
-    library = target / f"{source.stem}.so"
+def build(target: Path, *sources: str) -> Path:
+    """A library to preload: the one that journals and lets calls fail, or another.
+
+    Raises CalledProcessError.
+    """
+    library = target / "preloaded.so"
     flags = ["-O2", "-Wall", "-Werror", "-shared", "-fPIC"]
-    command = ["cc", *flags, "-o", str(library), str(source), "-ldl", "-lpthread"]
+    command = ["cc", *flags, "-o", str(library), *(sources or SOURCES), "-ldl", "-lpthread"]
     subprocess.run(command, check=True, capture_output=True)
     return library
 
@@ -59,6 +62,7 @@ def run(
     *,
     mutant: str = NONE,
     lies: str = "",
+    trouble: str = "",
     ledger: Ledger | None = None,
     name: str = "r",
 ) -> Run:
@@ -71,6 +75,10 @@ def run(
         "POWER_JOURNAL": str(journal),
         "POWER_SYNC_MS": str(SYNC_MS),
     }
+    if trouble:
+        control = journal.with_name(f"{journal.name}.trouble")
+        control.write_text(trouble)
+        environment["POWER_TROUBLE"] = str(control)
     if lies:
         environment["POWER_LIES"] = lies
     flags = ("--lease-seconds", str(LEASE_S), "--disk-reserve-mib", "0")

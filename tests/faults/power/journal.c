@@ -16,9 +16,12 @@
  *
  * POWER_LIES names the end of file names (".log") whose syncs do nothing and say that all is well, as a disk
  * without a battery does: they are neither made nor journaled. POWER_SYNC_MS is how long a sync takes at least, as
- * on a disk that turns: what leaves too early leaves while nothing is durable yet.
+ * on a disk that turns: what leaves too early leaves while nothing is durable yet. Calls that are to fail (`trouble`)
+ * fail, and are journaled as far as they have done something.
  */
 #define _GNU_SOURCE
+#include "trouble.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,6 +58,9 @@ static int journal = -1;
 static pid_t owner; /* a child of vfork shares our memory: it is to leave that alone */
 static uint64_t serial;
 static ino_t tracked[MAX_FDS]; /* by descriptor; 0: not below the root */
+
+#define FAILS(call, descriptor, path) \
+    if (trouble(call, descriptor, path, 0)) return -1
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(type, name, ...)                                  \
@@ -169,6 +175,8 @@ static int opened(int directory, const char *path, int flags, mode_t mode) {
         track(plain, 0);
         return plain;
     }
+    int writes = (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC));
+    FAILS(writes ? "make" : "open", 0, path);
     struct stat it;
     pthread_mutex_lock(&lock);
     int was = !fstatat(directory, path, &it, 0);
@@ -254,6 +262,7 @@ static int moved(int d1, const char *one, int d2, const char *two, unsigned flag
     char b1[PATH_BYTES], b2[PATH_BYTES];
     const char *from = ours() ? below(d1, one, b1) : 0, *to = ours() ? below(d2, two, b2) : 0;
     if (!from && !to) return syscall(SYS_renameat2, d1, one, d2, two, flags);
+    FAILS("make", 0, two);
     CHANGE(syscall(SYS_renameat2, d1, one, d2, two, flags),
            if (!from || !to || (flags & RENAME_EXCHANGE)) put_text('X', 0, 0, "a rename across the root, or an exchange");
            else put_two('N', from, to));
@@ -268,6 +277,7 @@ static int linked(int d1, const char *one, int d2, const char *two, int flags) {
     char b1[PATH_BYTES], b2[PATH_BYTES];
     const char *from = ours() ? below(d1, one, b1) : 0, *to = ours() ? below(d2, two, b2) : 0;
     if (!from && !to) return syscall(SYS_linkat, d1, one, d2, two, flags);
+    FAILS("make", 0, two);
     CHANGE(syscall(SYS_linkat, d1, one, d2, two, flags),
            if (!from || !to) put_text('X', 0, 0, "a link across the root");
            else put_two('L', from, to));
@@ -286,6 +296,7 @@ int unlinkat(int directory, const char *path, int flags) {
     char buffer[PATH_BYTES];
     const char *name = ours() ? below(directory, path, buffer) : 0;
     if (!name) return syscall(SYS_unlinkat, directory, path, flags);
+    FAILS("make", 0, path);
     CHANGE(syscall(SYS_unlinkat, directory, path, flags), put_text('U', 0, 0, name));
 }
 int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
@@ -300,6 +311,7 @@ int mkdirat(int directory, const char *path, mode_t mode) {
     struct stat it;
     const char *name = ours() ? below(directory, path, buffer) : 0;
     if (!name) return syscall(SYS_mkdirat, directory, path, mode);
+    FAILS("make", 0, path);
     CHANGE(syscall(SYS_mkdirat, directory, path, mode),
            if (!fstatat(directory, path, &it, 0)) put_text('D', it.st_ino, 0, name));
 }
@@ -319,23 +331,29 @@ static ssize_t written(int descriptor, const struct iovec *parts, int count, int
         if (offset >= 0) return syscall(SYS_pwritev, descriptor, parts, count, (long)offset, 0L);
         return syscall(SYS_writev, descriptor, parts, count);
     }
-    ssize_t whole = 0, done;
+    size_t whole = 0, most;
+    ssize_t done;
     for (int i = 0; i < count; i++) whole += parts[i].iov_len;
+    most = whole;
+    if (trouble("write", descriptor, 0, &most)) return -1;
+    char *joined = 0;
+    struct iovec one;
+    if (most < whole || count > 15) { /* in one piece, as a record has to be, and as much as is to be written */
+        char *end = joined = malloc(whole);
+        for (int i = 0; i < count; i++) end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
+        one = (struct iovec){joined, most};
+        parts = &one;
+        count = 1;
+    }
     pthread_mutex_lock(&lock);
     int appends = syscall(SYS_fcntl, descriptor, F_GETFL) & O_APPEND;
     int64_t at = appends ? end_of(descriptor) : offset >= 0 ? offset : lseek(descriptor, 0, SEEK_CUR);
-    if (count > 15) { /* in one piece, as a record has to be */
-        char *joined = malloc(whole), *end = joined;
-        for (int i = 0; i < count; i++) end = mempcpy(end, parts[i].iov_base, parts[i].iov_len);
-        struct iovec one = {joined, whole};
-        put('W', inode, at, 0, &one, 1);
-        free(joined);
-    } else
-        put('W', inode, at, 0, parts, count);
+    put('W', inode, at, 0, parts, count);
     if (offset >= 0) done = syscall(SYS_pwritev, descriptor, parts, count, (long)offset, 0L);
     else done = syscall(SYS_writev, descriptor, parts, count);
-    if (done != whole) put_text('X', inode, done, "a write that failed, or was short");
+    if (done != (ssize_t)most) put_text('X', inode, done, "a write that failed, or was short");
     pthread_mutex_unlock(&lock);
+    free(joined);
     return done;
 }
 
@@ -358,6 +376,18 @@ ssize_t pwritev(int descriptor, const struct iovec *parts, int count, off_t offs
 }
 ssize_t pwritev64(int descriptor, const struct iovec *parts, int count, off64_t offset) {
     return written(descriptor, parts, count, offset);
+}
+
+ssize_t read(int descriptor, void *data, size_t size) {
+    if (inode_of(descriptor)) FAILS("read", descriptor, 0);
+    return syscall(SYS_read, descriptor, data, size);
+}
+ssize_t pread(int descriptor, void *data, size_t size, off_t offset) {
+    if (inode_of(descriptor)) FAILS("read", descriptor, 0);
+    return syscall(SYS_pread64, descriptor, data, size, offset);
+}
+ssize_t pread64(int descriptor, void *data, size_t size, off64_t offset) {
+    return pread(descriptor, data, size, offset);
 }
 
 /* What the system copies between files goes through a buffer of ours, so that it is known. */
@@ -385,6 +415,7 @@ ssize_t copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offs
 int ftruncate(int descriptor, off_t size) {
     ino_t inode = inode_of(descriptor);
     if (!inode) return syscall(SYS_ftruncate, descriptor, size);
+    FAILS("make", descriptor, 0);
     CHANGE(syscall(SYS_ftruncate, descriptor, size), put('T', inode, size, 0, 0, 0));
 }
 int ftruncate64(int descriptor, off64_t size) { return ftruncate(descriptor, size); }
@@ -392,6 +423,7 @@ int truncate(const char *path, off_t size) {
     char buffer[PATH_BYTES];
     struct stat it;
     if (!ours() || !below(AT_FDCWD, path, buffer)) return syscall(SYS_truncate, path, size);
+    FAILS("make", 0, path);
     CHANGE(syscall(SYS_truncate, path, size), if (!stat(path, &it)) put('T', it.st_ino, size, 0, 0, 0));
 }
 int truncate64(const char *path, off64_t size) { return truncate(path, size); }
@@ -399,6 +431,7 @@ int truncate64(const char *path, off64_t size) { return truncate(path, size); }
 int fallocate(int descriptor, int mode, off_t offset, off_t size) {
     ino_t inode = inode_of(descriptor);
     if (!inode) return syscall(SYS_fallocate, descriptor, mode, offset, size);
+    FAILS("write", descriptor, 0);
     int64_t before = end_of(descriptor);
     CHANGE(syscall(SYS_fallocate, descriptor, mode, offset, size),
            if (mode & ~FALLOC_FL_KEEP_SIZE) put_text('X', inode, mode, "a hole");
@@ -446,7 +479,7 @@ static int synced(int descriptor, long call) {
     put('S', inode, number, 0, 0, 0);
     pthread_mutex_unlock(&lock);
     usleep(sync_ms * 1000);
-    int result = syscall(call, descriptor);
+    int result = trouble("sync", descriptor, 0, 0) ? -1 : syscall(call, descriptor);
     int saved = errno;
     pthread_mutex_lock(&lock);
     put('E', inode, number, result, 0, 0);

@@ -28,9 +28,10 @@ from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core import opening
 from frontier_server.core.crawl import Crawl as Live
-from frontier_server.core.errors import CrawlFinished, IllegalState
+from frontier_server.core.errors import CrawlFinished, IllegalState, SessionSuperseded
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
+from frontier_server.core.keys import encode_token
 from frontier_server.core.model import Candidate, JobView, Report
 from frontier_server.core.operators.views import events_after
 from frontier_server.core.records import EventRow, OutcomeRow
@@ -151,8 +152,10 @@ class _Trial:
         for name in self._names():
             self._crawl(name, self.ledger.crawls[name])
         self._leases()
+        await self._sessions()
         await self._politeness()
         await self._again()
+        await self._forged()
         await self._verified()
         for name in self._names():
             self._jobs(name)
@@ -289,6 +292,15 @@ class _Trial:
     def _number(self, name: str) -> int:
         return self.frontier.crawl(name).number if name in self.frontier.registry else 0
 
+    async def _sessions(self) -> None:
+        """A process whose name another has taken is told so."""
+        for node, sessions in self.ledger.accepted.items():
+            for replaced in sessions[:-1]:
+                with suppress(SessionSuperseded):
+                    answer = await self.runner.next(node, replaced, 1, None, 0)
+                    await self.runner.take_back(answer)
+                    self.found.lost.append(f"the session that took the name of {node} from {replaced}")
+
     async def _politeness(self) -> None:
         """Nobody is given a host that rests, or that answers somebody else."""
         now_ms = self.runner.now_ms()
@@ -328,6 +340,15 @@ class _Trial:
                     for uri, verdict in zip(uris, verdicts, strict=True)
                     if verdict.name != "ALREADY_SEEN"
                 ]
+
+    async def _forged(self) -> None:
+        """A token of another life of the store, which gave the number of a lease to another URI, is STALE."""
+        for lease in list(self.frontier._leases)[:SAID_AGAIN]:
+            other = lease.said._replace(subject=bytes(len(lease.said.subject)))
+            token = encode_token(other, self.frontier.server.secret)
+            (result,) = await self.runner.finished([Report(token, fetch_status=200)], "judge", "judge")
+            if result.disposition.name != "STALE":
+                self.found.violated.append(f"a lease of {lease.said} ends with a report of {other}")
 
     async def _verified(self) -> None:
         """The server's own verification finds nothing."""

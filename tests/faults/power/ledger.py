@@ -28,8 +28,6 @@ ONCE = ("pause", "resume", "stop", "teardown")
 """Wishes that leave no event where an earlier one, whose answer was lost, has been granted."""
 SLACK_MS = 5
 """Moments are cut to whole milliseconds, by the frontier and by those who ask it."""
-
-
 CLOCKS_DIFFER_MS = 2000
 """At most, the frontier's and that of those who ask it, which nobody sets."""
 
@@ -148,6 +146,7 @@ class Ledger:
     checkpoints: list[str] = field(default_factory=list)
     asked: dict[int, Mark] = field(default_factory=dict)  # calls without an answer
     sessions: dict[str, str] = field(default_factory=dict)  # by node
+    accepted: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))  # of them, in order
     wrong: list[str] = field(default_factory=list)  # what ought not to have been told
     reported: dict[str, Lease] = field(default_factory=dict)  # tokens whose report is under way
     again: set[str] = field(default_factory=set)  # tokens of reports that were handed in twice
@@ -165,6 +164,7 @@ class Ledger:
             + len(self.leases)
             + len(self.rests)
             + len(self.checkpoints)
+            + sum(len(sessions) - 1 for sessions in self.accepted.values())
             + sum(
                 len(crawl.known)
                 + len(crawl.final)
@@ -209,6 +209,9 @@ class Ledger:
             self.leases = {token: lease for token, lease in self.leases.items() if lease.node != node}
 
     def _acked_next(self, asked: Mark, mark: Mark) -> None:
+        accepted = self.accepted[asked["node"]]
+        if accepted[-1:] != [asked["session"]]:
+            accepted.append(asked["session"])
         busy = {host_of(lease.uri) for lease in self.leases.values() if lease.expire_ms > mark["ms"]}
         for token, crawl, uri, robots, expire_ms in mark["leases"]:
             host, of = host_of(uri), self.crawls[crawl]

@@ -24,6 +24,7 @@ from frontier_harness.calls import (
     TIMEOUT_S,
     Refusal,
     Stubs,
+    candidates,
     disposition_name,
     finished_request,
     named,
@@ -88,8 +89,9 @@ class Load:
         """What each of them does, beside those who follow."""
         yield lambda: self._node("one", "wide")
         yield lambda: self._node("two", "")
-        yield lambda: self._node("three", "")
+        yield lambda: self._node("three", "", anew_s=0.7)
         yield self._feed
+        yield self._import
         yield self._steer
         yield self._change
         yield self._copy
@@ -205,40 +207,46 @@ class Load:
 
     # Fetchers and feeders.
 
-    def _node(self, name: str, crawl: str) -> None:
-        session = f"{self._run}-{name}"
+    def _node(self, name: str, crawl: str, anew_s: float = 0) -> None:
+        """Fetch; `anew_s`: and begin anew so often, as a node that is killed and started again."""
+        session, begun_s = f"{self._run}-{name}", time.monotonic()
         while not self._over.is_set():
-            answer = self._asks(
-                "next",
-                lambda _: self._stubs.frontier.Next(
-                    next_request(crawl, 20, 0.2, name, session), timeout=TIMEOUT_S
-                ),
-                lambda answer: {
-                    "leases": [
-                        (
-                            lease.token.hex(),
-                            lease.crawl,
-                            lease.uri,
-                            lease.purpose == frontier_pb2.PURPOSE_ROBOTS,
-                            lease.expire_time.ToMilliseconds(),
-                        )
-                        for lease in answer.leases
-                    ]
-                },
-                node=name,
-                session=session,
-            )
-            if not answer.leases:
-                self._wait(0.02)
-                continue
-            self._fetches(session, answer.leases)
-            links: dict[str, list[str]] = defaultdict(list)
-            for lease in answer.leases:
-                if lease.purpose == frontier_pb2.PURPOSE_PAGE and lease.crawl != "slow":
-                    links[lease.crawl] += _links(lease.crawl, lease.uri, self.pages)
-            for of, uris in links.items():
-                self._offer(of, uris)
-            self._report(name, session, list(answer.leases))
+            if anew_s:
+                session = f"{self._run}-{name}-{int((time.monotonic() - begun_s) / anew_s)}"
+            self._fetch(name, session, crawl)
+
+    def _fetch(self, name: str, session: str, crawl: str) -> None:
+        answer = self._asks(
+            "next",
+            lambda _: self._stubs.frontier.Next(
+                next_request(crawl, 20, 0.2, name, session), timeout=TIMEOUT_S
+            ),
+            lambda answer: {
+                "leases": [
+                    (
+                        lease.token.hex(),
+                        lease.crawl,
+                        lease.uri,
+                        lease.purpose == frontier_pb2.PURPOSE_ROBOTS,
+                        lease.expire_time.ToMilliseconds(),
+                    )
+                    for lease in answer.leases
+                ]
+            },
+            node=name,
+            session=session,
+        )
+        if not answer.leases:
+            self._wait(0.02)
+            return
+        self._fetches(session, answer.leases)
+        links: dict[str, list[str]] = defaultdict(list)
+        for lease in answer.leases:
+            if lease.purpose == frontier_pb2.PURPOSE_PAGE and lease.crawl != "slow":
+                links[lease.crawl] += _links(lease.crawl, lease.uri, self.pages)
+        for of, uris in links.items():
+            self._offer(of, uris)
+        self._report(name, session, list(answer.leases))
 
     def _fetches(self, session: str, leases: Iterable[frontier_pb2.Lease]) -> None:
         """A node has these leases now."""
@@ -276,6 +284,38 @@ class Load:
 
         with refused("CRAWL_FINISHED", *(() if crawl in REST_S else ("UNKNOWN_CRAWL", "CRAWL_TORN_DOWN"))):
             self._asks("schedule", call, verdicts, crawl=crawl, uris=uris)
+
+    def _import(self) -> None:
+        number = 0
+        while self._wait(0.1):
+            number += 1
+            self._bring(
+                "wide",
+                [f"http://{self._host('wide', each)}/list/{self._run}/{number}" for each in range(HOSTS)],
+            )
+
+    def _bring(self, crawl: str, uris: list[str]) -> int:
+        """Import a list, in two parts; the number of the job that takes it in."""
+        entries = [admin_pb2.ImportEntry(candidate=each) for each in candidates(*uris)]
+        middle = len(entries) // 2
+        parts = [
+            admin_pb2.ImportUrisRequest(crawl=crawl, entries=entries[:middle]),
+            admin_pb2.ImportUrisRequest(entries=entries[middle:], complete=True),
+        ]
+
+        def call(by: str) -> Any:
+            metadata = (("toehold-operator", by),)
+            return self._stubs.admin.ImportUris(iter(parts), timeout=TIMEOUT_S, metadata=metadata)
+
+        while True:  # one that is refused between its parts has begun: the next is another
+            try:
+                told = self._wish("import", crawl, call, told=job_number, uris=uris)
+            except grpc.RpcError as problem:
+                if Refusal.of(problem).reason != "OVERLOADED" or not self._wait(0.1):
+                    raise
+            else:
+                number: int = told.job.job
+                return number
 
     def _feed(self, name: str = "fed", every_s: float = 0.1) -> None:
         number = 0
@@ -454,6 +494,11 @@ def _links(crawl: str, uri: str, pages: int) -> list[str]:
         f"http://h{(mixed >> shift) % HOSTS}.{crawl}.example/page/{(mixed >> shift) % pages}?{'y' * 60}"
         for shift in (0, 7, 13)
     ]
+
+
+def job_number(answer: Any) -> Mark:
+    """Which job was begun."""
+    return {"job": answer.job.job}
 
 
 def _status(lease: frontier_pb2.Lease) -> int:

@@ -5,29 +5,50 @@ broken if it is told so: `program.py MUTANT [flags …]`, where `none` breaks no
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from frontier_server import __main__ as program
-from frontier_server import checkpoints, crawl_log, cut_logs, durable, log_check
+from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check
 from frontier_server.core.frontier import Frontier
+from frontier_server.core.jobs import importing
 from frontier_server.core.model import NextAnswer
-from frontier_server.core.store import Changes, Family
+from frontier_server.core.sessions import PREFIX
+from frontier_server.core.store import Changes, Family, WriteStalled
+from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.following import Following
+from frontier_server.job_feed import JobFeed, News
 from frontier_server.runner import Runner
 from frontier_server.stores import copying, rocks
 from frontier_server.stores.rocks import RocksStore
 
 KIB = 1024
+STALL_EVERY, STALLS = 40, 2  # writes
 NONE = "none"
 
 
 def small_buffers() -> None:
-    """A log is begun, and what is in the buffers flushed, after a few hundred rows."""
+    """Logs are begun, and buffers flushed, after a few hundred rows; jobs have many slices; crawl logs are
+    synced often, and tried again soon."""
     vars(rocks)["LOG_BYTES"] = 64 * KIB
+    vars(importing)["ROWS_PER_SLICE"] = 3
+    vars(crawl_log)["SYNC_EVERY_S"] = vars(crawl_log)["RETRY_S"] = vars(job_feed)["RETRY_S"] = 0.5
+
+
+def writes_that_stall() -> None:
+    """Now and then the store takes no write for some moments, as when its flushes cannot keep up."""
+    write, times = RocksStore.write, itertools.count(1)
+
+    def stalling(store: RocksStore, changes: Changes) -> None:
+        if next(times) % STALL_EVERY < STALLS:
+            raise WriteStalled("the test wants it")
+        write(store, changes)
+
+    vars_of(RocksStore, write=stalling)
 
 
 def log_is_not_synced() -> None:
@@ -126,6 +147,47 @@ def apart(family: Family) -> Callable[[], None]:
     return mutate
 
 
+def cursors_ahead_of_slices() -> None:
+    """How far a job has come is written and made durable before what it has done."""
+    write = RocksStore.write
+
+    def twice(store: RocksStore, changes: Changes) -> None:
+        cursors = {row: value for row, value in changes.items() if row[0] is Family.JOBS}
+        if cursors:
+            write(store, cursors)
+            store.flush()
+        write(store, {row: value for row, value in changes.items() if row not in cursors})
+
+    vars_of(RocksStore, write=twice)
+
+
+def sessions_are_not_stored() -> None:
+    """Nobody knows after a restart who had the name of a node."""
+    write = RocksStore.write
+
+    def some(store: RocksStore, changes: Changes) -> None:
+        sessions = {row for row in changes if row[0] is Family.CRAWLS and row[1].startswith(PREFIX)}
+        write(store, {row: value for row, value in changes.items() if row not in sessions})
+
+    vars_of(RocksStore, write=some)
+
+
+def news_are_collected_while_writes_stall() -> None:
+    """job.log is told of what is in memory only."""
+    collect = JobFeed.collect
+
+    def of_all(feed: JobFeed) -> list[News]:
+        feed.note()
+        return collect(feed)
+
+    vars_of(JobFeed, collect=of_all)
+
+
+def a_sync_of_crawl_log_is_tried_again() -> None:
+    """After a sync that has failed the next one of the same file is believed."""
+    vars_of(CrawlLogs, _put_off=lambda logs, number, crawl, problem: None)
+
+
 def vars_of(owner: type, **replaced: Callable[..., Any]) -> None:
     """Put other functions in place of a class's own."""
     for name, function in replaced.items():
@@ -142,6 +204,10 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "events leave before the flush": events_before_the_flush,
     "leases leave before the flush": leases_before_the_flush,
     "leases are not stored": without(Family.LEASES),
+    "the sessions of nodes are not stored": sessions_are_not_stored,
+    "a job's cursor is durable before its slice": cursors_ahead_of_slices,
+    "news are collected while writes stall": news_are_collected_while_writes_stall,
+    "a sync of crawl.log that failed is tried again": a_sync_of_crawl_log_is_tried_again,
     "the rests of hosts are not stored": without(Family.HOSTS),
     "a crawl's counters are written apart": apart(Family.CRAWLS),
     "an index is written apart": apart(Family.INDEX),
@@ -154,6 +220,7 @@ PROGRAM = str(Path(__file__))
 if __name__ == "__main__":
     mutant, *flags = sys.argv[1:]
     small_buffers()
+    writes_that_stall()
     if mutant != NONE:
         MUTANTS[mutant]()
     program.main(flags)

@@ -1,8 +1,9 @@
 """What a power cut leaves: the directory after a prefix of a journal, from a seed.
 
 A file's data is durable up to the last sync of it that has returned; the sync covers the writes that were
-journaled before it began. A cut leaves of what came later, as the seed wants: nothing (ABSENT), the beginning
-up to some byte (TORN), any pages of it, whatever their order was (PAGES), or all (ALL).
+journaled before it began. What a sync that failed would have covered is gone, whatever later ones say. Of
+what came later a cut leaves, as the seed wants: nothing (ABSENT), the beginning up to some byte (TORN), any
+pages of it, whatever their order was (PAGES), or all (ALL).
 
 Names come in two kinds. ORDERED, as ext4 has them: changes of names become durable in their order, and any
 sync makes all durable that were journaled before it began. STRICT, as POSIX has them: a name is durable when
@@ -65,6 +66,14 @@ class File:
         for write in self.since[:covered]:
             _apply(self.durable, write)
         del self.since[:covered]
+
+    def forget(self, position: int) -> None:
+        """A sync has failed: the system has forgotten what was journaled before it, and says at the next sync
+        that all is well. The file has holes there."""
+        self.since = [
+            write._replace(data=write.data and bytes(len(write.data))) if write.position < position else write
+            for write in self.since
+        ]
 
     def after_cut(self, left: Left, chance: Random) -> bytes:
         """Its bytes."""
@@ -174,6 +183,8 @@ class Disk:
                 begun = self._syncs.pop((record.process, record.a), None)
                 if begun is not None and record.b == 0:
                     self._synced(*begun)
+                elif begun is not None and isinstance(begun[0], File):
+                    begun[0].forget(begun[1])
             case Kind.REFUSED:
                 raise NotUnderstood(record.data.decode())
         self.position += 1

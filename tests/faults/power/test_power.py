@@ -17,6 +17,8 @@ from faults.power.replay import Disk, Left, Names
 from frontier_harness.soaking import Soak
 
 from frontier_server import crawl_log
+from frontier_server.core.keys import Token
+from frontier_server.core.leases import Lease, LeaseTable
 
 CUTS = 200  # within which a broken promise is noticed
 RUNS = 5  # that the cuts of a soak are made of
@@ -116,8 +118,9 @@ def test_marks_are_in_one_order_with_what_the_program_does(tmp_path: Path) -> No
 
 
 def small(library: Path, directory: Path, mutant: str = NONE, lies: str = "") -> Run:
-    """A run of some seconds."""
-    return campaign.run(library, directory / "root", directory / "journal", 3, mutant=mutant, lies=lies)
+    """A run of some seconds, in which syncs of crawl logs fail."""
+    root, journal = directory / "root", directory / "journal"
+    return campaign.run(library, root, journal, 3, mutant=mutant, lies=lies, trouble="sync *crawl.log EIO 3")
 
 
 def assert_nothing(tally: Tally, soak: Soak) -> None:
@@ -201,7 +204,13 @@ def test_what_was_recovered_goes_on_and_is_cut_again(
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_broken_promise_is_noticed(library: Path, tmp_path: Path, soak: Soak, mutant: str) -> None:
-    assert_noticed(small(library, tmp_path, mutant), tmp_path, soak)
+    try:
+        made = small(library, tmp_path, mutant)
+    except AssertionError as ended:  # the server has noticed it by itself, and refuses its callers
+        assert "UNAVAILABLE" in str(ended)
+        soak.count(faults=1)
+    else:
+        assert_noticed(made, tmp_path, soak)
 
 
 def assert_noticed(made: Run, directory: Path, soak: Soak) -> None:
@@ -229,4 +238,18 @@ def test_a_crawl_log_that_is_not_cut_after_a_crash_is_noticed(
         whole(log, path, outcome, path.stat().st_size if path.exists() else size)
 
     monkeypatch.setattr(crawl_log._CrawlLog, "__init__", uncut)
+    assert_noticed(made, tmp_path, soak)
+
+
+@pytest.mark.soak("mutants")
+@pytest.mark.timeout(1800)
+def test_a_lease_that_is_known_by_its_number_alone_is_noticed(
+    library: Path, tmp_path: Path, soak: Soak, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = small(library, tmp_path)
+
+    def by_number(table: LeaseTable, token: Token) -> Lease | None:
+        return table._leases.get((token.crawl, token.serial))
+
+    monkeypatch.setattr(LeaseTable, "get", by_number)
     assert_noticed(made, tmp_path, soak)

@@ -86,6 +86,13 @@ def test_a_sync_that_failed_promises_nothing() -> None:
     assert left_of(disk, left=Left.ABSENT) == {b""}
 
 
+def test_a_sync_after_one_that_failed_does_not_bring_back_what_that_one_has_lost() -> None:
+    disk = durable_file(write(b"one"), begun(3), ended(3, result=-1), write(b"two", 3), *synced(4))
+    assert left_of(disk) == {b"\0\0\0two"}
+    disk = durable_file(write(b"one"), begun(3), ended(3, result=-1), truncate(0), write(b"one"), *synced(4))
+    assert left_of(disk) == {b"one"}
+
+
 def test_a_sync_covers_what_was_written_before_it_began_and_no_more() -> None:
     disk = durable_file(write(b"one"), begun(3), write(b"two", 3), ended(3))
     assert left_of(disk, left=Left.ABSENT) == {b"one"}

@@ -546,7 +546,8 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListCheckpoints(self, request, context):
-        """Lists checkpoints, the oldest first.
+        """Lists checkpoints, the oldest first. DISK_RESERVE, as its neighbours, also
+        where the disk has an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -554,7 +555,7 @@ class FrontierAdminServiceServicer:
 
     def DeleteCheckpoint(self, request, context):
         """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
-        (FAILED_PRECONDITION) while a crawl is launched from it.
+        (FAILED_PRECONDITION) while a crawl is launched from it; DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -221,10 +221,12 @@ class FrontierAdminServiceStub:
     the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
     """
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListCheckpointsRequest, _admin_pb2.ListCheckpointsResponse]
-    """Lists checkpoints, the oldest first."""
+    """Lists checkpoints, the oldest first. DISK_RESERVE, as its neighbours, also
+    where the disk has an error.
+    """
     DeleteCheckpoint: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteCheckpointRequest, _admin_pb2.DeleteCheckpointResponse]
     """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
-    (FAILED_PRECONDITION) while a crawl is launched from it.
+    (FAILED_PRECONDITION) while a crawl is launched from it; DISK_RESERVE.
     """
     SetPoolSize: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]
     """Sets how many toe threads nodes have: all of them, or one by its name, which
@@ -414,10 +416,12 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
     """
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListCheckpointsRequest, _admin_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
-    """Lists checkpoints, the oldest first."""
+    """Lists checkpoints, the oldest first. DISK_RESERVE, as its neighbours, also
+    where the disk has an error.
+    """
     DeleteCheckpoint: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteCheckpointRequest, _admin_pb2.DeleteCheckpointResponse]  # type: ignore[assignment]
     """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
-    (FAILED_PRECONDITION) while a crawl is launched from it.
+    (FAILED_PRECONDITION) while a crawl is launched from it; DISK_RESERVE.
     """
     SetPoolSize: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetPoolSizeRequest, _admin_pb2.SetPoolSizeResponse]  # type: ignore[assignment]
     """Sets how many toe threads nodes have: all of them, or one by its name, which
@@ -814,7 +818,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListCheckpointsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListCheckpointsResponse, _abc.Awaitable[_admin_pb2.ListCheckpointsResponse]]:
-        """Lists checkpoints, the oldest first."""
+        """Lists checkpoints, the oldest first. DISK_RESERVE, as its neighbours, also
+        where the disk has an error.
+        """
 
     @_abc_1.abstractmethod
     def DeleteCheckpoint(
@@ -823,7 +829,7 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DeleteCheckpointResponse, _abc.Awaitable[_admin_pb2.DeleteCheckpointResponse]]:
         """Deletes a checkpoint. UNKNOWN_CHECKPOINT; CHECKPOINT_IN_USE
-        (FAILED_PRECONDITION) while a crawl is launched from it.
+        (FAILED_PRECONDITION) while a crawl is launched from it; DISK_RESERVE.
         """
 
     @_abc_1.abstractmethod
