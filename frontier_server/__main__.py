@@ -41,7 +41,7 @@ from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, keep_log_clean, register, service_names, version
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
@@ -310,6 +310,7 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     )
     names = service_names()
     health_service = health.aio.HealthServicer()
+    keep_log_clean()
     guarded: Any = Guarded(server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
     for name in ("", *names):

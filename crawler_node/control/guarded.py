@@ -2,6 +2,7 @@
 its log. They are decoded here instead, for NodeService, health and reflection alike."""
 
 import functools
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,16 @@ _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 Refuse = Callable[[str, grpc.ServicerContext], object]
 """Ends a call with what is wrong with it; raises."""
+
+
+def is_told(record: logging.LogRecord) -> bool:
+    """Whether a line of gRPC's belongs into the log: not one for each caller whose metadata are no text."""
+    return not str(record.msg).startswith("Invalid encoding on")
+
+
+def keep_log_clean() -> None:
+    """Lets the log be without what callers could fill it with."""
+    logging.getLogger("grpc._cython.cygrpc").addFilter(is_told)
 
 
 class Guarded:

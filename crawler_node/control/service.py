@@ -18,7 +18,7 @@ from grpc_reflection.v1alpha import reflection
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 from .desk import BadValue, Desk, DeskRefusal, Draining, NoSuchToe, WorkerSilent
-from .guarded import Guarded
+from .guarded import Guarded, keep_log_clean
 
 MAX_CALLS = 16
 """Calls that are answered at a time, streams of health included."""
@@ -81,6 +81,7 @@ class NodeServer:
 
     def start(self, desk: Desk) -> None:
         """Begins to answer."""
+        keep_log_clean()
         guarded: typing.Any = Guarded(self._server, lambda wrong, context: _abort(BadValue(wrong), context))
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(desk), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)

@@ -7,6 +7,7 @@ when to come again. Small messages, such as heartbeats, are never refused.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,7 @@ MIB = 1024 * 1024
 MAX_RECEIVED_BYTES = MAX_MESSAGE_BYTES + MIB
 SMALL_BYTES = 64 * 1024
 MAX_BYTES = 64 * MIB  # of requests that are not small and are being worked on
-MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches that are being received, and how long one may take
+MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches that are being received, and how long a message may take
 MAX_STREAMS = 8  # of URIs and of seeds that are being taken in
 MAX_CALLS = 40_000  # that are open: each waits, or is a stream
 
@@ -37,7 +38,8 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._receiving = asyncio.Semaphore(MAX_RECEIVING)
-        self._bytes = self._streams = self._calls = 0
+        self._bytes = self._calls = 0
+        self._streams: set[_Stream] = set()
 
     def register(self, server: grpc.aio.Server, servicer: object, service: ServiceDescriptor) -> None:
         """Let a server serve a service."""
@@ -65,13 +67,13 @@ class Arrivals:
                 finally:
                     data.clear()  # a refusal's traceback keeps for long what is here
 
-        async def many(requests: AsyncIterator[bytes], context: Context) -> Any:
-            async def decoded() -> AsyncIterator[Message]:
-                async for data in requests:
-                    yield _decoded(request, data)
+        async def many(_: AsyncIterator[bytes], context: Context) -> Any:
+            async def decoded(stream: _Stream) -> AsyncIterator[Message]:
+                while data := await stream.received(context):
+                    yield _decoded(request, data.pop())
 
-            with self._open(), self._stream():
-                return await answer(decoded(), context)
+            with self._open(), self._stream() as stream:
+                return await answer(decoded(stream), context)
 
         async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
             try:
@@ -103,14 +105,19 @@ class Arrivals:
             self._calls -= 1
 
     @contextmanager
-    def _stream(self) -> Iterator[None]:
-        if self._streams >= MAX_STREAMS:
-            raise Refused("OVERLOADED", f"{self._streams} streams of URIs are being taken in", 2_000)
-        self._streams += 1
+    def _stream(self) -> Iterator["_Stream"]:
+        if len(self._streams) >= MAX_STREAMS:
+            silent = min(self._streams, key=lambda stream: stream.silent_since_s)
+            if not silent.gives_way():
+                words = f"{len(self._streams)} streams of URIs are being taken in"
+                raise Refused("OVERLOADED", words, 2_000)
+            self._streams.discard(silent)
+        stream = _Stream()
+        self._streams.add(stream)
         try:
-            yield
+            yield stream
         finally:
-            self._streams -= 1
+            self._streams.discard(stream)
 
     @contextmanager
     def _room(self, size: int) -> Iterator[None]:
@@ -137,6 +144,37 @@ class Arrivals:
         if not isinstance(data, bytes):
             raise InvalidRequest("the call ended before its message; one is needed", field="")
         return data
+
+
+class _Stream:
+    """A stream that is being taken in. One whose caller has been silent for long gives way where another one
+    needs its place: nobody knows whether it ever ends."""
+
+    def __init__(self) -> None:
+        self._patience: asyncio.Timeout | None = None
+        self.silent_since_s = math.inf
+        """When its caller's turn began, on the event loop's clock; never, while the server works on it."""
+
+    async def received(self, context: Context) -> list[bytes]:
+        """Its next message, alone; none at its end. Raises Refused when it has to give way."""
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                self.silent_since_s = asyncio.get_running_loop().time()
+                data = await context.read()
+        except TimeoutError:
+            words = f"nothing came for {RECEIVE_S:g} s, and another stream needs the place"
+            raise Refused("OVERLOADED", words, 2_000) from None
+        finally:
+            self._patience, self.silent_since_s = None, math.inf
+        return [data] if isinstance(data, bytes) else []
+
+    def gives_way(self) -> bool:
+        """Whether it does, as it has been silent for so long."""
+        now_s = asyncio.get_running_loop().time()
+        if self._patience is None or now_s - self.silent_since_s < RECEIVE_S:
+            return False
+        self._patience.reschedule(now_s)
+        return True
 
 
 def _refusing(behaviour: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """Requests that come all at once, or are too large: memory has its bounds, and refusals have hints."""
 
 import asyncio
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -117,12 +118,43 @@ async def test_so_many_streams_of_uris_are_taken_in_at_once(tmp_path: Path, rpc:
 
         method = getattr(served.admin, rpc)
         streams = [calls.start(method(messages())) for _ in range(arrivals.MAX_STREAMS)]
-        await soon(lambda: served.arrivals._streams == arrivals.MAX_STREAMS, "the streams do not arrive")
+        await soon(lambda: len(served.arrivals._streams) == arrivals.MAX_STREAMS, "the streams do not arrive")
         problem = await refused(method(messages()))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         go_on.set()
         await asyncio.wait_for(asyncio.gather(*streams), TIMEOUT_S)
         await asyncio.wait_for(_answer(method(messages())), TIMEOUT_S)
+
+
+@pytest.mark.parametrize("rpc", ["ImportUris", "AddSeeds"])
+async def test_streams_without_end_give_way_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rpc: str
+) -> None:
+    """Or a few callers who never go on would keep everybody from adding seeds, for ever."""
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launched(served)
+        method = getattr(served.admin, rpc)
+
+        async def endless() -> Any:
+            if rpc == "AddSeeds":
+                yield admin_pb2.AddSeedsRequest(crawl="t", uris=[seed_of("t")])
+            else:
+                yield admin_pb2.ImportUrisRequest(crawl="t")
+            await asyncio.Event().wait()
+
+        streams = [calls.start(method(endless())) for _ in range(arrivals.MAX_STREAMS)]
+        await soon(
+            lambda: (
+                sum(stream.silent_since_s < math.inf for stream in served.arrivals._streams) == len(streams)
+            ),
+            "not all are silent",
+        )
+        monkeypatch.setattr(arrivals, "RECEIVE_S", 0)
+        seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[f"{seed_of('t')}more"])
+        assert (await served.admin.AddSeeds(iter((seeds,)))).added_count == 1
+        done, _ = await asyncio.wait(streams, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+        (problem,) = [await refused(call) for call in done]
+        assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
 
 
 async def test_a_batch_that_does_not_arrive_makes_room_for_others(

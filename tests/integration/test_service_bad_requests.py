@@ -18,6 +18,7 @@ from frontier_harness.calls import (
 from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
 from frontier_harness.odd_values import ODD_SECONDS
 from frontier_harness.process import ServerProcess
+from frontier_harness.raw_call import raw_call as call_with_metadata
 from frontier_harness.shared import SharedServer
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
@@ -182,6 +183,12 @@ def test_bytes_that_are_no_message_are_refused_by_grpcs_own_services(
     refused(lambda: list(call(iter([b"\xff" * 50]), timeout=TIMEOUT_S)), INVALID, "INVALID_ARGUMENT_VALUE")
     too_long = call(iter([b"\x0a\x80\x80\x08" + b"x" * 128 * 1024]), timeout=TIMEOUT_S)
     refused(lambda: list(too_long), INVALID, "BATCH_TOO_LARGE")
+
+
+def test_metadata_that_are_no_text_leave_nothing_in_the_log(server: ServerProcess) -> None:
+    """gRPC would tell of each, with a trace."""
+    path = "/toehold.frontier.v1.FrontierAdminService/ListCrawls"
+    call_with_metadata(server.address, path, b"", (b"toehold-operator", b"\xff\xfe"))
 
 
 @pytest.mark.parametrize("value", ODD_SECONDS)
