@@ -1,0 +1,16 @@
+"""The targets, by group."""
+
+from __future__ import annotations
+
+from . import files, http, markup, robots, tokens, uris
+from .target import Target
+
+GROUPS: dict[str, tuple[Target, ...]] = {
+    "uris": uris.TARGETS,
+    "robots": robots.TARGETS,
+    "markup": markup.TARGETS,
+    "http": http.TARGETS,
+    "files": files.TARGETS,
+    "tokens": tokens.TARGETS,
+}
+TARGETS: dict[str, Target] = {target.name: target for group in GROUPS.values() for target in group}

@@ -1,0 +1,47 @@
+"""Requests that make no sense, to a server and to a node: a refusal, and no harm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from frontier_harness.process import ServerProcess
+from frontier_harness.soaking import Soak
+from fuzz.callers import MAX_GROWN_BYTES, MAX_RESIDENT_BYTES, TIDY, HostileCallers
+
+CALLS = 20_000
+"""Some minutes."""
+FEW = 120
+"""Some for each RPC."""
+
+
+def _call(folder: Path, seed: int, count: int) -> HostileCallers:
+    """Let hostile callers call a server, and look at it afterwards."""
+    with ServerProcess(folder / "data") as server:
+        callers = HostileCallers(server, seed)
+        before = 0
+        for made in range(0, count, TIDY):
+            callers.call(min(TIDY, count - made))
+            before = before or (callers.memory()[0] if made > count // 4 else 0)
+        callers.settle()
+        now, most = callers.memory()
+    assert most < MAX_RESIDENT_BYTES, f"{most} bytes of memory"
+    assert not before or now - before < MAX_GROWN_BYTES, f"memory grew from {before} to {now} bytes"
+    return callers
+
+
+def test_requests_of_every_rpc_with_something_wrong_are_refused_or_answered(tmp_path: Path) -> None:
+    """A canonical code with a reason, whatever comes; the server goes on, a verification finds nothing."""
+    callers = _call(tmp_path, 1, FEW)
+    assert not callers.problems, "\n".join(callers.problems)
+    assert {"OK", "INVALID_ARGUMENT", "NOT_FOUND"} <= set(callers.codes), callers.codes
+
+
+@pytest.mark.soak("fuzz")
+@pytest.mark.timeout(0)
+def test_no_request_of_any_rpc_does_harm(tmp_path: Path, soak: Soak) -> None:
+    count = soak.cycles(CALLS)
+    callers = _call(tmp_path, soak.seed, count)
+    print(dict(callers.codes))
+    soak.count(faults=count, violated=len(callers.problems))
+    assert not callers.problems, "\n".join(callers.problems[:20])
