@@ -85,7 +85,7 @@ def test_nodes_supervisors_their_processes_and_followers_are_killed_and_nothing_
     parts: Parts, programs: Programs, tmp_path: Path, seed: int, soak: Soak
 ) -> None:
     """Each page comes to one end, and is in the archive of the node that reported it."""
-    chance, kills = random.Random(soak.seed + seed), max(soak.cycles(100) // 4, len(PROGRAMS))
+    chance, kills = random.Random(soak.seed + seed), max(soak.cycles(1000) // 40, len(PROGRAMS))
     crew = _Crew(parts, programs)
     parts.launch(MANY)
     crew.follow()

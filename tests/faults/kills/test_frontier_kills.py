@@ -25,7 +25,7 @@ def test_a_frontier_killed_six_times_under_full_load_loses_nothing_that_was_ackn
 def test_a_frontier_killed_a_thousand_times_loses_nothing_that_was_acknowledged(
     tmp_path: Path, soak: Soak
 ) -> None:
-    lives(Life, tmp_path, soak, 900)
+    lives(Life, tmp_path, soak, 1000)
 
 
 @pytest.mark.soak("mutants")

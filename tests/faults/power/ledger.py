@@ -150,6 +150,7 @@ class Ledger:
     wrong: list[str] = field(default_factory=list)  # what ought not to have been told
     reported: dict[str, Lease] = field(default_factory=dict)  # tokens whose report is under way
     again: set[str] = field(default_factory=set)  # tokens of reports that were handed in twice
+    deleting: set[str] = field(default_factory=set)  # crawls that somebody wants to be gone
     deleted: set[str] = field(default_factory=set)  # crawls that are gone
 
     def copy(self) -> Ledger:
@@ -306,6 +307,7 @@ class Ledger:
         self.crawls[mark["crawl"]].ends |= mark["wish"] == "stop"
 
     def _asked_delete(self, mark: Mark) -> None:
+        self.deleting.add(mark["crawl"])
         self.created.discard(mark["crawl"])
 
     def _acked_delete(self, asked: Mark, _: Mark) -> None:
