@@ -25,12 +25,16 @@ MIB = 1024 * 1024
 # gRPC itself refuses what is larger, before it is received; what is between is refused here, with a reason.
 MAX_RECEIVED_BYTES = MAX_MESSAGE_BYTES + MIB
 SMALL_BYTES = 64 * 1024
-MAX_BYTES = 64 * MIB  # of requests that are not small and are being worked on
+MAX_BYTES = (
+    64 * MIB
+)  # of requests that are not small: of those being worked on, and of those of calls that wait
+SHORT_BYTES = 1024  # of a request that is kept while its caller waits, and not counted
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches that are being received, and how long a message may take
 MAX_STREAMS = 8  # of URIs and of seeds that are being taken in
 MAX_CALLS = 40_000  # that are open: each waits, or is a stream
 
 _BATCHES = ("Schedule", "Finished")
+_WAITING = ("Next",)  # beside streams
 
 
 class Arrivals:
@@ -38,7 +42,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._receiving = asyncio.Semaphore(MAX_RECEIVING)
-        self._bytes = self._calls = 0
+        self._bytes = self._kept_bytes = self._calls = 0
         self._streams: set[_Stream] = set()
 
     def register(self, server: grpc.aio.Server, servicer: object, service: ServiceDescriptor) -> None:
@@ -52,9 +56,10 @@ class Arrivals:
     def _handler(self, answer: Callable[..., Any], method: MethodDescriptor) -> Any:
         """gRPC's handler of a method, which is given bytes."""
         request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+        waits = method.name in _WAITING
 
         async def one(data: bytes, context: Context) -> Any:
-            with self._open(), self._room(len(data)):
+            with self._open(), self._kept(len(data)) if waits else self._room(len(data)):
                 return await answer(_decoded(request, data), context)
 
         async def batch(_: AsyncIterator[bytes], context: Context) -> Any:
@@ -77,7 +82,7 @@ class Arrivals:
 
         async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
             try:
-                with self._open():
+                with self._open(), self._kept(len(data)):
                     async for message in answer(_decoded(request, data), context):
                         yield message
             except (FrontierError, Refused) as problem:
@@ -132,6 +137,20 @@ class Arrivals:
             yield
         finally:
             self._bytes -= size
+
+    @contextmanager
+    def _kept(self, size: int) -> Iterator[None]:
+        """Room for a request that stays as long as its caller waits."""
+        if size <= SHORT_BYTES:
+            size = 0
+        elif self._kept_bytes + size > MAX_BYTES:
+            words = f"{self._kept_bytes} bytes of requests of calls that wait are kept; this one has {size}"
+            raise Refused("OVERLOADED", words, 1_000)
+        self._kept_bytes += size
+        try:
+            yield
+        finally:
+            self._kept_bytes -= size
 
     async def _received(self, context: Context) -> bytes:
         """The one message of a batch, when its turn to be received has come."""

@@ -237,3 +237,31 @@ def test_thousands_of_calls_at_once_are_all_answered(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         server.stubs.create("t")
         assert asyncio.run(ask(server.address)) == {None}
+
+
+@pytest.mark.parametrize("rpc", ["StateEvents", "Next"])
+async def test_requests_that_are_kept_while_their_callers_wait_have_so_much_room_and_no_more(
+    tmp_path: Path, rpc: str
+) -> None:
+    """Each open call keeps its request, whatever is in it that nobody knows; honest ones are short."""
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launched(served)
+        await served.frontier.Next(next_request("t", wait_s=TIMEOUT_S))
+        events = frontier_pb2.StateEventsRequest(crawl="t")
+        request = next_request("t", wait_s=TIMEOUT_S) if rpc == "Next" else events
+        short = request.SerializeToString()
+        long = short + b"\xfa\x7f\x80\x80\x80\x03" + b"x" * 6 * MIB  # field 2047
+
+        async def wait(data: bytes) -> None:
+            call: Any = served.channel.unary_stream(f"/toehold.frontier.v1.FrontierService/{rpc}")
+            async for _ in call(data):
+                pass
+
+        fit = arrivals.MAX_BYTES // len(long)
+        for number in range(fit):
+            calls.start(wait(long))
+            await soon(lambda wanted=number + 1: served.arrivals._calls == wanted, "a call does not arrive")
+        problem = await refused(wait(long))
+        assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+        calls.start(wait(short))
+        await soon(lambda: served.arrivals._calls == fit + 1, "a short one is not taken")
