@@ -9,14 +9,16 @@ from random import Random
 from typing import Any
 
 import grpc
-from frontier_harness.calls import FINISH, TIMEOUT_S, Refusal, Stubs, fresh_name, seed_of
+from frontier_harness.calls import FINISH, TIMEOUT_S, Refusal, fresh_name, seed_of
 from frontier_harness.every_rpc import RPCS, request
 from frontier_harness.process import ServerProcess
 from frontier_harness.raw_call import raw_call
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2
 
+from crawler_node.control.service import SERVICE
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
+from toehold.node.v1 import node_pb2
 
 from .messages import mutated
 
@@ -44,18 +46,65 @@ _OTHERS = (
 )
 
 
-class HostileCallers:
-    """Calls a server in ways that make no sense. `problems` are what it did not stand."""
+class Caller:
+    """Sends bytes, and judges what comes back. `problems` are what should not have come."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel: Any = channel
+        self.codes: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    def _send(
+        self,
+        path: str,
+        data: Sequence[bytes],
+        sends: bool,
+        reads: bool,
+        patience_s: float,
+        told: str,
+        ours: bool = True,
+    ) -> None:
+        channel = self._channel
+        shape = f"{'stream' if sends else 'unary'}_{'stream' if reads else 'unary'}"
+        made = getattr(channel, shape)(path)
+        try:
+            answer = made(iter(data) if sends else data[0], timeout=patience_s)
+            if reads:
+                for number, _ in enumerate(answer):
+                    if number == MOST_MESSAGES:
+                        answer.cancel()
+                        break
+        except grpc.RpcError as problem:
+            self._judge(Refusal.of(problem), patience_s, told, ours)
+        else:
+            self.codes["OK"] += 1
+
+    def _judge(self, said: Refusal, patience_s: float, told: str, ours: bool) -> None:
+        self.codes[said.code.name] += 1
+        wrong = ""
+        if said.code in _GONE_WRONG:
+            wrong = f"{said.code.name}: {said.message[:300]}"
+        elif "Traceback" in said.message or len(said.message) > 4000:
+            wrong = f"a message of {len(said.message)} characters: {said.message[:300]}"
+        elif said.code is grpc.StatusCode.DEADLINE_EXCEEDED and patience_s == TIMEOUT_S:
+            wrong = "no answer"
+        elif ours and said.domain != "toehold" and said.code not in _TRANSPORT:
+            wrong = f"{said.code.name} without a reason: {said.message[:300]}"
+        if wrong:
+            self.problems.append(f"{wrong} to {told[:2000]}")
+
+
+class HostileCallers(Caller):
+    """Calls a frontier in ways that make no sense."""
 
     def __init__(self, server: ServerProcess, seed: int) -> None:
+        super().__init__(server.stubs.channel)
         self._server = server
         self._stubs = server.stubs
         self._chance = Random(f"{seed} wire")
         self._crawl = ""
         self._tokens: list[bytes] = []
         self._calls = 0
-        self.codes: Counter[str] = Counter()
-        self.problems: list[str] = []
         self._judged = 0
 
     def call(self, count: int) -> None:
@@ -116,45 +165,6 @@ class HostileCallers:
         except (AssertionError, OSError) as problem:
             if isinstance(problem, TimeoutError):
                 self.problems.append(f"{rpc} with {name!r}: {odd!r} is not answered")
-
-    def _send(
-        self,
-        path: str,
-        data: Sequence[bytes],
-        sends: bool,
-        reads: bool,
-        patience_s: float,
-        told: str,
-        ours: bool = True,
-    ) -> None:
-        channel: Any = self._stubs.channel
-        shape = f"{'stream' if sends else 'unary'}_{'stream' if reads else 'unary'}"
-        made = getattr(channel, shape)(path)
-        try:
-            answer = made(iter(data) if sends else data[0], timeout=patience_s)
-            if reads:
-                for number, _ in enumerate(answer):
-                    if number == MOST_MESSAGES:
-                        answer.cancel()
-                        break
-        except grpc.RpcError as problem:
-            self._judge(Refusal.of(problem), patience_s, told, ours)
-        else:
-            self.codes["OK"] += 1
-
-    def _judge(self, said: Refusal, patience_s: float, told: str, ours: bool) -> None:
-        self.codes[said.code.name] += 1
-        wrong = ""
-        if said.code in _GONE_WRONG:
-            wrong = f"{said.code.name}: {said.message[:300]}"
-        elif "Traceback" in said.message or len(said.message) > 4000:
-            wrong = f"a message of {len(said.message)} characters: {said.message[:300]}"
-        elif said.code is grpc.StatusCode.DEADLINE_EXCEEDED and patience_s == TIMEOUT_S:
-            wrong = "no answer"
-        elif ours and said.domain != "toehold" and said.code not in _TRANSPORT:
-            wrong = f"{said.code.name} without a reason: {said.message[:300]}"
-        if wrong:
-            self.problems.append(f"{wrong} to {told[:2000]}")
 
     def _tidy(self) -> None:
         """A crawl that runs, with leases out; what else came to be is removed."""
@@ -226,10 +236,34 @@ class HostileCallers:
         return memory_of(self._server.child.pid)
 
 
+class HostileNodeCallers(Caller):
+    """Calls a node's own service in ways that make no sense; all but Drain, which would end it."""
+
+    def __init__(self, address: str, seed: int) -> None:
+        super().__init__(grpc.insecure_channel(address))
+        self._chance = Random(f"{seed} node")
+
+    def call(self, count: int) -> None:
+        """Make so many calls."""
+        honest = [
+            ("GetPool", node_pb2.GetPoolRequest()),
+            ("SetPoolSize", node_pb2.SetPoolSizeRequest(size=3)),
+            ("ListToes", node_pb2.ListToesRequest(stacks=True)),
+            ("KillToe", node_pb2.KillToeRequest(worker=1, serial=2, replace=True)),
+        ]
+        for _ in range(count):
+            rpc, request = self._chance.choice(honest)
+            data = mutated(self._chance, request, ())
+            self._send(f"/{SERVICE}/{rpc}", [data], False, False, TIMEOUT_S, f"{rpc} {data!r}")
+            path = self._chance.choice(_OTHERS)
+            bidi = path.endswith("Info")
+            odd = [self._chance.randbytes(30)]
+            self._send(
+                path, odd, bidi, bidi or path.endswith("Watch"), BRIEF_S, f"{path} {odd!r}", ours=False
+            )
+
+
 def memory_of(process: int) -> tuple[int, int]:
     """Bytes of a process' memory now, and the most that it ever had."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
     return int(lines["VmRSS"].split()[0]) * 1024, int(lines["VmHWM"].split()[0]) * 1024
-
-
-__all__ = ["HostileCallers", "Stubs", "memory_of"]

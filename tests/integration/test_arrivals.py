@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -257,10 +258,13 @@ async def test_requests_that_are_kept_while_their_callers_wait_have_so_much_room
             async for _ in call(data):
                 pass
 
+        def are_open(count: int) -> bool:
+            return served.arrivals._calls == count
+
         fit = arrivals.MAX_BYTES // len(long)
         for number in range(fit):
             calls.start(wait(long))
-            await soon(lambda wanted=number + 1: served.arrivals._calls == wanted, "a call does not arrive")
+            await soon(partial(are_open, number + 1), "a call does not arrive")
         problem = await refused(wait(long))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         calls.start(wait(short))
