@@ -30,6 +30,7 @@ SYNC_AFTER_LINES = 1000
 RETRY_S = 5.0
 MAX_OPEN = 32  # logs: there may be more crawls than descriptors
 PATH_LETTERS_SHOWN = 50
+PIECE_BYTES = 64 * 1024
 
 _log = structlog.get_logger()
 
@@ -42,10 +43,18 @@ class _CrawlLog:
     def __init__(self, path: Path, outcome: int, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
-        self._file: BinaryIO = path.open("ab", buffering=0)
-        # Longer than the store remembers: lines of a crash, to be written again. Shorter: it
-        # was moved away, and a new file begins.
-        self.size = min(size, self._file.seek(0, os.SEEK_END))
+        self._file: BinaryIO = path.open("a+b", buffering=0)
+        # Longer than the store remembers: lines of a crash, to be written again. Empty: it was moved
+        # away, and a new file begins. Else its end is gone, perhaps in the middle of a line.
+        there = self._file.seek(0, os.SEEK_END)
+        self.size = size if there >= size else _end_of_lines(self._file, there)
+        if 0 < there < size:
+            _log.error(
+                "crawl_log",
+                crawl=self.crawl,
+                problem=f"the log is {size - there} bytes shorter than it was: its end is gone",
+                consequence="it goes on behind its last whole line",
+            )
         self._file.truncate(self.size)
         self._is_named = self.size == size > 0  # for good: with the first lines that were noted
         self.written = outcome
@@ -211,6 +220,19 @@ class CrawlLogs:
 
         _, mark = await self._runner.apply(operation)
         return mark
+
+
+def _end_of_lines(file: BinaryIO, size: int) -> int:
+    """Where the last whole line ends in a file of that size."""
+    end = size
+    while end:
+        begin = max(0, end - PIECE_BYTES)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
 
 
 def line(row: OutcomeRow) -> bytes:

@@ -44,6 +44,7 @@ LONGEST_FILES = (
     "test_simulation.py",
     "test_embedded_crawl.py",
     "test_power.py",
+    "test_errors.py",
     "test_interrupt.py",
     "test_by_hand.py",
     "test_lives.py",

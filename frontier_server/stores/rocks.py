@@ -88,7 +88,7 @@ class RocksStore:
             access = AccessType.read_only() if read_only else AccessType.read_write()
             self._db = Rdict(str(path), options, families, access)
         except Exception as problem:
-            text = str(problem).strip()
+            text = _on_a_line(problem)
             if _IN_USE.search(text):
                 raise StoreUnavailable(f"{path} is in use by another server ({text})") from problem
             if _DAMAGE.search(text):
@@ -193,7 +193,7 @@ class RocksStore:
 
     def _failure(self, what: str, problem: Exception) -> StoreFailed:
         """What an error of RocksDB means; rocksdict raises bare Exceptions."""
-        text = f"{what}: {str(problem).strip()}"
+        text = f"{what}: {_on_a_line(problem)}"
         if not _DAMAGE.search(text):
             return StoreFailed(text)
         self.damage = self.damage or text
@@ -206,6 +206,10 @@ class RocksStore:
             family.close()
         self._families.clear()
         self._db.close()
+
+
+def _on_a_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())
 
 
 def table_options(cache: Cache) -> Options:

@@ -21,6 +21,7 @@ from frontier_harness.calls import (
 )
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import callers, soon
+from structlog.testing import capture_logs
 
 from frontier_server.core.frontier import Frontier
 from frontier_server.crawl_log import CrawlLogs, _CrawlLog
@@ -223,6 +224,29 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
         moved = [line.split()[3] for line in (tmp_path / "moved.log").read_text().splitlines()]
         found = moved + logged(served, "t")
         assert len(found) == len(set(found)) == 5
+
+
+async def test_a_log_whose_end_is_gone_goes_on_behind_its_last_whole_line_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        writing = calls.start(served.logs.run())
+        await launch(served, "t", "x", "y", "z")
+        await fetch(served, "t", 3)
+        await soon(lambda: noted(served.runner.frontier) == 3, "the log is not synced")
+        await dead(served.logs, writing)
+        path = served.logs.path("t")
+        first, second, _ = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(first + second[:-9])
+        with capture_logs() as said:
+            await fetch(served, "t", 2)
+            await CrawlLogs(served.runner, tmp_path).drain()
+        (told,) = [each for each in said if each["event"] == "crawl_log"]
+        assert told["log_level"] == "error" and "shorter than it was" in told["problem"]
+        lines = path.read_bytes().splitlines(keepends=True)
+        assert lines[0] == first and len(lines) == 3
+        assert all(len(line.split()) == 12 for line in lines)
 
 
 async def dead(logs: CrawlLogs, writing: "asyncio.Task[Any]") -> None:

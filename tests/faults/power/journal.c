@@ -170,7 +170,7 @@ static void track(int descriptor, ino_t inode) {
 static int opened(int directory, const char *path, int flags, mode_t mode) {
     char buffer[PATH_BYTES];
     const char *name = ours() ? below(directory, path, buffer) : 0;
-    if (!name) {
+    if (!name || (flags & O_TMPFILE) == O_TMPFILE) { /* a file without a name is gone after any cut */
         int plain = syscall(SYS_openat, directory, path, flags | O_LARGEFILE, mode);
         track(plain, 0);
         return plain;

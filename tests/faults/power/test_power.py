@@ -24,14 +24,6 @@ CUTS = 200  # within which a broken promise is noticed
 RUNS = 5  # that the cuts of a soak are made of
 
 
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library that journals."""
-    if campaign.compiler() is None:
-        pytest.skip("there is no C compiler (cc): without it nothing can be journaled")
-    return campaign.build(tmp_path_factory.mktemp("library"))
-
-
 # The journal.
 
 
