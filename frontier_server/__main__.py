@@ -45,6 +45,7 @@ from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, keep_log_clean, reg
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
+MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
 WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
@@ -135,8 +136,8 @@ def main(
     if salvage:
         _salvage(config)
         return
+    _raise_descriptor_limit()
     try:
-        _raise_descriptor_limit()
         store, clock = _open(config)
     except (StoreUnavailable, OtherFormat) as problem:
         _exit(EXIT_DATA, f"data directory {data}: {problem}")
@@ -179,12 +180,18 @@ def _salvage(config: Config) -> None:
 
 
 def _raise_descriptor_limit() -> None:
-    """Let the process have as many descriptors as it may: each connection and each open file takes one."""
+    """Let the process have as many descriptors as it may: each connection and each open file takes one.
+
+    With too few to begin with, gRPC would end the process without a word.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
     except (OSError, ValueError) as problem:
         _log.warning("descriptors", limit=soft, problem=str(problem))
+    if soft != resource.RLIM_INFINITY and soft < MIN_DESCRIPTORS:
+        _exit(EXIT_USAGE, f"descriptors must be at least {MIN_DESCRIPTORS} (ulimit -n), got {soft}")
 
 
 def _exit(code: int, message: str) -> NoReturn:

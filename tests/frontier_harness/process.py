@@ -152,9 +152,11 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return line.decode()
 
 
-def run_to_end(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_to_end(
+    *arguments: str, program: Sequence[str] = ("-m", "frontier_server")
+) -> subprocess.CompletedProcess[str]:
     """Run the program with arguments that it cannot serve with."""
-    command = [sys.executable, "-m", "frontier_server", *arguments]
+    command = [sys.executable, *program, *arguments]
     return subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )

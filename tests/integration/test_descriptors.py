@@ -8,10 +8,11 @@ import pytest
 from frontier_harness import limited_program
 from frontier_harness.calls import TIMEOUT_S, Stubs, report, seed_of, spec
 from frontier_harness.in_process import Served, config, serving
-from frontier_harness.process import ServerProcess
+from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
 from frontier_server import crawl_log
+from frontier_server.__main__ import EXIT_USAGE, MIN_DESCRIPTORS
 from frontier_server.stores.memory import MemoryStore
 from frontier_server.stores.rocks import MAX_OPEN_FILES, open_files
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
@@ -55,6 +56,26 @@ def test_more_crawls_than_descriptors_are_served_and_logged_and_clients_still_co
 
 def lines(log: Path) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.mark.parametrize("limit", [24, MIN_DESCRIPTORS - 1])
+def test_too_few_descriptors_are_refused_at_the_start_with_how_many_it_takes(
+    tmp_path: Path, limit: int
+) -> None:
+    """gRPC would crash without a word, or the server end with a trace."""
+    flags = ("--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    ended = run_to_end(*flags, program=(limited_program.__file__, str(limit), str(limit)))
+    assert ended.returncode == EXIT_USAGE
+    said = f"toehold-frontier: descriptors must be at least {MIN_DESCRIPTORS} (ulimit -n), got {limit}\n"
+    assert ended.stderr == said
+
+
+def test_as_few_descriptors_as_it_takes_are_enough_to_serve(tmp_path: Path) -> None:
+    few = str(MIN_DESCRIPTORS)
+    with ServerProcess(tmp_path / "data", program=(limited_program.__file__, few, few)) as server:
+        server.stubs.launch("c", seed_of("c"))
+        assert fetch_all(server.stubs, 2) == 2
+        assert server.stop()[0] == 0
 
 
 def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
