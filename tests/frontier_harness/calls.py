@@ -276,14 +276,14 @@ class Stubs:
         """Start a job; how it ended."""
         return self.ended(crawl, self.ask("StartJob", crawl, **asked).job.job)
 
-    def ended(self, crawl: str, job: int) -> admin_pb2.Job:
+    def ended(self, crawl: str, job: int, within_s: float = PATIENCE_S) -> admin_pb2.Job:
         """A job, once it has ended."""
 
         def found() -> admin_pb2.Job | None:
             told: admin_pb2.Job = self.ask("GetJob", crawl, job=job).job
             return told if told.HasField("finish_time") else None
 
-        return eventually(found, f"the end of job {job}")
+        return eventually(found, f"the end of job {job}", within_s)
 
     def bring(self, crawl: str, *entries: admin_pb2.ImportEntry, force: bool = False) -> admin_pb2.Job:
         """Import URIs; how the job ended."""
