@@ -36,12 +36,12 @@ from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
 from .durable import make_directory, sync_directory
 from .exchange import Exchange
-from .grpc_log import leave_out_callers_who_left
+from .grpc_log import leave_out_callers_doings
 from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, keep_log_clean, register, service_names, version
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
@@ -114,7 +114,7 @@ def main(
     damaged.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
-    leave_out_callers_who_left()
+    leave_out_callers_doings()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -317,7 +317,6 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     )
     names = service_names()
     health_service = health.aio.HealthServicer()
-    keep_log_clean()
     guarded: Any = Guarded(server)
     health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
     for name in ("", *names):

@@ -14,7 +14,7 @@ from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
 from .figures import FiguresRpcs
-from .guarded import Guarded, keep_log_clean
+from .guarded import Guarded
 from .importing import ImportRpcs
 from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
@@ -29,7 +29,6 @@ __all__ = [
     "FrontierAdminService",
     "FrontierService",
     "Guarded",
-    "keep_log_clean",
     "register",
     "service_names",
     "version",

@@ -2,7 +2,6 @@
 of the server, and tell of each in its log."""
 
 import inspect
-import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -29,16 +28,6 @@ class Guarded:
         guarded = {name: _guarded(handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
         self._server.add_registered_method_handlers(service, guarded)
-
-
-def is_told(record: logging.LogRecord) -> bool:
-    """Whether a line of gRPC's belongs into the log: not one for each caller whose metadata are no text."""
-    return not str(record.msg).startswith("Invalid encoding on")
-
-
-def keep_log_clean() -> None:
-    """Let the log be without what callers could fill it with."""
-    logging.getLogger("grpc._cython.cygrpc").addFilter(is_told)
 
 
 def _guarded(handler: Any) -> Any:

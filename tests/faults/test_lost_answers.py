@@ -73,12 +73,12 @@ AGAIN: Mapping[str, Again] = {
     "Finished": Again(differs=True),  # the same disposition, marked as repeated
     "Heartbeat": Again(),
     "RequestState": Again(),
-    # Of a crawl's life.
+    # A crawl's life.
     "CreateCrawl": Again("CRAWL_EXISTS", repeated=False),
     "LaunchCrawl": Again("ILLEGAL_STATE"),
     "TearDownCrawl": Again(differs=True, repeated=False),  # begun before; the client looks whether it is done
     "DeleteCrawl": Again("UNKNOWN_CRAWL"),
-    # Of what is in it.
+    # A crawl's contents.
     "AddSeeds": _told(Family.SEEDS, Family.JOBS, repeated=False),  # listed twice, fetched once
     "UpdateCrawl": Again(),
     "UpdateQueue": _told(),
@@ -89,7 +89,7 @@ AGAIN: Mapping[str, Again] = {
     "CancelJob": _told(),
     "PutOverride": _told(Family.JOBS),  # queues on disk are appraised again
     "DeleteOverride": Again("UNKNOWN_OVERRIDE"),
-    # Of the server.
+    # The server.
     "CreateCheckpoint": _more(),
     "DeleteCheckpoint": Again("UNKNOWN_CHECKPOINT"),
     "SetPoolSize": _told(),

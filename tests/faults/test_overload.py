@@ -25,7 +25,7 @@ from toehold.frontier.v1 import admin_pb2
 
 MIB = 1024 * 1024
 MOST_BYTES = 1024 * MIB
-"""Of the server's memory, as docs/operating.md says."""
+"""The server's memory stays below this, as docs/operating.md says."""
 SOON_S = 1.0
 FULL = {"streams": 10_000, "nodes": 5_000, "large": 60, "endless": 20, "feeders": 200}
 SMALL = {"streams": 100, "nodes": 20, "large": 1, "endless": 10, "feeders": 10, "batches": 2}

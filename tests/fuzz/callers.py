@@ -24,9 +24,9 @@ from .messages import mutated
 
 MIB = 1024 * 1024
 MAX_RESIDENT_BYTES = 600 * MIB
-"""Of a server, whatever it is asked: docs/operating.md says so."""
+"""A server takes no more than this while it is fuzzed; docs/operating.md promises some hundred MiB."""
 MAX_GROWN_BYTES = 128 * MIB
-"""Of a server between two looks with no more crawls at the second than at the first."""
+"""A server grows by no more than this between two looks, if the number of crawls is the same."""
 BRIEF_S = 0.25
 """Patience with calls that wait for something by themselves."""
 MOST_MESSAGES = 20  # of a stream that is read

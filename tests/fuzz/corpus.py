@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from .reached import Reached, Way
@@ -39,7 +40,7 @@ def keep(target: Target) -> int:
     for data in _shortest_first(target):
         reached = Reached(target.sources)
         try:
-            said = reached.watch(lambda data=data: target.said(data))  # type: ignore[misc]
+            said = reached.watch(partial(target.said, data))
         except Exception:
             said = "a finding"
         new = reached.ways | {("said", said)}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from frontier_server.grpc_log import LOGGER, leave_out_callers_who_left
+from frontier_server.grpc_log import LOGGER, leave_out_callers_doings
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def logger() -> Iterator[logging.Logger]:
     """gRPC's, which tells of all that the server does not leave out."""
     logger = logging.getLogger(LOGGER)
     before = logger.filters[:]
-    leave_out_callers_who_left()
+    leave_out_callers_doings()
     yield logger
     logger.filters = before
 
@@ -32,6 +32,13 @@ def test_an_answer_to_a_caller_who_has_left_is_no_error(
 ) -> None:
     cygrpc = importlib.import_module("grpc._cython.cygrpc")  # of which there are no types
     told(logger, cygrpc.ExecuteBatchError('Failed "execute_batch"'))
+    assert caplog.records == []
+
+
+def test_metadata_that_are_no_text_are_no_error(
+    logger: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger.error("Invalid encoding on %s", "x")
     assert caplog.records == []
 
 

@@ -54,7 +54,7 @@ class Marks:
         self._marks.append(mark)
 
     def taken(self) -> list[Mark]:
-        """What there is, in its order."""
+        """All that was noted, in its order."""
         found, self._marks = self._marks, []
         return found
 
@@ -80,7 +80,7 @@ class Life:
     """One data directory, under a crowd, with a frontier that comes and goes."""
 
     later: ClassVar[tuple[str, ...]] = ("any", "answer", "checkpoint")
-    """What there is to aim at, beside its start: any moment, one right after an answer, a checkpoint."""
+    """Moments to aim at, beside its start: any, one right after an answer, a checkpoint."""
 
     def __init__(self, folder: Path, seed: int, mutant: str = NONE) -> None:
         self._folder = folder

@@ -160,7 +160,7 @@ def watch_hints(told: Counter[str]) -> None:
             told["hints ignored"] += found is not None and found < error.retry_after_s
         return found
 
-    Retries.rest_s = rest_s  # type: ignore[method-assign]
+    Retries.rest_s = rest_s  # type: ignore[method-assign]  # to listen in
 
 
 async def crowd(asked: argparse.Namespace) -> None:
