@@ -48,11 +48,12 @@ check: $(SETUP)
 ## make soak     faults by the thousand, for some hours; prints one table of what was lost
 ##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… plays a run again
 soak: $(SETUP) $(PAGES)
-	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load
+	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
 ## make bench    what an item costs on this machine
+##               PART=restart runs one part; several go in quotes
 bench: $(SETUP) $(PAGES)
-	@$(PY) tests/benchmarks/bench.py
+	@$(PY) tests/benchmarks/bench.py $(PART)
 
 ## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
 picture: $(SETUP) $(PAGES)

@@ -203,7 +203,9 @@ class CrawlLogs:
             try:
                 await asyncio.to_thread(log.sync)
             except OSError as problem:
-                self._put_off(number, log.crawl, problem)
+                lacking = await self._runner.read(lambda frontier, _: frontier.log_positions())
+                if number in lacking:  # else the crawl was deleted meanwhile, and its directory with it
+                    self._put_off(number, log.crawl, problem)
                 continue
             marks, log.marks = log.marks, []
             for outcome, size in marks:

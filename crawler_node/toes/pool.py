@@ -171,11 +171,12 @@ class ToePool:
             self._on_size(size)
 
     def _adapt(self) -> None:
-        dead = [toe.serial for toe in self._toes if not toe.is_alive() and not toe.retired]
+        ended = [toe for toe in self._toes if not toe.is_alive()]  # asked once: another may end meanwhile
+        dead = [toe.serial for toe in ended if not toe.retired]
         if dead:
             self._died += len(dead)
             log.error("toe threads have died and are replaced", toes=dead)
-        self._toes = [toe for toe in self._toes if toe.is_alive()]
+        self._toes = [toe for toe in self._toes if toe not in ended]
         working = self._working()
         for toe in working[self._size :]:
             toe.retire()

@@ -19,6 +19,7 @@ from .spec.settings import FetchSettings
 MAX_NODES = 1000
 MAX_TOE_STEPS = 32
 MAX_ADDRESS_CHARACTERS = 256
+LONGEST_PERIODS = 10  # that a lease may live where fetches are short: a busy node does more than fetch
 SILENT_PERIODS = 2  # of a lease, after which a node that was not heard is taken to be gone
 
 LeaseId = tuple[int, int]  # crawl, serial
@@ -228,8 +229,8 @@ class LeaseTable:
         return [lease for lease in self._leases.values() if lease.crawl == crawl]
 
     def longest_ms(self, fetch: FetchSettings) -> int:
-        """How long a lease lives at most: twice the longest fetch, but at least a period."""
-        return max(2 * fetch.timeout_ms, self.period_ms)
+        """How long a lease lives at most: twice the longest fetch, but at least LONGEST_PERIODS."""
+        return max(2 * fetch.timeout_ms, LONGEST_PERIODS * self.period_ms)
 
     def extend(self, lease: Lease, now_ms: int) -> None:
         """Let a lease live a period from now, but not beyond its hard limit."""

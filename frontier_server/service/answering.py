@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import functools
 import importlib.metadata
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
+from weakref import WeakValueDictionary
 
 import grpc
 from google.protobuf.message import Message
@@ -47,6 +48,19 @@ class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
         self._logs = logs
         self._start_ms = start_ms
         self._unheard: set[asyncio.Task[Any]] = set()  # what is done even if its caller is gone
+        self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of crawls
+
+    async def _whoever_waits(self, work: Coroutine[Any, Any, V]) -> V:
+        """The answer of work that is done even if nobody is there any more to hear it."""
+        task = asyncio.create_task(work)
+        self._unheard.add(task)
+        task.add_done_callback(self._heard)
+        return await asyncio.shield(task)
+
+    def _heard(self, task: asyncio.Task[Any]) -> None:
+        self._unheard.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; if nobody did, nobody need be told
 
 
 def version() -> str:

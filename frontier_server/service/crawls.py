@@ -32,6 +32,10 @@ CRAWLS_AT_ONCE = 20  # of a page
 class CrawlRpcs(AdminRpcs):
     """What is asked of crawls as a whole."""
 
+    def _name(self, crawl: str) -> asyncio.Lock:
+        """Whoever has it may give a name to a crawl, or take it back, with the logs that have it."""
+        return self._names.setdefault(crawl, asyncio.Lock())
+
     @answered
     async def CreateCrawl(
         self, request: admin_pb2.CreateCrawlRequest, context: Context
@@ -42,9 +46,12 @@ class CrawlRpcs(AdminRpcs):
             raise invalid_spec({**found, **problems(settings)})
         spec = request.spec.SerializeToString()
         by = operator_of(context)
-        view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.create_crawl(request.crawl, settings, spec, now_ms, by)
-        )
+        async with self._name(request.crawl):
+            view = await self._runner.run(
+                lambda frontier, now_ms: frontier.control.create_crawl(
+                    request.crawl, settings, spec, now_ms, by
+                )
+            )
         return admin_pb2.CreateCrawlResponse(crawl=wire.crawl(view))
 
     @answered
@@ -172,10 +179,14 @@ class CrawlRpcs(AdminRpcs):
     async def DeleteCrawl(
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
-        await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(request.crawl, now_ms))
-        for forget in (self._logs.forget, self._runner.job_logs.forget):
-            await asyncio.to_thread(forget, request.crawl)  # a disk may be slow, and the lock be held
+        await self._whoever_waits(self._delete(request.crawl))
         return admin_pb2.DeleteCrawlResponse()
+
+    async def _delete(self, crawl: str) -> None:
+        async with self._name(crawl):
+            await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(crawl, now_ms))
+            for forget in (self._logs.forget, self._runner.job_logs.forget):
+                await asyncio.to_thread(forget, crawl)  # a disk may be slow, and the lock be held
 
     @answered
     async def GetStatistics(

@@ -1,9 +1,7 @@
 """ImportUris: a stream of URIs that becomes a job, or nothing if it breaks."""
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -72,18 +70,6 @@ class ImportRpcs(AdminRpcs):
         return await self._runner.run(
             lambda frontier, now_ms: frontier.administration.cancel_job(crawl, number, now_ms)
         )
-
-    async def _whoever_waits(self, work: Coroutine[Any, Any, JobView]) -> JobView:
-        """The answer of work that is done even if nobody is there any more to hear it."""
-        task = asyncio.create_task(work)
-        self._unheard.add(task)
-        task.add_done_callback(self._heard)
-        return await asyncio.shield(task)
-
-    def _heard(self, task: asyncio.Task[JobView]) -> None:
-        self._unheard.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; if nobody did, nobody need be told
 
 
 def _rows(entries: Sequence[admin_pb2.ImportEntry], taken: int) -> list[ImportRow]:

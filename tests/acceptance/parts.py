@@ -17,12 +17,14 @@ from acceptance.outcomes import (
     pages,
     unstored_pages,
 )
-from acceptance.programs import Program, Programs, json_of, toehold, until
+from acceptance.programs import Program, Programs, toehold, until
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
 from practice_web.truth import request_counts
+from toehold_client import CrawlController, FrontierClient
+from toehold_client.plain import to_plain
 
 CRAWL = "practice"
 
@@ -96,8 +98,15 @@ class Parts:
         return self._followed is not None and not self._followed.runs
 
     def status(self) -> Any:
-        """The crawl's figures."""
-        return json_of("status", "--frontier", self.address)
+        """What `toehold status --json` says of where the crawl is and what it has done."""
+        with FrontierClient(self.address) as client:
+            answer = CrawlController(client, CRAWL).statistics()
+        return {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
+
+    def leased(self, node: str) -> int:
+        """How many leases a node holds, by the frontier's account."""
+        with FrontierClient(self.address) as client:
+            return sum(each.leased_count for each in client.get_frontier().nodes if each.node == node)
 
     @property
     def pages(self) -> list[LogLine]:

@@ -10,10 +10,11 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from acceptance.programs import Program, Programs, script
+from acceptance.programs import Program, Programs, script, until
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"
+_MARK = b"\x1f"  # which no program writes
 
 
 class Terminal:
@@ -39,8 +40,15 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """All that was written to it so far."""
-        return self._shown.decode(errors="replace")
+        """What was read so far of all that was written to it."""
+        return self._shown.replace(_MARK, b"").decode(errors="replace")
+
+    def all_shown(self) -> str:
+        """All that programs have written to it that have ended, or been stopped."""
+        marks = self._shown.count(_MARK)
+        os.write(self._slave, _MARK)  # behind all that
+        until(lambda: self._shown.count(_MARK) > marks, "the last that was written to the terminal")
+        return self.shown
 
     def toehold(self, *arguments: str) -> Program:
         """The command line tool, started here: this is its controlling terminal."""

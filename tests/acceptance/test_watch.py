@@ -57,12 +57,8 @@ def until_drawn(
 
 def check_given_back(terminal: Terminal) -> str:
     """Assert that the terminal is as it was before; what was written to it since."""
-
-    def given_back() -> bool:
-        return terminal.shown.count(TAKEN) == terminal.shown.count(GIVEN_BACK) > 0
-
-    until(given_back, "a terminal that is given back")  # the last of it may still be on its way
-    shown = terminal.shown
+    shown = terminal.all_shown()
+    assert shown.count(TAKEN) == shown.count(GIVEN_BACK) > 0
     assert shown.rindex(SHOWN) > shown.rindex(HIDDEN)
     return shown.rpartition(GIVEN_BACK)[2]
 
@@ -150,8 +146,7 @@ def test_it_outlives_the_frontier(terminal: Terminal, idle: Parts) -> None:
 
 def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: Parts) -> None:
     assert terminal.toehold("watch", "--once", "--frontier", idle.address).wait() == 0
-    until(lambda: terminal.shown.endswith("\n"), "the end of the picture")
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.all_shown())
     assert "\x1b" not in plain
     lines = plain.splitlines()
     assert len(lines) < 24 and max(map(cell_len, lines)) <= 80

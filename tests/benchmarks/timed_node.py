@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from crawler_node.__main__ import main
 from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output.archive import Archive
+from crawler_node.program import main
 from crawler_node.toes.chain import Chain, Stages
 
 _P = ParamSpec("_P")

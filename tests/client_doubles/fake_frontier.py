@@ -5,6 +5,8 @@ of the test.
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 import threading
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -31,6 +33,16 @@ FRONTIER = (
     admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"],
 )
 NODE = (node_pb2.DESCRIPTOR.services_by_name["NodeService"],)
+
+_numbers = itertools.count(random.SystemRandom().randrange(100 * 62_500))
+
+
+def _own_host() -> str:
+    """An address of loopback that nobody else listens on: a caller of a server that is gone, in this process
+    or another one, does not come to the next server at its port.
+    """
+    number = next(_numbers)
+    return f"127.{100 + number // 62_500 % 100}.{1 + number // 250 % 250}.{1 + number % 250}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +121,10 @@ class FakeFrontier:
 
 @contextmanager
 def serving(
-    frontier: FakeFrontier, address: str = "127.0.0.1:0", services: Sequence[ServiceDescriptor] = FRONTIER
+    frontier: FakeFrontier, address: str = "", services: Sequence[ServiceDescriptor] = FRONTIER
 ) -> Iterator[str]:
-    """Serves it, in a thread with a loop of its own; the address."""
+    """Serves it, in a thread with a loop of its own; the address, by default one that only it has."""
+    address = address or f"{_own_host()}:0"
     bound: list[str] = []
     ends: list[Callable[[], object]] = []
     ready = threading.Event()
@@ -122,7 +135,7 @@ def serving(
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _MESSAGE_LIMIT)]
         )
         server.add_generic_rpc_handlers([_handlers(service, frontier) for service in services])
-        bound.append(f"127.0.0.1:{server.add_insecure_port(address)}")
+        bound.append(f"{address.rpartition(':')[0]}:{server.add_insecure_port(address)}")
         await server.start()
         ends.append(lambda: loop.call_soon_threadsafe(end.set))
         ready.set()

@@ -91,6 +91,7 @@ class Proxy:
     async def _end(self) -> None:
         self._server.close()
         self._break_connections()
+        self._prompt.set()  # what is late is waited for by nobody
         running = asyncio.all_tasks() - {asyncio.current_task()}
         if running:
             await asyncio.wait(running)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ def test_a_node_that_hung_for_longer_than_a_lease_counts_nothing_twice(parts: Pa
     hung, _ = parts.node("hung"), parts.node("other")
     parts.launch()
     until(lambda: len(parts.pages_of("hung")) >= 20, "pages of the node")
-    hung.signal(signal.SIGSTOP)
+    _cut_off(parts, "hung", partial(hung.signal, signal.SIGSTOP), partial(hung.signal, signal.SIGCONT))
     _wait_until_lapsed(parts)
     hung.signal(signal.SIGCONT)
     parts.until_finished()
@@ -41,8 +43,8 @@ def test_a_node_cut_off_for_longer_than_a_lease_fetches_nothing_that_was_given_t
         cut_off, _ = parts.node("cut-off", frontier=proxy.address), parts.node("other")
         parts.launch()
         until(lambda: len(parts.pages_of("cut-off")) >= 20, "pages of the node")
-        cut_off_s = time.monotonic()
-        proxy.become(network)
+        become = proxy.become
+        cut_off_s = _cut_off(parts, "cut-off", partial(become, network), partial(become, Network.WELL))
         _wait_until_lapsed(parts)
         proxy.become(Network.WELL)
         parts.until_finished()
@@ -87,8 +89,24 @@ def test_a_node_told_to_end_closes_its_files_and_hands_back_what_it_has_not_star
     assert parts.complaints() == []
 
 
+def _cut_off(parts: Parts, node: str, begin: Callable[[], object], end: Callable[[], object]) -> float:
+    """Cuts a node off at a moment at which it holds leases, so that some lapse, and says when that was."""
+
+    def cut_off() -> float:
+        begin_s = time.monotonic()
+        begin()
+        pass_time(LEASE_S / 10)  # reports that were under way arrive, and a call that waits is answered
+        if parts.leased(node):
+            return begin_s
+        end()
+        until(lambda: parts.leased(node), "a lease of the node")  # its connections may be new
+        return 0.0
+
+    return until(cut_off, "leases that a node which is cut off holds")
+
+
 def _wait_until_lapsed(parts: Parts) -> None:
     """Waits until leases have lapsed that a cut-off node held, and their hosts' next pages were fetched."""
-    until(lambda: parts.status()["statistics"]["lapsed_count"] > 0, "a lease to lapse", 5 * LEASE_S)
+    until(lambda: parts.status()["statistics"]["lapsed_count"] > 0, "a lease to lapse")
     asked = len(parts.web.log())
     parts.until_asked(asked + len(FEW))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acceptance.judging import FEW, complaints, crawl_arguments, in_flight
+from acceptance.judging import complaints, crawl_arguments, in_flight
 from acceptance.parts import Parts
 from acceptance.programs import Program, Programs, children, pass_time, program_of, until
 from frontier_harness.soaking import Soak
@@ -25,32 +25,25 @@ LIBRARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 MANY = (*LIBRARY, "nu", "rho", "kappa")
 
 
-def test_a_frontier_killed_at_random_moments_loses_nothing(parts: Parts) -> None:
-    _kill_at_random(parts, kills=3, keys=FEW, random=random.Random(20))
-
-
 @pytest.mark.soak("kills")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_frontier_killed_at_many_random_moments_loses_nothing(parts: Parts, seed: int, soak: Soak) -> None:
-    _kill_at_random(parts, kills=20, keys=MANY, random=random.Random(seed))
-    soak.count(faults=20, checked=len(parts.pages))
-
-
-def _kill_at_random(parts: Parts, *, kills: int, keys: tuple[str, ...], random: random.Random) -> None:
+    chance = random.Random(soak.seed + seed)
     nodes = [parts.node(name) for name in ("one", "two")]
-    parts.launch(keys)
+    parts.launch(MANY)
     moments = []
-    for _ in range(kills):
+    for _ in range(20):
         # By pages and not by time alone: however slow the machine, some of the crawl lies between two kills.
-        asked = len(parts.web.log()) + random.randrange(1, 30)
+        asked = len(parts.web.log()) + chance.randrange(1, 30)
         parts.until_asked(asked)
-        pass_time(random.uniform(0, 0.1))
+        pass_time(chance.uniform(0, 0.1))
         moments.append(parts.frontier.kill())
         parts.start_frontier()
     parts.until_finished()
     assert all(node.runs for node in nodes)
     assert parts.complaints(again=in_flight(parts.web.log(), *moments)) == []
+    soak.count(faults=20, checked=len(parts.pages))
 
 
 @pytest.mark.soak("kills")

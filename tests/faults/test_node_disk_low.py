@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from acceptance.parts import Parts
 from acceptance.programs import toehold, until
-
-MIB = 1024 * 1024
-MARGIN_MIB = 256
-"""More than anybody else takes of the disk, or gives back, while the test runs."""
+from faults.room import filled, reserve_mib
 
 
 @pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
 def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_is_lost(
-    parts: Parts, tmp_path: Path, by_itself: bool
+    disk_to_fill: Path, parts: Parts, by_itself: bool
 ) -> None:
-    reserve_mib = _free_mib(tmp_path) - MARGIN_MIB
-    assert reserve_mib > 2 * MARGIN_MIB, f"the disk of {tmp_path} is too full for this test"
-    node = parts.node("narrow", "--disk-reserve-mib", str(reserve_mib))
+    node = parts.node("narrow", "--disk-reserve-mib", str(reserve_mib(disk_to_fill)))
     parts.launch()
     if by_itself:
         done = toehold("set", "resume_after_trouble=true", "--frontier", parts.address)
         assert done.returncode == 0, done.stderr
     parts.until_asked(20)
-    filler = tmp_path / "filler"
-    with filler.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, 2 * MARGIN_MIB * MIB)
-    try:
+    with filled(disk_to_fill):
         until(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
         assert "disk low: " in parts.status()["status"]["reason"]
         assert "no leases are taken until there is room" in node.complaints
         assert node.runs
-    finally:
-        filler.unlink()
     until(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
     if not by_itself:
         until(lambda: _resumes(parts), "the frontier to hear of it")
@@ -46,8 +35,3 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
 def _resumes(parts: Parts) -> bool:
     toehold("resume", "--frontier", parts.address)
     return parts.status()["status"]["state"] in ("RUNNING", "FINISHED")
-
-
-def _free_mib(folder: Path) -> int:
-    space = os.statvfs(folder)
-    return space.f_bavail * space.f_frsize // MIB

@@ -11,6 +11,7 @@ import pytest
 from acceptance.programs import Programs, until
 from faults.finite_site import FiniteSite
 from faults.stage import Stage, of_those_at
+from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from toehold.frontier.v1 import crawl_pb2
 
@@ -96,7 +97,7 @@ def test_a_page_that_takes_all_memory_fails_and_pauses_the_crawl_which_goes_on_w
     """S4.12."""
     stage.node(*PROCESSES, "--hook", "faults.stuck_hook:page")
     crawl = stage.crawl()
-    crawl.wait_for({crawl_pb2.CRAWL_STATE_PAUSED}, 30.0)
+    crawl.wait_for({crawl_pb2.CRAWL_STATE_PAUSED}, WHOLE_CRAWL_S)
     assert "could not go on at" in crawl.status().reason
     crawl.resume()
     statuses = stage.until_finished()

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frontier_server import __main__ as program
-from frontier_server import runner
+from frontier_server import program, runner
 from frontier_server.absence import Absence
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.errors import UnknownCrawl

@@ -1,6 +1,6 @@
 """Fuzzes parsers by hand: `python -m tests.fuzz GROUP… [--seconds S] [--seed N] [--keep]`.
 
-`--seconds` are those of each group, shared by its targets. `--keep` adds what was found to the corpus.
+`--seconds` are those of a processor for each group. `--keep` adds what is found to the corpus.
 """
 
 from __future__ import annotations

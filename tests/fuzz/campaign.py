@@ -120,15 +120,17 @@ class Explorer:
 
 
 def explore(target: Target, seed: int, count: int, seconds: float, diary: Diary) -> Iterator[Finding]:
-    """Try so many new inputs, or for so long, and end the process' growth beyond bounds with a finding."""
+    """Try so many new inputs, or for so many seconds of a processor's time, whatever else the machine does,
+    and end the process' growth beyond bounds with a finding.
+    """
     chance = Random(f"{seed} {target.name}")
     explorer = Explorer(target, chance)
-    until_s = time.monotonic() + seconds
+    until_s = time.process_time() + seconds
     began_bytes = 0
     told: set[str] = set()
     number = 0
     for number, data in enumerate(explorer.inputs(count), 1):
-        if time.monotonic() > until_s:
+        if time.process_time() > until_s:
             break
         diary.begin(number, data)
         problem = explorer.try_one(data)
@@ -137,7 +139,9 @@ def explore(target: Target, seed: int, count: int, seconds: float, diary: Diary)
         if problem and (kind := problem.rpartition(" (")[2] or problem) not in told:
             told.add(kind)
             yield Finding(target.name, data, problem)
-        if not began_bytes and (number > count * WARM or time.monotonic() > until_s - (1 - WARM) * seconds):
+        if not began_bytes and (
+            number > count * WARM or time.process_time() > until_s - (1 - WARM) * seconds
+        ):
             began_bytes = _resident_bytes()
     grown = _resident_bytes() - began_bytes if began_bytes else 0
     if grown > MAX_GROWN_BYTES:

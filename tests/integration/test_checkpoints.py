@@ -123,7 +123,7 @@ def test_reports_of_leases_given_since_count_for_nothing_in_a_store_that_was_put
         crawl = CrawlController(client, "crawl")
         crawl.create(spec(), [f"http://host{n}.example/" for n in range(HOSTS)])
         crawl.launch()
-        crawl.wait_for({S.CRAWL_STATE_RUNNING}, 10)
+        crawl.wait_for({S.CRAWL_STATE_RUNNING}, PATIENCE_S)
         fetch_all(client, "crawl", most=2)
         kept = client.create_checkpoint()
         given = client.next(node="node", session="1", max_leases=1, wait_s=5, crawl="crawl").leases[0]

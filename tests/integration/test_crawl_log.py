@@ -6,6 +6,7 @@ What a kill does to it is in `test_server_restart`.
 import asyncio
 import os
 import stat
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from frontier_harness.calls import (
     spec,
 )
 from frontier_harness.in_process import Served, config, serving
-from frontier_harness.waiting import callers, soon
+from frontier_harness.waiting import PATIENCE_S, callers, soon
 from structlog.testing import capture_logs
 
 from frontier_server.core.frontier import Frontier
@@ -116,6 +117,62 @@ async def test_a_crawl_takes_its_log_with_it_and_the_next_of_its_name_begins_one
         assert not served.logs.path("t").parent.exists()
         await crawl(served, "t", "new")
         await soon(lambda: len(logged(served, "t")) >= 2, "no lines")
+        await soon(lambda: "http://t.example/new" in logged(served, "t"), "a line is missing")
+        assert "http://t.example/old" not in logged(served, "t")
+
+
+async def test_a_crawl_that_is_deleted_while_its_log_is_synced_is_no_trouble(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
+    loop, begun, deleted = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    sync = _CrawlLog.sync
+
+    def sync_late(log: _CrawlLog) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert deleted.wait(PATIENCE_S)
+        sync(log)
+
+    with capture_logs() as said:
+        async with logging(tmp_path) as served:
+            monkeypatch.setattr(_CrawlLog, "sync", sync_late)
+            await crawl(served, "t")
+            await asyncio.wait_for(begun.wait(), PATIENCE_S)
+            await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
+            assert not served.logs.path("t").parent.exists()
+            deleted.set()
+            await crawl(served, "u")
+            await soon(lambda: len(logged(served, "u")) == 2, "no lines")
+            await soon(lambda: not served.runner.frontier.log_positions(), "the log is not synced")
+    assert [line for line in said if line["log_level"] != "info"] == []
+
+
+@pytest.mark.parametrize("gives_up", [False, True], ids=["who deletes waits", "who deletes gives up"])
+async def test_a_crawl_is_made_once_the_logs_of_the_one_that_had_its_name_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gives_up: bool
+) -> None:
+    loop, begun, slow = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    forget = CrawlLogs.forget
+
+    def forget_late(logs: CrawlLogs, name: str) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        assert slow.wait(PATIENCE_S)
+        forget(logs, name)
+
+    async with logging(tmp_path) as served:
+        await crawl(served, "t", "old")
+        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        monkeypatch.setattr(CrawlLogs, "forget", forget_late)
+        deletion = served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        if gives_up:
+            deletion.cancel()
+        creation = asyncio.ensure_future(crawl(served, "t", "new"))
+        await served.admin.GetFrontier(admin_pb2.GetFrontierRequest())  # others go on
+        asked = admin_pb2.ListCrawlsRequest()
+        assert [each.crawl for each in (await served.admin.ListCrawls(asked)).crawls] == []
+        slow.set()
+        await creation
         await soon(lambda: "http://t.example/new" in logged(served, "t"), "a line is missing")
         assert "http://t.example/old" not in logged(served, "t")
 

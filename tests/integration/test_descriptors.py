@@ -12,7 +12,7 @@ from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import eventually
 
 from frontier_server import crawl_log
-from frontier_server.__main__ import EXIT_USAGE, MIN_DESCRIPTORS
+from frontier_server.program import EXIT_USAGE, MIN_DESCRIPTORS
 from frontier_server.stores.memory import MemoryStore
 from frontier_server.stores.rocks import MAX_OPEN_FILES, open_files
 from toehold.frontier.v1 import admin_pb2, frontier_pb2

@@ -10,8 +10,7 @@ from node_doubles.warcs import visit
 
 from crawler_node.output.pages import PagesWriter
 from crawler_node.output.warc import WarcWriter
-from frontier_server import __main__ as program
-from frontier_server import durable
+from frontier_server import durable, program
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.stores.rocks import RocksStore
 from toehold_client import durable as of_the_client

@@ -16,6 +16,7 @@ from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S
 from node_doubles.loopback import (
     LONG_MS,
+    SHORT_MS,
     Fetching,
     Site,
     body_of,
@@ -140,7 +141,7 @@ def test_a_proxy_that_does_not_connect_us_is_a_failed_connection(
     proxy: Site, fetcher: Fetching, answer: Answer, noted: str
 ) -> None:
     proxy.answers["www.alpha.example:443"] = answer
-    fetch = fetcher.fetch("https://www.alpha.example/", through(proxy, read_timeout_ms=100))
+    fetch = fetcher.fetch("https://www.alpha.example/", through(proxy, read_timeout_ms=SHORT_MS))
     assert fetch.status == Status.CONNECT_FAILED
     assert noted in fetch.annotations[0]
 

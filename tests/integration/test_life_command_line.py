@@ -57,7 +57,7 @@ def acts(at: At) -> list[str]:
 
 def test_a_crawl_that_is_held_says_so_and_refuses_to_be_changed_until_it_is_released(at: At) -> None:
     """S0.32."""
-    assert at.output("hold", "--wait", "20") == f"{at.crawl}: PAUSED, held\n"
+    assert at.output("hold", "--wait", "60") == f"{at.crawl}: PAUSED, held\n"
     assert facts(at.output("status"))["state"] == "PAUSED, held"
     for change in (
         ["set", "weight=2"],
@@ -68,9 +68,9 @@ def test_a_crawl_that_is_held_says_so_and_refuses_to_be_changed_until_it_is_rele
         assert code == 5 and "held" in errors
     assert at.output("pause") == f"{at.crawl}: PAUSED\n"
     at.output("set", "weight=2")
-    (told,) = at.json("hold", "--wait", "20")
+    (told,) = at.json("hold", "--wait", "60")
     assert (told["status"]["state"], told["status"]["held"]) == ("PAUSED", True)
-    at.output("resume", "--wait", "20")
+    at.output("resume", "--wait", "60")
     assert facts(at.output("status"))["state"] == "RUNNING"
 
 
@@ -83,7 +83,7 @@ def test_a_hold_waits_for_what_is_out(at: At, stubs: Stubs, out: frontier_pb2.Le
     )
     ending = threading.Timer(0.2, lambda: stubs.finish(report(out)))
     ending.start()
-    assert at.output("hold", "--wait", "20") == f"{at.crawl}: PAUSED, held\n"
+    assert at.output("hold", "--wait", "60") == f"{at.crawl}: PAUSED, held\n"
     ending.join()
 
 
@@ -94,7 +94,7 @@ def test_a_crawl_that_ends_will_not_be_held(at: At, stubs: Stubs, out: frontier_
 
     ending = threading.Timer(0.3, end)
     ending.start()
-    code, errors = at.refused("hold", "--wait", "20")
+    code, errors = at.refused("hold", "--wait", "60")
     assert (code, errors) == (5, f"Error: {at.crawl} has ended, so it will not be held\n")
     ending.join()
 
@@ -109,7 +109,7 @@ def test_a_stop_asked_again_interrupts_what_is_out(at: At, stubs: Stubs, out: fr
     assert at.output("stop") == f"{at.crawl}: STOPPING (ABORTED)\n"
     assert list(stubs.heartbeat([out.token]).interrupt_tokens) == [out.token]
     stubs.finish(report(out, -7000))
-    assert at.output("stop", "--wait", "20") == f"{at.crawl}: FINISHED (ABORTED)\n"
+    assert at.output("stop", "--wait", "60") == f"{at.crawl}: FINISHED (ABORTED)\n"
     assert acts(at)[-2:] == ["stop", "interrupt"]
 
 
@@ -139,7 +139,7 @@ def test_a_teardown_that_is_not_complete_yet_is_told_apart_from_one_that_is(
     assert at.output("teardown") == f"{at.crawl}: being torn down, by the frontier itself\n"
     assert facts(at.output("status"))["state"] == "STOPPING (ABORTED), being torn down"
     stubs.finish(report(out, -7000))
-    assert at.json("teardown", "--wait", "20") == [{"crawl": at.crawl, "complete": True}]
+    assert at.json("teardown", "--wait", "60") == [{"crawl": at.crawl, "complete": True}]
 
 
 # Settings.
@@ -235,7 +235,7 @@ def test_a_crawl_launched_paused_waits_until_it_is_resumed(
     code, output, _ = toehold_at("launch", file, "--paused")
     assert (code, output.startswith(f"{crawl}: ")) == (0, True)
     stubs.until(crawl, PAUSED)
-    assert at.output("resume", "--wait", "20") == f"{crawl}: RUNNING\n"
+    assert at.output("resume", "--wait", "60") == f"{crawl}: RUNNING\n"
     other = At(toehold_at, fresh_name())
     toehold_at("create", spec_at(tmp_path, other.crawl))
     other.output("launch", "--paused")
@@ -374,8 +374,8 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
         first = json.loads(line_of(for_programs))
         follows.set()
         asking.join()
-        at.output("pause", "--wait", "20")
-        at.output("resume", "--wait", "20")
+        at.output("pause", "--wait", "60")
+        at.output("resume", "--wait", "60")
         at.output("stop")
         lines = run.communicate(timeout=PATIENCE_S)[0].splitlines()
         output, errors = for_programs.communicate(timeout=PATIENCE_S)

@@ -160,6 +160,15 @@ def stored(directory: Path) -> set[str]:
     return found
 
 
+def test_a_hook_has_every_library_that_is_installed(
+    start: Start, frontier: FakeFrontier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also `rich`, which the program's first step keeps from structlog."""
+    (tmp_path / "own_hook.py").write_text("import rich.text\n\ndef take(page):\n    return {}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert start("--name", "n1", "--hook", "own_hook:take").ready().end(signal.SIGTERM)[0] == 0
+
+
 def test_a_second_signal_interrupts_what_runs(start: Start, frontier: FakeFrontier, site: int) -> None:
     program = start().ready()
     frontier.give(lease(f"http://127.0.0.1:{site}/slow"))

@@ -211,18 +211,18 @@ def test_a_queue_that_rests_is_woken(at: At, stubs: Stubs) -> None:
 
 
 def test_many_queues_are_changed_by_a_job(at: At) -> None:
-    shown = facts(at.output("queues", "retire", "--pattern", f"example,{at.crawl},.*", "--wait", "20"))
+    shown = facts(at.output("queues", "retire", "--pattern", f"example,{at.crawl},.*", "--wait", "60"))
     assert (shown["kind"], shown["state"], shown["changed"]) == ("retire-queues", "DONE", "2")
-    (told,) = at.json("queues", "unretire", "--pattern", f"example,{at.crawl},a,", "--wait", "20")
+    (told,) = at.json("queues", "unretire", "--pattern", f"example,{at.crawl},a,", "--wait", "60")
     assert (told["kind"], told["state"], told["changed_count"]) == ("unretire-queues", "DONE", 1)
-    (told,) = at.json("queues", "wake", "--pattern", ".*", "--wait", "20")
+    (told,) = at.json("queues", "wake", "--pattern", ".*", "--wait", "60")
     assert (told["kind"], told["changed_count"]) == ("wake-queues", 0)
 
 
 def test_a_queue_is_emptied_by_a_job(at: At, stubs: Stubs) -> None:
-    (dry,) = at.json("queues", "delete", key(at), "--dry-run", "--wait", "20")
+    (dry,) = at.json("queues", "delete", key(at), "--dry-run", "--wait", "60")
     assert (dry["changed_count"], len(waiting(stubs, at.crawl))) == (4, 5)
-    shown = facts(at.output("queues", "delete", key(at), "--wait", "20"))
+    shown = facts(at.output("queues", "delete", key(at), "--wait", "60"))
     assert shown["changed"] == "4"
     assert [uri.queue_key for uri in waiting(stubs, at.crawl)] == [key(at, "b")]
 
@@ -271,7 +271,7 @@ def test_a_uri_shows_its_story(at: At, stubs: Stubs) -> None:
 
 
 def test_uris_are_deleted_by_pattern_after_a_dry_run(at: At, stubs: Stubs) -> None:
-    asked = ("uris", "delete", "--queue", ".*", "--uri", ".*/[xy]", "--wait", "20")
+    asked = ("uris", "delete", "--queue", ".*", "--uri", ".*/[xy]", "--wait", "60")
     output = at.output(*asked, "--dry-run")
     assert facts(output)["changed"] == "2"
     assert [line for line in output.splitlines() if line.startswith("  http")] == [
@@ -335,7 +335,7 @@ def test_a_heritrix_journal_restores_seen_pending_and_failed(fresh: At, stubs: S
     journal = tmp_path / "frontier.recover.gz"
     journal.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
     code, output, errors = fresh.run(
-        "uris", "import", str(journal), "--format", "recovery-journal", "--wait", "20"
+        "uris", "import", str(journal), "--format", "recovery-journal", "--wait", "60"
     )
     assert code == 0
     assert errors == "Left out, line 16: no line of a recovery journal: 'this is no line of a journal'\n"
@@ -368,7 +368,7 @@ def test_failures_of_a_journal_may_be_tried_again(fresh: At, stubs: Stubs, tmp_p
     base = seed_of(fresh.crawl)
     journal = tmp_path / "journal"
     journal.write_text(f"F+ {base}a L {base}\nFf {base}a\nF+ {base}b L {base}\nFs {base}b\n")
-    asked = ("uris", "import", str(journal), "--format", "recovery-journal", "--wait", "20")
+    asked = ("uris", "import", str(journal), "--format", "recovery-journal", "--wait", "60")
     (told,) = fresh.json(*asked, "--no-failures")
     assert (told["scheduled_count"], told["seen_count"], told["left_out_count"]) == (2, 1, 1)
     assert [uri.candidate.uri for uri in waiting(stubs, fresh.crawl)] == [f"{base}a"]
@@ -406,9 +406,9 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
         there = At(toehold_at, crawl)
         other.stubs.create(crawl, stubs.describe(crawl).spec)
         other.stubs.seed(crawl, first, second)
-        there.output("uris", "import", str(log), "--format", "crawl-log", "--wait", "20")
+        there.output("uris", "import", str(log), "--format", "crawl-log", "--wait", "60")
         other.stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
-        (told,) = there.json("uris", "import", str(export), "--format", "export", "--wait", "20")
+        (told,) = there.json("uris", "import", str(export), "--format", "export", "--wait", "60")
         assert (told["scheduled_count"], told["malformed_count"]) == (len(pending), 0)
         moved = waiting(other.stubs, crawl)
         assert [uri.candidate for uri in moved] == [uri.candidate for uri in pending]
@@ -438,7 +438,7 @@ hosts = ["{crawl}.example"]
     assert toehold_at("create", str(file)) == (0, f"{crawl}: NASCENT (CREATED), 1 seeds\n", "")
     (tmp_path / "list").write_text(f"{seed_of(crawl)}a\n")
     at = At(toehold_at, crawl)
-    at.output("uris", "import", str(tmp_path / "list"), "--format", "list", "--wait", "20")
+    at.output("uris", "import", str(tmp_path / "list"), "--format", "list", "--wait", "60")
     code, output, errors = toehold_at("launch", str(file))
     assert (code, errors) == (0, "") and output.startswith(f"{crawl}: ")
     stubs.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
@@ -498,7 +498,7 @@ def test_a_journal_that_a_crash_has_cut_is_taken_in_as_far_as_it_goes(fresh: At,
     whole = gzip.compress("".join(f"Fs {base}{number}\n" for number in range(5000)).encode())
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
     code, output, errors = fresh.run(
-        "uris", "import", str(tmp_path / "cut"), "--format", "recovery-journal", "--wait", "20"
+        "uris", "import", str(tmp_path / "cut"), "--format", "recovery-journal", "--wait", "60"
     )
     assert code == 0 and facts(output)["state"] == "DONE"
     assert "The file ends in the middle of its gzip stream" in errors
@@ -531,7 +531,7 @@ def test_uris_are_noted_and_forgotten(at: At, stubs: Stubs, tmp_path: Path) -> N
 
 
 def test_jobs_are_listed_and_shown(at: At) -> None:
-    at.output("verify", "--wait", "20")
+    at.output("verify", "--wait", "60")
     heading, *rows = at.output("jobs").splitlines()
     assert heading.split()[:3] == ["job", "kind", "state"]
     assert [row.split()[:3] for row in rows] == [["1", "seed", "DONE"], ["2", "verify", "DONE"]]
@@ -557,7 +557,7 @@ def test_a_job_that_does_not_end_in_time_is_exit_code_6_and_one_that_is_cancelle
     code, errors = at.refused("jobs", "show", "2", "--wait", "0.2")
     assert code == 6 and f"job 2 of {at.crawl} has not ended within 0.2 s" in errors
     assert facts(at.output("jobs", "cancel", "2"))["state"] in ("CANCELLING", "CANCELLED")
-    code, output, errors = at.run("jobs", "show", "2", "--wait", "20")
+    code, output, errors = at.run("jobs", "show", "2", "--wait", "60")
     assert (code, errors) == (1, "Error: job 2 was cancelled\n")
     assert facts(output)["state"] == "CANCELLED"
     enough.set()
@@ -694,9 +694,9 @@ def test_outcomes_are_followed_to_the_end_of_the_crawl(crawled: At, stubs: Stubs
 
 
 def test_a_crawl_is_verified(crawled: At) -> None:
-    shown = facts(crawled.output("verify", "--wait", "20"))
+    shown = facts(crawled.output("verify", "--wait", "60"))
     assert (shown["state"], shown["changed"]) == ("DONE", "0")
-    (told,) = crawled.json("verify", "--repair", "--wait", "20")
+    (told,) = crawled.json("verify", "--repair", "--wait", "60")
     assert (told["parameters"], told["findings"]) == ({"repair": "true"}, [])
 
 

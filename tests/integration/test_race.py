@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from frontier_harness.ports import bound_at_one_port
-from node_doubles.loopback import LONG_MS, Fetching, ok, policy
+from node_doubles.loopback import LONG_MS, SHORT_MS, Fetching, ok, policy
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver
 from crawler_node.fetching.connection import Cancellation
@@ -161,7 +161,7 @@ def test_an_attempt_ends_when_its_time_is_over_and_the_next_begins(
     several: Several, fetcher_of: Callable[..., Fetching]
 ) -> None:
     several.serve()
-    fetch = fetcher_of([DEAD, LIVE]).fetch(several.url, policy(addresses=OURS, connect_timeout_ms=50))
+    fetch = fetcher_of([DEAD, LIVE]).fetch(several.url, policy(addresses=OURS, connect_timeout_ms=SHORT_MS))
     assert fetch.status == 200
 
 
@@ -172,7 +172,9 @@ def test_where_no_address_answers_the_connection_has_failed_in_time(
     fetch = fetcher.fetch(several.url, policy(addresses=OURS, timeout_ms=LONG_MS, connect_timeout_ms=100))
     assert fetch.status == Status.CONNECT_FAILED and "timed_out" in fetch.annotations[0]
     assert 100 <= fetch.duration_ms < LONG_MS / 2
-    fetch = fetcher.fetch(several.url, policy(addresses=OURS, timeout_ms=100, connect_timeout_ms=LONG_MS))
+    fetch = fetcher.fetch(
+        several.url, policy(addresses=OURS, timeout_ms=SHORT_MS, connect_timeout_ms=LONG_MS)
+    )
     assert fetch.status == Status.CONNECT_FAILED and "deadline" in fetch.annotations[0]
 
 

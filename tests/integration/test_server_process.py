@@ -27,10 +27,10 @@ from frontier_harness.process import ServerProcess, run_to_end
 from frontier_harness.waiting import PATIENCE_S, eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from frontier_server.__main__ import GRACE_S
 from frontier_server.core import opening
 from frontier_server.core.records import FORMAT, ServerRow, encode
 from frontier_server.core.store import Family
+from frontier_server.program import GRACE_S
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -84,6 +84,13 @@ def test_a_settings_file_is_followed_and_flags_win_over_it(tmp_path: Path) -> No
         answer = server.stubs.heartbeat()
         assert answer.lease_duration.ToSeconds() == 77
         assert answer.interval_duration.ToSeconds() == 5
+
+
+def test_a_start_does_not_import_what_only_colours_logs() -> None:
+    started = run_to_end("--version", program=("-X", "importtime", "-m", "frontier_server"))
+    assert started.returncode == 0, started.stderr
+    imported = {line.rpartition("|")[2].strip() for line in started.stderr.splitlines()}
+    assert "structlog.dev" in imported and "rich.console" not in imported
 
 
 # Not starting.

@@ -25,7 +25,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from frontier_server import __main__ as frontier
+from frontier_server import program as frontier
 from frontier_server.core.store import StoreFailed
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

@@ -10,18 +10,15 @@ from frontier_harness.calls import (
     PAUSE,
     TIMEOUT_S,
     Stubs,
-    next_request,
     refused,
     report,
     seed_of,
 )
 from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, ask
-from frontier_harness.odd_values import ODD_SECONDS
 from frontier_harness.process import ServerProcess
 from frontier_harness.raw_call import raw_call as call_with_metadata
 from frontier_harness.shared import SharedServer
 from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -189,16 +186,6 @@ def test_metadata_that_are_no_text_leave_nothing_in_the_log(server: ServerProces
     """gRPC would tell of each, with a trace."""
     path = "/toehold.frontier.v1.FrontierAdminService/ListCrawls"
     call_with_metadata(server.address, path, b"", (b"toehold-operator", b"\xff\xfe"))
-
-
-@pytest.mark.parametrize("value", ODD_SECONDS)
-def test_a_wait_of_any_length_is_a_wait_within_bounds(stubs: Stubs, crawl: str, value: int) -> None:
-    """Negative: not at all; too long: as long as the deadline allows."""
-    stubs.pages(crawl)
-    request = next_request(crawl)
-    request.wait_duration.CopyFrom(Duration(seconds=value))
-    answer = stubs.frontier.Next(request, timeout=0.7)
-    assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
 
 
 @pytest.mark.parametrize("most", [0, -1, 1001, 10**9, -(2**31)])

@@ -26,8 +26,10 @@ from frontier_harness.calls import (
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import hosted
 from frontier_harness.in_process import Served, config, serving
+from frontier_harness.odd_values import ODD_SECONDS
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, eventually, soon
+from google.protobuf.duration_pb2 import Duration
 
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import EmptyReason
@@ -117,6 +119,21 @@ def test_next_waits_while_paused_and_is_answered_on_resumption(stubs: Stubs, cra
         assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
         answer = stubs.next(crawl, wait_s=TIMEOUT_S)
     assert len(answer.leases) == 1
+
+
+def test_a_wait_of_any_length_is_a_wait_within_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative: not at all; too long: as long as the deadline allows."""
+    monkeypatch.setattr(fetching, "DEADLINE_MARGIN_S", 30.0)  # so much that a busy machine keeps it
+    with hosted(MemoryStore(), tmp_path) as at:
+        at.stubs.launch("t", seed_of("t"))
+        drained(at.stubs, "t")
+        for value in ODD_SECONDS:
+            request = next_request("t")
+            request.wait_duration.CopyFrom(Duration(seconds=value))
+            answer = at.stubs.frontier.Next(request, timeout=30.2)
+            assert answer.empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
 
 
 @pytest.mark.parametrize(("deadline_s", "least_s"), [(31, 0.9), (29, 0)], ids=["long", "too short to wait"])

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frontier_harness.waiting import soon
+from frontier_harness.waiting import PATIENCE_S, soon
 
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.core.store import Changes, Family, WriteStalled
 from frontier_server.stores.rocks import RocksStore
 
 FAMILIES = (Family.QUEUES, Family.PENDING, Family.SEEN)
-COPIES = 6
+COPIES = 4
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ async def test_neither_readers_nor_the_end_of_a_job_wait_for_a_checkpoint_that_i
 
     def slow(self: RocksStore, path: Path) -> None:
         begun.set()
-        go_on.wait(60)
+        go_on.wait(2 * PATIENCE_S)
         whole(self, path)
 
     monkeypatch.setattr(RocksStore, "checkpoint", slow)
@@ -180,8 +180,8 @@ async def test_neither_readers_nor_the_end_of_a_job_wait_for_a_checkpoint_that_i
     try:
         await soon(begun.is_set, "it is not begun")
         # In threads, so that a test of what fails ends.
-        await asyncio.wait_for(asyncio.to_thread(checkpoints.open, kept.name), 20)
-        await asyncio.wait_for(checkpoints.close_readers(), 20)
+        await asyncio.wait_for(asyncio.to_thread(checkpoints.open, kept.name), PATIENCE_S)
+        await asyncio.wait_for(checkpoints.close_readers(), PATIENCE_S)
         assert not making.done()
     finally:
         go_on.set()

@@ -365,7 +365,7 @@ def profile(examples: int) -> settings:
 
 
 def test_a_crawl_keeps_its_promises_whatever_has_happened() -> None:
-    promises(profile(400))()
+    promises(profile(250))()
 
 
 @pytest.mark.soak("histories")

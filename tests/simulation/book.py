@@ -60,7 +60,7 @@ class Book:
     outcomes: int = 0
     repeats: bool = False  # seeds or pages may come anew by its settings
     copied: bool = False  # from a checkpoint
-    set_back: bool = False  # an older copy of the store was put in its place
+    set_back: bool = False  # an older copy of the store was put in its place, before or after it was made
     left_behind: int = 0  # URIs, as its last event of that kind tells
     waiting_at_end: int | None = None
     _settings: dict[str, CrawlSettings] = field(default_factory=dict)

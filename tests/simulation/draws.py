@@ -116,6 +116,12 @@ def drawn_settings(rng: Random) -> CrawlSettings:
     )
 
 
+def named_otherwise(rng: Random, settings: CrawlSettings) -> CrawlSettings:
+    """The same for a crawl that seldom has another name before hosts, which their robots.txt may know."""
+    token = Draw(rng, 0.15)("toehold", "finder", "Toehold")
+    return replace(settings, fetch=replace(settings.fetch, product_token=token))
+
+
 OVERRIDES: tuple[dict[str, dict[str, Any]], ...] = (
     {"politeness": {"min_delay_ms": 6_000, "max_delay_ms": 20_000}},
     {"politeness": {"min_delay_ms": 0, "delay_factor": 0.0}},

@@ -105,6 +105,7 @@ class Faults:
         server.crash(2_000)
         ledger = copy.deepcopy(server.ledger.copies[name])
         ledger.copies = server.ledger.copies
+        ledger.set_back = True
         for book in ledger.books.values():
             book.set_back = True
         server.put_back(copied(server.checkpoints[name]), ledger)

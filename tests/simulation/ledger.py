@@ -69,6 +69,7 @@ class Ledger:
     pool_sizes: dict[str, int] = field(default_factory=dict)
     started_ms: int = 0  # of the frontier's presence, when it was last started
     copies: dict[str, Any] = field(default_factory=dict)  # of checkpoints: ledgers as they were then
+    set_back: bool = False  # an older copy of the store was put in its place: numbers may come again
     checked: Counter[str] = field(default_factory=Counter)
 
     def take(self, entry: Entry) -> None:
@@ -130,7 +131,7 @@ class Ledger:
         call, answer = entry.call, entry.answer
         match call.kind:
             case "create":
-                book = Book(answer.number, call.name, call.said[0])
+                book = Book(answer.number, call.name, call.said[0], set_back=self.set_back)
                 demand(book.number not in self.numbers, f"number {book.number} is used a second time")
                 demand(book.number not in self.deleted, f"number {book.number} is used a second time")
                 book.settings_changed()
@@ -300,7 +301,7 @@ class Ledger:
         if not lease.robots and told is not D.DEFERRED:
             demand(lease.uri not in lease.book.waiting, f"{lease.uri} is {told.value}, and waits")
         if lease.robots:
-            self.manners.learn(lease.site, report)
+            self.manners.learn(lease.site, lease.book.settings_for(lease.site), report)
         self._end(token, told, entry.now_ms, report)
 
     def _end(self, token: bytes, how: Disposition, now_ms: int = 0, report: Report | None = None) -> None:
@@ -342,7 +343,7 @@ class Ledger:
         if lease.book.watcher.state is CrawlState.PAUSED:
             return  # it has just come to that
         settings = lease.book.settings_for(lease.site)
-        longest_ms = max(2 * settings.fetch.timeout_ms, self.period_ms)
+        longest_ms = max(2 * settings.fetch.timeout_ms, 10 * self.period_ms)
         if entry.now_ms >= lease.given_ms + longest_ms:
             return
         silent_ms = entry.present_ms - max(lease.heard_ms, self.started_ms)

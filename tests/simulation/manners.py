@@ -9,7 +9,7 @@ from core_doubles.web import ROBOTS_FILES, RobotsFile, Site
 from simulation.entry import demand
 
 from frontier_server.core.model import Report
-from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings
+from frontier_server.core.spec.settings import CrawlSettings
 
 OVERLOADED = (429, 503)
 _BY_BODY = {file.body: file for file in ROBOTS_FILES}
@@ -39,7 +39,7 @@ class Manners:
 
     hosts: dict[str, Host] = field(default_factory=dict)
     groups: dict[tuple[int, str], Group] = field(default_factory=dict)
-    robots: dict[tuple[str, str], RobotsFile | None] = field(default_factory=dict)  # None: all is allowed
+    robots: dict[tuple[str, ...], RobotsFile | None] = field(default_factory=dict)  # None: all is allowed
 
     def host(self, crawl: int, site: Site, settings: CrawlSettings) -> Host:
         """A host as a crawl sees it."""
@@ -70,11 +70,11 @@ class Manners:
         host.out += 1
         host.begin_ms = now_ms
         if politeness.max_parallel > 1:
-            host.free_ms = max(host.free_ms, now_ms + self._rest_ms(0, site, politeness))
+            host.free_ms = max(host.free_ms, now_ms + self._rest_ms(0, site, settings))
 
     def allowed(self, site: Site, target: str, settings: CrawlSettings) -> None:
         """A page may be fetched, as far as its robots.txt goes."""
-        place = site.scheme, site.authority
+        place = _file_of(site, settings)
         if place not in self.robots:
             demand(
                 settings.robots.allow_unreachable,
@@ -82,7 +82,7 @@ class Manners:
             )
             return
         file = self.robots[place]
-        forbidden = file is not None and file.forbids("toehold", target)
+        forbidden = file is not None and file.forbids(_agent(settings), target)
         demand(not forbidden, f"{site.uri(target)} is leased though robots.txt forbids it")
 
     def ended(self, crawl: int, site: Site, settings: CrawlSettings) -> Host:
@@ -100,7 +100,7 @@ class Manners:
         politeness, since_ms = settings.politeness, now_ms
         if politeness.max_parallel > 1:
             since_ms = max(host.begin_ms, begin_ms)
-        until_ms = since_ms + self._rest_ms(report.duration_ms, site, politeness)
+        until_ms = since_ms + self._rest_ms(report.duration_ms, site, settings)
         if report.fetch_status in OVERLOADED:
             host.overloads += 1
             own_ms = min(
@@ -112,21 +112,30 @@ class Manners:
             host.overloads = 0
         host.free_ms = max(host.free_ms, until_ms)
 
-    def _rest_ms(self, duration_ms: int, site: Site, politeness: PolitenessSettings) -> int:
-        file = self.robots.get((site.scheme, site.authority))
+    def _rest_ms(self, duration_ms: int, site: Site, settings: CrawlSettings) -> int:
+        politeness, file = settings.politeness, self.robots.get(_file_of(site, settings))
         own_ms = min(
             max(int(politeness.delay_factor * duration_ms), politeness.min_delay_ms), politeness.max_delay_ms
         )
         asked_ms = file.crawl_delay_ms if file is not None else 0
         return max(own_ms, min(asked_ms, politeness.max_crawl_delay_ms))
 
-    def learn(self, site: Site, report: Report) -> None:
+    def learn(self, site: Site, settings: CrawlSettings, report: Report) -> None:
         """A robots.txt was answered; one that could not be had changes nothing."""
-        status, place = report.fetch_status, (site.scheme, site.authority)
+        status, place = report.fetch_status, _file_of(site, settings)
         if 200 <= status < 300:
             self.robots[place] = _BY_BODY[report.robots_body]
         elif (300 <= status < 500 and status != 429) or status == -404:
             self.robots[place] = None
+
+
+def _agent(settings: CrawlSettings) -> str:
+    return settings.fetch.product_token.lower()
+
+
+def _file_of(site: Site, settings: CrawlSettings) -> tuple[str, ...]:
+    """A robots.txt, and who reads it: crawls of other names fetch it for themselves."""
+    return site.scheme, site.authority, _agent(settings)
 
 
 def host_name(crawl: int, site: Site, settings: CrawlSettings) -> str:

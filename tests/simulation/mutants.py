@@ -119,6 +119,13 @@ MUTANTS = (
         "if answered and _lasts(row.answer_ms, now_ms, settings):",
         ("have not ended", "too much happens"),
     ),
+    Mutation(
+        "Crawls of another product token read a robots.txt for themselves",
+        "robotstxt/robots_table",
+        "settings.fetch.product_token.lower())",
+        '"toehold")',
+        ("before its robots.txt is known", "though robots.txt forbids it"),
+    ),
 )
 """The parts that a crash can take apart, and what would let a crawl stand still."""
 

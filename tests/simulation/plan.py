@@ -4,12 +4,12 @@ A plan is plain data. What is left out of it leaves the rest as it was, so that 
 smaller.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 from core_doubles.web import ROBOTS_FILES, SITES
-from simulation.draws import drawn_settings
+from simulation.draws import drawn_settings, named_otherwise
 
 from frontier_server.core.spec.settings import CrawlSettings
 
@@ -144,9 +144,9 @@ def drawn(seed: int) -> Plan:
         dropped=rng.choice((0, 10, 100)) if odd else 0,
         doubled=rng.choice((0, 10, 50)) if odd else 0,
     )
-    return Plan(
-        seed, sites, crawls, nodes, tuple(wishes), tuple(faults), network, rng.choice((1, 5, 50)), chaos_ms
-    )
+    flush_ms = rng.choice((1, 5, 50))
+    crawls = tuple(replace(crawl, settings=named_otherwise(rng, crawl.settings)) for crawl in crawls)
+    return Plan(seed, sites, crawls, nodes, tuple(wishes), tuple(faults), network, flush_ms, chaos_ms)
 
 
 def _event(rng: Random, kinds: tuple[str, ...], chaos_ms: int) -> Event:

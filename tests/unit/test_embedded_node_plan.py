@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import pytest
 
-from crawler_node.__main__ import main as node
+from crawler_node.program import main as node
 from toehold_client.cli import toehold
 from toehold_client.embedded.node_plan import NodePlan
 from toehold_client.embedded.trouble import BadPlan

@@ -282,3 +282,36 @@ def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> N
     assert busy.held is not None and busy.held.lease.uri == "a" and busy.step is Step.FETCHING
     assert "def fetch" in stack or "in fetch" in stack
     assert idle.held is None and idle.step is Step.ABOUT_TO_GET_URI
+
+
+class DyingToe(ToeThread):
+    """A thread, never started, that is found alive so many times more."""
+
+    looks = 1_000
+
+    def start(self) -> None:
+        pass
+
+    def is_alive(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
+
+
+@pytest.mark.parametrize("looks", range(6))
+def test_a_thread_is_told_of_at_whatever_moment_of_a_look_it_dies(rig: Rig, looks: int) -> None:
+    """D12: it is counted once, and replaced, in this look or the next one."""
+    chain = Chain(stages(rig.fetcher, rig))
+    toes: list[DyingToe] = []
+
+    def new_toe(serial: int) -> ToeThread:
+        toes.append(DyingToe(serial, rig.book, chain, rig))
+        return toes[-1]
+
+    pool = ToePool(new_toe, rig.book.resize, lambda held, serial: None)
+    pool.set_size(2)
+    toes[0].looks = looks
+    while toes[0].looks >= 0:
+        pool.watch()
+    pool.watch()
+    assert pool.figures() == PoolFigures(size=2, alive=2, died=1, killed=0, abandoned=0)
+    assert pool.serials() == [2, 3]

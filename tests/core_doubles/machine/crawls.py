@@ -1,14 +1,18 @@
 """What feeders and operators give to crawls: specs, seeds, URIs."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from core_doubles.codec import candidate, spec_of
 from core_doubles.machine.base import Base, step
 from core_doubles.machine.choices import (
     HOUR_MS,
+    NODES,
+    PARTS,
+    Fetch,
     controllers,
     crawl_settings,
+    fetches,
     mostly,
     paths,
     picks,
@@ -16,20 +20,21 @@ from core_doubles.machine.choices import (
     spellings,
 )
 from core_doubles.machine.lives import Lives
+from core_doubles.machine.nodes import Round, rounds
 from core_doubles.model import life, steering
 from core_doubles.model.things import Crawl, Offer
-from core_doubles.web import ELSEWHERE, SITES, Spelled
+from core_doubles.web import ELSEWHERE, ROBOTS_FILES, SITES, RobotsFile, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
 from frontier_server.core.frontier import Frontier
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Directive, Verdict
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes
 
 NAMES = ("first", "second", "third", "fourth")
-PARTS = [field.name for field in fields(CrawlSettings) if field.name not in ("contact", "allowed_addresses")]
 NONSENSE = (
     ("text", Verdict.MALFORMED),
     ("scheme", Verdict.UNSUPPORTED_SCHEME),
@@ -117,6 +122,25 @@ class Crawls(Lives):
         if taken != crawl.settings:
             steering.updated(self.model, crawl, taken, by, ", ".join(parts))
         self.check()
+
+    @precondition(Base.has_crawl)
+    @step(
+        node=st.sampled_from(NODES),
+        most=mostly(1, 2, 4),
+        rounds=st.lists(rounds, min_size=4, max_size=16),
+        file=st.sampled_from(ROBOTS_FILES),
+        fetch=fetches,
+    )
+    def good_day(self, node: str, most: int, rounds: list[Round], file: RobotsFile, fetch: Fetch) -> None:
+        """Nobody holds crawls back any more, and a node goes on for a while."""
+        self.trouble(None)
+        for crawl in self.unfinished():
+            if crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED):
+                self.steer(crawl, Input.RESUME)
+            elif crawl.state is CrawlState.NASCENT and crawl.seeds:
+                self.launch(crawl)
+        self.work_all()
+        self.crawl_on(node, most, rounds, file, fetch)
 
     # Schedule.
 

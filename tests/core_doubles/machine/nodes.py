@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from core_doubles.machine.base import Base, step
 from core_doubles.machine.choices import (
@@ -24,6 +25,22 @@ from hypothesis.stateful import precondition
 from frontier_server.core import errors
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.rules.disposition import Disposition
+
+
+class Round(NamedTuple):
+    """What a node meets while it goes on: how a page is answered, its links, and the time until the next."""
+
+    status: int
+    links: list[Spelled]
+    rest_ms: int
+
+
+rounds = st.builds(
+    Round,
+    st.sampled_from(PAGE_STATUSES),
+    st.lists(spellings, max_size=2),
+    st.sampled_from([0, 1_000, 2_000, 7_000]),
+)
 
 
 class Nodes(Base):
@@ -133,24 +150,20 @@ class Nodes(Base):
             ]
             self.report(reports, node, session)
 
-    @precondition(Base.has_crawl)
-    @step(
-        node=st.sampled_from(NODES),
-        most=st.integers(1, 4),
-        statuses=st.lists(st.sampled_from(PAGE_STATUSES), min_size=2, max_size=8),
-        file=st.sampled_from(ROBOTS_FILES),
-        fetch=fetches,
-    )
-    def crawl_on(self, node: str, most: int, statuses: list[int], file: RobotsFile, fetch: Fetch) -> None:
+    def crawl_on(self, node: str, most: int, rounds: Sequence[Round], file: RobotsFile, fetch: Fetch) -> None:
         """A node goes on for a while, and robots.txt can be had."""
         session = self.session(node)
-        for status in statuses:
+        for status, links, rest_ms in rounds:
             leases = self.ask(node, session, None, most)
+            for lease in leases:
+                if links and not lease.robots:
+                    self.offer_links(self.model.crawls[lease.crawl], lease, links)
             if leases:
                 reports = [
                     self.made_report(lease, 200 if lease.robots else status, file, fetch) for lease in leases
                 ]
                 self.report(reports, node, session)
+                self.shell.now_ms += rest_ms
             else:
                 self.tick_when_due()
 

@@ -174,7 +174,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     queue.lent = queue.expenditure, settings
     uri.touched = model.step
     queue.starts.add(queue.expenditure)
-    longest_ms = max(2 * settings.fetch.timeout_ms, model.period_ms)
+    longest_ms = max(2 * settings.fetch.timeout_ms, 10 * model.period_ms)
     assert grant.crawl == crawl.name and grant.expire_ms == model.now_ms + model.period_ms
     assert grant.fetch_policy_id == fetch_policy(settings, None, "0").policy_id
     attendance.joined(crawl, node, session)

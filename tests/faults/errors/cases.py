@@ -18,7 +18,9 @@ MEMORY = "Memory runs out"
 NODE = "A node cannot write or sync what it stores"
 EMBEDDED = "The frontier of `toehold crawl` fails"
 LEFT_DAMAGED = "A file that a dead node has left is damaged, or ends in the middle of a record"
-READ_ONLY = "The data directory is read-only"
+CHECKPOINT = "A checkpoint cannot be written or synced"
+READ_ONLY = "The data directory, or one for pages, is on a read-only mount"
+READ_ONLY_STORE = "The directory `store` alone is read-only"
 NO_START = "The store cannot be opened, for want of room or descriptors, or an error of the disk"
 
 
@@ -67,8 +69,22 @@ UNDER_LOAD = (
 )
 """While nodes, feeders and operators are at work."""
 
+AT_CHECKPOINTS = tuple(
+    Case(CHECKPOINT, trouble, quick)
+    for trouble, quick in (
+        ("write *checkpoints/*.part ENOSPC 0", True),
+        ("make *checkpoints/*.tmp ENOSPC 0", False),
+        ("make *checkpoints/*.part EMFILE 0", False),
+        ("write *checkpoints/*.part EIO 1", False),
+        ("sync *checkpoints/*.part EIO 1", False),
+        ("sync *checkpoints/cp* EIO 3", False),
+        ("make *checkpoints/cp?????-?????????????? EIO 1", False),
+    )
+)
+"""While checkpoints are made of a store that is written to."""
+
 AT_START = (
-    Case(READ_ONLY, "make * EROFS 0", quick=True),
+    Case(READ_ONLY_STORE, "make * EROFS 0", quick=True),
     Case(NO_START, "make *.dbtmp ENOSPC 0"),
     Case(NO_START, "write *MANIFEST* ENOSPC 0"),
     Case(NO_START, "open *.sst EMFILE 0"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from faults.errors import cases, damage, manual
 
+TABLES = (cases.UNDER_LOAD, cases.AT_CHECKPOINTS, cases.AT_START, cases.AT_NODES)
+
 
 def test_each_row_of_the_manual_is_tried_and_each_trial_has_a_row() -> None:
     tried = {
@@ -12,9 +14,9 @@ def test_each_row_of_the_manual_is_tried_and_each_trial_has_a_row() -> None:
         for word, name in vars(module).items()
         if word.isupper() and isinstance(name, str) and word not in ("ALL", "SOME")
     }
-    used = {case.row for table in (cases.UNDER_LOAD, cases.AT_START, cases.AT_NODES) for case in table}
+    used = {case.row for table in TABLES for case in table}
     used |= {case.row for case in damage.CASES} | {cases.STALL, cases.FILES, cases.MEMORY}
-    used |= {cases.LEFT_DAMAGED, cases.EMBEDDED}
+    used |= {cases.LEFT_DAMAGED, cases.EMBEDDED, cases.READ_ONLY}
     assert tried == used == set(manual.rows())
 
 

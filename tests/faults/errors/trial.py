@@ -76,17 +76,31 @@ class Health:
 class Trial:
     """One server, and what it has acknowledged."""
 
-    def __init__(self, library: Path, directory: Path, program: tuple[str, ...] = (PROGRAM, NONE)) -> None:
+    def __init__(
+        self,
+        library: Path,
+        directory: Path,
+        program: tuple[str, ...] = (PROGRAM, NONE),
+        loaded: type[Load] = Load,
+    ) -> None:
+        """`loaded`: who is at work, and what they make of refusals."""
         self.trouble = Trouble(library, directory)
         self.data = self.trouble.root / "data"
         self.ledger = Ledger()
         self._program = program
+        self._loaded = loaded
         self._errors = directory / "stderr"
+        self._refusals: list[str] = []
 
     @property
     def said(self) -> str:
         """Its standard error."""
         return self._errors.read_text()
+
+    @property
+    def told(self) -> str:
+        """That, and what callers were told instead of an answer."""
+        return "\n".join([self.said, *self._refusals])
 
     @contextmanager
     def _serving(self) -> Iterator[ServerProcess]:
@@ -100,7 +114,8 @@ class Trial:
         """Meet a trouble at work, and a limit of the process. What the row says is what is seen."""
         marks = Marks(self.trouble.journal)
         with self._serving() as server:
-            load = Load(server.stubs, Notary(marks), "r")
+            load = self._loaded(server.stubs, Notary(marks), "r")
+            self._refusals = load.refusals
             health = Health(server.stubs.channel)
             with load.running():
                 _acknowledged(load, BEFORE)
@@ -128,7 +143,7 @@ class Trial:
                     )
         marks.close()
         self.trouble.end()
-        assert row.is_told(self.said), self.said
+        assert row.is_told(self.told), self.told
         if min(row.exit_codes, default=0) >= 0:  # else the system has ended it, or a library in it
             assert_no_traceback(self.said)
         for record in read(self.trouble.journal):
@@ -136,7 +151,7 @@ class Trial:
                 self.ledger.note(mark_of(record))
 
     def _met(self, row: Row) -> bool:
-        return bool(self.trouble.strokes) and row.is_told(self.said)
+        return bool(self.trouble.strokes) and row.is_told(self.told)
 
     def judged(self) -> Findings:
         """Start again as a server does, and look for all that was acknowledged."""

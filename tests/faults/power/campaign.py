@@ -174,11 +174,16 @@ def judged(
     kinds: Sequence[Names] = tuple(Names),
     ways: Sequence[Left | None] = WAYS,
     enough: int = 0,
+    behind: int = 0,
 ) -> Tally:
-    """Cut so often in each kind of names, recover, and judge. Stops at `enough` findings, if not 0."""
+    """Cut so often in each kind of names, and so often `behind` all that was done; recover, and judge.
+
+    Stops at `enough` findings, if not 0.
+    """
     chance, tally, begun_s = Random(seed), Tally(), time.monotonic()
     records = list(read(of.journal))
-    for cut in cuts(of, cut_points(records, count, chance), records):
+    points = cut_points(records, count, chance) + [len(records)] * behind
+    for cut in cuts(of, points, records):
         for names in kinds:
             left, each = chance.choice(ways), chance.randrange(1 << 32)
             recover(cut, names, left, each, scratch)

@@ -21,8 +21,7 @@ from faults.power.ledger import SLACK_MS, Crawl, Ledger, host_of
 from faults.power.load import LEASE_S, REST_S
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
-from frontier_server import __main__ as program
-from frontier_server import wire
+from frontier_server import program, wire
 from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config

@@ -66,6 +66,8 @@ class Load:
         self.unanswered = 0
         self._over = threading.Event()
         self.problems: list[str] = []
+        self.refusals: list[str] = []
+        """What was said by refusals that somebody at work takes for an answer."""
         self._threads: list[threading.Thread] = []
         self._streams: WeakSet[Any] = WeakSet()
 

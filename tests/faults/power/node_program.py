@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-from crawler_node import __main__ as program
+from crawler_node import program
 from crawler_node.leases.page import Page
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output import rolling

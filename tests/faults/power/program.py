@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frontier_server import __main__ as program
-from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check
+from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check, program
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs import importing
 from frontier_server.core.model import NextAnswer
@@ -132,7 +131,7 @@ def without(family: Family) -> Callable[[], None]:
 
 
 def apart(family: Family) -> Callable[[], None]:
-    """Rows of a kind are written behind the others, instead of with them."""
+    """Rows of a kind are written behind the others, once these are durable, instead of with them."""
 
     def mutate() -> None:
         write = RocksStore.write
@@ -140,7 +139,9 @@ def apart(family: Family) -> Callable[[], None]:
         def twice(store: RocksStore, changes: Changes) -> None:
             late = {row: value for row, value in changes.items() if row[0] is family}
             write(store, {row: value for row, value in changes.items() if row not in late})
-            write(store, late)
+            if late:
+                store.flush()
+                write(store, late)
 
         vars_of(RocksStore, write=twice)
 

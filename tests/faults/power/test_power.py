@@ -9,8 +9,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from faults.errors import manual
+from faults.errors.cases import STORE
+from faults.errors.trial import Trial
 from faults.power import campaign
 from faults.power.campaign import STORE_LOG, Run, Tally, cut_points, cuts, judged, recover
+from faults.power.ledger import Ledger
 from faults.power.program import MUTANTS, NONE
 from faults.power.records import Kind, Marks, mark_of, read
 from faults.power.replay import Disk, Left, Names
@@ -21,6 +25,7 @@ from frontier_server.core.keys import Token
 from frontier_server.core.leases import Lease, LeaseTable
 
 CUTS = 200  # within which a broken promise is noticed
+ROWS = manual.rows()
 RUNS = 5  # that the cuts of a soak are made of
 
 
@@ -187,6 +192,27 @@ def test_what_was_recovered_goes_on_and_is_cut_again(
         )
         total += judged(again, tmp_path / "cut", 20, number, (names,))
     assert_nothing(total, soak)
+
+
+FULL_OR_FAILING = (
+    "write *store/*.log ENOSPC 0",
+    "write *.sst ENOSPC 0",
+    "write * ENOSPC 0",
+    "sync *store/* EIO 1",
+)
+
+
+@pytest.mark.soak("cuts")
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("trouble", FULL_OR_FAILING)
+def test_a_power_cut_of_a_server_that_has_ended_as_its_disk_is_full_or_fails_loses_nothing(
+    library: Path, tmp_path: Path, soak: Soak, trouble: str
+) -> None:
+    trial = Trial(library, tmp_path)
+    before = Disk.of(trial.trouble.root)
+    trial.under_load(ROWS[STORE], trouble)
+    made = Run(trial.trouble.journal, before, Ledger())
+    assert_nothing(judged(made, tmp_path / "cut", 10, soak.seed, behind=10), soak)
 
 
 # It can fail.

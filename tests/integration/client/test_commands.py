@@ -332,7 +332,7 @@ def test_a_wait_ends_with_the_state_that_was_asked_for(
     event = Event(sequence=1, cursor="e1", status_changed=reached)
     frontier.will("RequestState", RequestStateResponse(status=under_way))
     frontier.will("StateEvents", [present(under_way, "e0"), message(event)])
-    code, output, _ = toehold_at(command, "--crawl", "c", "--wait", "10", "--json")
+    code, output, _ = toehold_at(command, "--crawl", "c", "--wait", "60", "--json")
     assert code == 0
     (told,) = said(output)
     assert told["crawl"] == "c"
@@ -342,7 +342,7 @@ def test_a_wait_ends_with_the_state_that_was_asked_for(
 
 def test_what_is_reached_at_once_is_not_waited_for(frontier: FakeFrontier, toehold_at: Toehold) -> None:
     frontier.will("RequestState", RequestStateResponse(status=PAUSED))
-    assert toehold_at("pause", "--crawl", "c", "--wait", "10")[0] == 0
+    assert toehold_at("pause", "--crawl", "c", "--wait", "60")[0] == 0
     assert not frontier.asked["StateEvents"]
 
 

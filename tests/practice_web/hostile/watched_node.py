@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from crawler_node.__main__ import main
+from crawler_node.program import main
 
 
 def _watch(file: str) -> None:

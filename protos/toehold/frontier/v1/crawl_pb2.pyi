@@ -1437,7 +1437,8 @@ class FetchSpec(_message.Message):
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Deadline of a whole fetch, from looking up the name to the last byte.
-        Default 1200 s. A lease lives at most twice as long.
+        Default 1200 s. Heartbeats let a lease live at most twice as long, or ten
+        lease periods (`--lease-seconds`) if that is longer.
         """
 
     @_builtins.property

@@ -1,0 +1,415 @@
+"""The frontier server from its flags to its exit code: flags, wiring, and serving until told to stop.
+
+Exit codes: 0 stopped as asked; 2 bad arguments; 3 cannot listen; 4 the data directory
+cannot be used; 5 the store, or a part of the server, failed while serving (start again:
+nothing acknowledged is lost); 6 the store is damaged (`--salvage`).
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import secrets
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
+
+from . import salvaging, wire
+from .checkpoints import Checkpoints
+from .clock import Clock, iso, wall_ms
+from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
+from .core import opening
+from .core.errors import OtherFormat, StoreCorrupt
+from .core.frontier import Frontier
+from .core.resetting import set_time
+from .core.store import StoreDamaged, StoreFailed
+from .crawl_log import CrawlLogs
+from .durable import make_directory, sync_directory
+from .exchange import Exchange
+from .grpc_log import leave_out_callers_doings
+from .job_feed import JobFeed
+from .job_log import JobLogs
+from .log_check import CannotKeep, check_logs
+from .runner import CLOSE_S, Runner
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
+from .stores.patient import write_patiently
+from .stores.rocks import RocksStore, StoreUnavailable
+
+MIN_DESCRIPTORS = 64
+EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
+WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
+GRACE_S = 3.0
+MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
+MAX_SENT_BYTES = 32 * 1024 * 1024
+ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
+CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
+CLOCK_WRONG_MS = 60_000
+
+_log = structlog.get_logger()
+
+
+class CannotListen(Exception):
+    """The address is taken, or not ours."""
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--data", type=click.Path(path_type=Path), required=True, help="Directory of all that is stored."
+)
+@click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    help="Settings file (TOML). Flags win.",
+)
+@click.option("--insecure", is_flag=True, default=None, help="Allow an address beyond loopback, without TLS.")
+@click.option("--lease-seconds", type=float, help="Life of a lease without a heartbeat. Default 30.")
+@click.option("--heartbeat-seconds", type=float, help="How often nodes are to send heartbeats. Default 3.")
+@click.option(
+    "--disk-reserve-mib", type=int, help="Free disk space below which nothing is taken in. Default 512."
+)
+@click.option(
+    "--durability",
+    type=click.Choice(["power-loss", "process"]),
+    help="What an acknowledged change survives. Default power-loss; process is faster.",
+)
+@click.option(
+    "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
+)
+@click.option(
+    "--salvage",
+    is_flag=True,
+    help="Replace a damaged store by what can be read of it, and end. The damaged one is kept beside it.",
+)
+@click.option(
+    "--set-clock",
+    is_flag=True,
+    help="Take the machine's time, where the frontier's differs. What is left of rests is kept.",
+)
+@click.version_option(version(), prog_name="toehold-frontier")
+def main(
+    data: Path,
+    config_file: Path | None,
+    until_stdin_ends: bool,
+    salvage: bool,
+    set_clock: bool,
+    **flags: str | float | bool | None,
+) -> None:
+    """Serve a crawl frontier.
+
+    Prints one line when it serves. Logs JSON lines on standard error. Exit codes: 0
+    stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
+    used, 5 the store, or a part of the server, failed while serving, 6 the store is
+    damaged.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    leave_out_callers_doings()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    try:
+        file = read_file(config_file) if config_file is not None else ServerFile()
+        for name, value in flags.items():
+            if value is not None:
+                setattr(file, name, value)
+        config = usable(data, file, until_stdin_ends, set_clock)
+    except ConfigError as problem:
+        _exit(EXIT_USAGE, str(problem))
+    if salvage:
+        _salvage(config)
+        return
+    _raise_descriptor_limit()
+    try:
+        store, clock = _open(config)
+    except (StoreUnavailable, OtherFormat) as problem:
+        _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    except (StoreDamaged, StoreCorrupt) as problem:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    except OSError as problem:
+        _exit(EXIT_DATA, f"data directory {data} cannot be used: {problem.strerror}")
+    except StoreFailed as problem:
+        _exit(EXIT_STORE, f"data directory {data}: {problem}")
+    try:
+        failure = asyncio.run(_serve(config, store, clock))
+    except CannotListen as problem:
+        store.close()
+        _exit(EXIT_LISTEN, str(problem))
+    except (CannotKeep, OtherFormat) as problem:
+        _exit(EXIT_DATA, f"data directory {data}: {problem}")
+    except StoreDamaged as problem:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
+    except StoreCorrupt as problem:
+        again = f"if another start ends with this, too, {WAY_OUT}"
+        _exit(EXIT_DAMAGED, f"data directory {data}: rows of the store make no sense: {problem}; {again}")
+    except StoreFailed as problem:  # before anybody was served
+        _exit(EXIT_STORE, f"data directory {data}: {problem}")
+    if store.damage:
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
+    if failure:
+        _exit(EXIT_STORE, f"{failure}; stopped, so that nothing false is acknowledged")
+    store.close()
+
+
+def _salvage(config: Config) -> None:
+    try:
+        salvaging.salvage(config, version(), lambda line: print(line, flush=True))
+    except (StoreUnavailable, OtherFormat) as problem:
+        _exit(EXIT_DATA, f"data directory {config.data}: {problem}")
+    except StoreDamaged as problem:
+        _exit(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
+    except (OSError, StoreFailed) as problem:
+        _exit(EXIT_DATA, f"data directory {config.data}: its store cannot be salvaged: {problem}")
+
+
+def _raise_descriptor_limit() -> None:
+    """Let the process have as many descriptors as it may: each connection and each open file takes one.
+
+    With too few to begin with, gRPC would end the process without a word.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    except (OSError, ValueError) as problem:
+        _log.warning("descriptors", limit=soft, problem=str(problem))
+    if soft != resource.RLIM_INFINITY and soft < MIN_DESCRIPTORS:
+        _exit(EXIT_USAGE, f"descriptors must be at least {MIN_DESCRIPTORS} (ulimit -n), got {soft}")
+
+
+def _exit(code: int, message: str) -> NoReturn:
+    print(f"toehold-frontier: {message}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def _open(config: Config) -> tuple[RocksStore, Clock]:
+    make_directory(config.data)
+    if not os.access(config.data, os.W_OK | os.X_OK):
+        raise PermissionError(13, "not writable")
+    if salvaging.was_cut_short(config.data):
+        raise StoreUnavailable("a salvage was cut short; start once with --salvage again")
+    store = RocksStore(config.data / "store")
+    row = opening.read_server_row(store)
+    if row is None:
+        write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms()))
+        store.flush()
+        sync_directory(config.data)  # the name of the store
+        row = opening.server_row(store)
+    clock = Clock(row.time_ms, row.boot, row.boot_ms)
+    if config.set_clock:
+        last_ms = clock.now_ms()
+        write_patiently(store, set_time(store, last_ms, wall_ms()))
+        row, clock = opening.server_row(store), Clock()
+        _log.warning("clock_set", before=iso(last_ms), after=iso(clock.now_ms()))
+    if (row.boot, row.boot_ms) != (clock.boot, clock.boot_ms):
+        row.boot, row.boot_ms = clock.boot, clock.boot_ms
+        write_patiently(store, opening.server_changes(row))
+        store.flush()
+    return store, clock
+
+
+def _recover(
+    config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
+) -> tuple[Frontier, JobFeed]:
+    """What a server does with an open store before it serves, however the one before it has ended."""
+    checkpoints.clear()
+    frontier = Frontier(
+        store,
+        wire.ContractCodec(),
+        wire.settings_with,
+        version(),
+        config.lease_ms,
+        clock.now_ms(),
+        secrets.randbits(32),
+        checkpoints.open,
+    )
+    check_logs(frontier, store, config.data, clock.now_ms(), config.sync)
+    _check_clock(frontier, store, clock)
+    feed = JobFeed(JobLogs(config.data), frontier)
+    feed.catch_up()
+    return frontier, feed
+
+
+async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
+    """Serve until told to stop; why it could not go on, or empty."""
+    checkpoints = Checkpoints(config.data, store)
+    frontier, feed = _recover(config, store, clock, checkpoints)
+    runner = Exchange(
+        frontier,
+        store,
+        clock,
+        config.data,
+        config.disk_reserve_bytes,
+        config.heartbeat_ms,
+        feed,
+        config.sync,
+        when_idle=checkpoints.close_readers,
+    )
+    logs = CrawlLogs(runner, config.data)
+    server, health_service = await _server()
+    register(server, runner, config, logs, checkpoints, clock.now_ms())
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    try:
+        _check_free(config)  # gRPC's own complaint would come with lines for its developers
+        port = server.add_insecure_port(f"{host}:{config.port}")
+    except (RuntimeError, OSError) as problem:
+        await runner.close()
+        raise CannotListen(
+            f"cannot listen on {host}:{config.port}; it is taken, or not this machine's"
+        ) from problem
+    stop = _stop_events(config)
+    await server.start()
+    logging_task = runner.tasks.keep("crawl log", logs.run())
+    runner.tasks.keep("watch of the clock", _watch_clock(clock))
+    print(f"toehold-frontier serving on {host}:{port}", flush=True)
+    _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    await health_service.enter_graceful_shutdown()
+    if not runner.failed.done() and stop.orphaned:
+        await _drained(runner)
+    await runner.tasks.end(logging_task)
+    if not runner.failed.done():
+        with suppress(TimeoutError):  # then the last write hangs, too, and tells
+            async with asyncio.timeout(CLOSE_S):
+                await logs.drain()
+    runner.begin_close()
+    await server.stop(GRACE_S)
+    await runner.close()
+    _log.info("stopped")
+    if runner.corrupt is not None:
+        raise runner.corrupt
+    return runner.failed.result() if runner.failed.done() else ""
+
+
+async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
+    server = grpc.aio.server(
+        options=[
+            ("grpc.so_reuseport", 0),  # a port that is taken is an error
+            ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
+            ("grpc.max_send_message_length", MAX_SENT_BYTES),
+            ("grpc.http2.bdp_probe", 0),
+            # Beyond these, gRPC would cancel calls that wait to be taken up, without a word.
+            ("grpc.server.max_pending_requests", MAX_PENDING),
+            ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
+            ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ]
+    )
+    names = service_names()
+    health_service = health.aio.HealthServicer()
+    guarded: Any = Guarded(server)
+    health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
+    for name in ("", *names):
+        await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
+    services = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+    add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
+    add_reflection(reflection.aio.ReflectionServicer(services), guarded)
+    return server, health_service
+
+
+def _check_free(config: Config) -> None:
+    """Raise OSError if the address cannot be listened on."""
+    for family, kind, number, _, address in socket.getaddrinfo(
+        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    ):
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+
+
+class _Stop:
+    """Whether, and by whom, the server has been told to stop."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.orphaned = False
+
+    def ask(self) -> None:
+        """A signal came."""
+        self._event.set()
+
+    def orphan(self) -> None:
+        """The parent is gone."""
+        self.orphaned = True
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until told."""
+        await self._event.wait()
+
+
+def _stop_events(config: Config) -> _Stop:
+    stop = _Stop()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.ask)
+    if config.until_stdin_ends:
+
+        def watch() -> None:
+            with suppress(OSError):  # a standard input that cannot be read has ended
+                while os.read(0, 65536):
+                    continue
+            loop.call_soon_threadsafe(stop.orphan)
+
+        threading.Thread(target=watch, name="stdin", daemon=True).start()
+    return stop
+
+
+async def _drained(runner: Runner) -> None:
+    """Wait until nodes have handed their leases back, for a while."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ORPHAN_DRAIN_S
+    while runner.frontier.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
+        await asyncio.sleep(0.1)
+
+
+def _check_clock(frontier: Frontier, store: RocksStore, clock: Clock) -> None:
+    """Where the frontier's time is not the machine's, say so loudly: to the log, and to each crawl."""
+    ahead_ms = clock.ahead_ms()
+    if abs(ahead_ms) <= CLOCK_WRONG_MS:
+        return
+    now_ms = clock.now_ms()
+    differs = f"{abs(ahead_ms) // 1000} s {'ahead of' if ahead_ms > 0 else 'behind'}"
+    ours, machine = iso(now_ms), iso(now_ms - ahead_ms)
+    _log.error(
+        "clock_differs",
+        frontier_time=ours,
+        machine_time=machine,
+        ahead_ms=ahead_ms,
+        advice="if the machine's time is right, start again with --set-clock",
+    )
+    detail = f"the frontier's time {ours} is {differs} the machine's {machine}; --set-clock takes that"
+    _, changes = frontier.note_clock(detail, now_ms)
+    write_patiently(store, changes)
+    store.flush()
+
+
+async def _watch_clock(clock: Clock) -> None:
+    """Log jumps of the wall clock, which change nothing."""
+    offset_ms = wall_ms() - clock.now_ms()
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_S)
+        now_offset_ms = wall_ms() - clock.now_ms()
+        if abs(now_offset_ms - offset_ms) > CLOCK_JUMP_MS:
+            _log.warning("wall_clock_jumped", by_ms=now_offset_ms - offset_ms)
+            offset_ms = now_offset_ms
