@@ -12,6 +12,7 @@ from faults.finite_site import FiniteSite
 from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
 
 from crawler_node.ready import service_of
+from crawler_node.toes.chain import Step
 from toehold.frontier.v1 import crawl_pb2
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 from toehold_client import CrawlController, FrontierClient
@@ -64,10 +65,14 @@ class Stage:
         request = node_pb2.KillToeRequest(worker=toe.worker, serial=toe.serial, replace=True)
         self.stub.KillToe(request, timeout=PATIENCE_S)
 
-    def toes_at(self, ending: str) -> list[node_pb2.Toe]:
-        """The threads that are at such URIs, without those left behind."""
+    def toes_at(self, ending: str, step: Step | None = None) -> list[node_pb2.Toe]:
+        """The threads that are at such URIs, and at this step if one is named; without those left behind."""
         answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S)
-        return [toe for toe in answer.toes if toe.uri.endswith(ending) and not toe.abandoned]
+        return [
+            toe
+            for toe in answer.toes
+            if toe.uri.endswith(ending) and step in (None, toe.step) and not toe.abandoned
+        ]
 
     def outcomes(self) -> list[LogLine]:
         """The pages in crawl.log."""
