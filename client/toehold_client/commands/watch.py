@@ -50,7 +50,7 @@ def watch(crawl: CrawlController, interval_s: float | None, once: bool, as_json:
         return
     interval_s = interval_s or (SCREEN_INTERVAL_S if on_screen and not as_json else LINES_INTERVAL_S)
     with Interruptions() as interruptions, Bell() as bell, Looks(crawl, interval_s, bell) as looks:
-        display: Display = Lines(interval_s)
+        display: Display = Lines()
         if as_json:
             display = Objects()
         elif on_screen:

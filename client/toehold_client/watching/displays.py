@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import TracebackType
@@ -68,13 +67,10 @@ class FullScreen:
 
 
 class Lines:
-    """For a file or a pipe: a line when the state changes, for each problem, and every `interval_s`."""
+    """For a file or a pipe: a line for each look that was due, each change of state and each problem."""
 
-    def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._interval_s = interval_s
-        self._clock = clock
+    def __init__(self) -> None:
         self._shown = ("", False)  # the state, and whether the frontier answered
-        self._shown_s = 0.0
         self._since_ns: int | None = None  # when the watch began, by the frontier's clock
         self._told = 0  # the last problem that was
 
@@ -89,9 +85,9 @@ class Lines:
     def show(self, look: Look) -> None:
         """See Display."""
         self._tell_problems(look)
-        now_s, shown = self._clock(), (show.status_words(look.status), bool(look.away))
-        if shown != self._shown or now_s >= self._shown_s + self._interval_s:
-            self._shown, self._shown_s = shown, now_s
+        shown = (show.status_words(look.status), bool(look.away))
+        if shown != self._shown or look.due:
+            self._shown = shown
             show.line(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC  {line(look)}")
 
     def refresh(self) -> None:

@@ -41,6 +41,8 @@ class Look:
     """Why the frontier does not answer now; empty if it does. All the rest is as it was last."""
     away_s: float = 0.0
     """Since when."""
+    due: bool = True
+    """Whether its time had come; if not, news called for it in between."""
 
     @property
     def ended(self) -> bool:

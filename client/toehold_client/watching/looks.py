@@ -6,7 +6,10 @@ breaks into a call.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -19,8 +22,9 @@ from .observer import Observer
 
 
 class Looks:
-    """The latest look at a crawl: one every `interval_s`, and one at once when it should be; none after its
-    end. The bell rings for each.
+    """Looks at a crawl: one every `interval_s`, and one at once when it should be; none after its end. The
+    bell rings for each. A look waits until the last one was taken: whoever shows them misses none, and the
+    frontier isn't asked for what nobody sees.
 
     A context; at its end it closes the controller's client, so that nothing is waited for any more.
     """
@@ -30,6 +34,7 @@ class Looks:
         self._interval_s = interval_s
         self._bell = bell
         self._news = threading.Event()
+        self._taken = threading.Event()
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._latest: Look | None = None
@@ -44,6 +49,7 @@ class Looks:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        self._taken.set()
         self._news.set()
         self._crawl.frontier.close()
         self._thread.join()
@@ -54,20 +60,31 @@ class Looks:
             look, self._latest = self._latest, None
             if self._error is not None:
                 raise self._error
+        if look is not None:
+            self._taken.set()
         return look
 
     def _run(self) -> None:
         observer = Observer(self._crawl, self._news.set)
+        due_s = -math.inf
         try:
-            while not self._stop.is_set():
+            while True:
                 self._news.clear()  # before the look: what comes meanwhile may not be in it
-                look = observer.look()
+                self._taken.clear()
+                if self._stop.is_set():  # asked after both are cleared: an end sets them
+                    return
+                now_s = time.monotonic()
+                due = now_s >= due_s
+                if due:
+                    due_s = now_s + self._interval_s
+                look = replace(observer.look(), due=due)
                 with self._lock:
                     self._latest = look
                 self._bell.ring()
                 if look.ended:
                     return
-                self._news.wait(self._interval_s)
+                self._taken.wait()
+                self._news.wait(max(0.0, due_s - time.monotonic()))
         except ClientClosed:
             return  # nobody looks any more
         except BaseException as error:  # whatever it is, `take` raises it

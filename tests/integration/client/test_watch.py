@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from itertools import groupby
+from select import select
 from typing import Any
 
 import grpc
 import pytest
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
+from frontier_harness.waiting import PATIENCE_S
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -37,11 +40,17 @@ from toehold.frontier.v1.crawl_pb2 import (
     TornDown,
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_client import CrawlController, FrontierClient
 from toehold_client.cli import run
+from toehold_client.watching.bell import Bell
+from toehold_client.watching.look import Look
+from toehold_client.watching.looks import Looks
 
 Watch = Callable[..., tuple[int, list[str], str]]
 
 NOW_S = 1_800_000_000
+LATE_S = 0.2
+"""How late a look is shown."""
 WHY = "politeness: 3 queues rest, none is being fetched from; the next wakes in 2 s"
 
 
@@ -130,6 +139,31 @@ def test_an_event_that_matters_ends_the_wait(frontier: FakeFrontier, watch: Watc
     code, lines, _ = watch("--interval", "86400")
     assert code == 0
     assert [line.split("  ")[1] for line in lines] == ["RUNNING", "FINISHED"]
+
+
+def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, address: str) -> None:
+    shown: list[Look | None] = []
+    shown_by_then: list[int] = []
+    looked_again = threading.Event()
+
+    def answer(_: object) -> GetStatisticsResponse:
+        shown_by_then.append(len(shown))
+        if len(shown_by_then) == 2:
+            looked_again.set()
+        return figures(RUNNING)
+
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    frontier.will("StateEvents", events())
+    for _ in range(4):
+        frontier.will("GetStatistics", answer)
+        _see_the_rest(frontier, RUNNING)
+    with Bell() as bell, Looks(CrawlController(FrontierClient(address), "c"), 0.0, bell) as looks:
+        looked_again.wait(LATE_S)
+        while len(shown) < 3:
+            assert select([bell], [], [], PATIENCE_S)[0], "a look"
+            bell.silence()
+            shown.append(looks.take())
+    assert shown_by_then[:3] == [0, 1, 2]
 
 
 def test_a_problem_is_told_at_once(frontier: FakeFrontier, watch: Watch) -> None:
