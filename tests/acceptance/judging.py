@@ -11,12 +11,27 @@ from practice_web.practice import PracticeWeb
 
 SPEC = Path(__file__).parents[1] / "practice_web" / "spec.toml"
 
+SLOW = {"min_delay_seconds = 0.03": "min_delay_seconds = 1.0", "max_delay_seconds = 0.3\n": ""}
+"""What a crawl's spec says instead that must not come to its end before somebody has had a look at it."""
+
+BRISK = "politeness.min_delay_seconds=0.03"
+"""What `toehold set` is given when it may."""
+
 MAX_LINK_HOPS, MAX_ATTEMPTS = 8, 3
 MIN_DELAY_S, MIN_REST_S = 0.03, 1.0
 """What SPEC says: between two requests to a host, and between two attempts at a page."""
 
 FEW = ("alpha", "gamma", "theta")
 """Library hosts of a smaller crawl: one is plain, one compresses, one wants https."""
+
+
+def slow_spec() -> str:
+    """SPEC, with a second between two requests to a host."""
+    text = SPEC.read_text()
+    for delay, longer in SLOW.items():
+        assert delay in text
+        text = text.replace(delay, longer)
+    return text
 
 
 def crawl_arguments(web: PracticeWeb, directory: Path, *more: str, keys: Iterable[str] = FEW) -> list[str]:

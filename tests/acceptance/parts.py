@@ -61,12 +61,14 @@ class Parts:
             listen=self.address,
         ).program
 
-    def launch(self, keys: Iterable[str] = FEW) -> None:
-        """Launches the crawl of the hosts of these keys, and follows its events from the first."""
+    def launch(self, keys: Iterable[str] = FEW, settings: str = "") -> None:
+        """Launches the crawl of the hosts of these keys, and follows its events from the first. `settings`:
+        of its spec; by default SPEC's.
+        """
         self._keys = tuple(keys)
         seeds = json.dumps(seeds_of(self.web, self._keys))
         spec = self._folder / "spec.toml"
-        spec.write_text(f'name = "{CRAWL}"\nseeds = {seeds}\n{SPEC.read_text()}')
+        spec.write_text(f'name = "{CRAWL}"\nseeds = {seeds}\n{settings or SPEC.read_text()}')
         launched = toehold("launch", str(spec), "--frontier", self.address)
         assert launched.returncode == 0, launched.stderr
         follow = self._programs.toehold("events", "--follow", "--json", "--frontier", self.address)
@@ -92,6 +94,21 @@ class Parts:
         assert self._followed is not None
         assert self._followed.wait(WHOLE_CRAWL_S) == 0, self._followed.complaints
         until(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
+        self.until_logged()
+
+    def until_logged(self) -> None:
+        """Waits until crawl.log has all that has come to an end: its last lines may be late."""
+        until(lambda: len(self.pages) >= sum(self.ended().values()), "crawl.log to be complete")
+
+    def ended(self) -> dict[str, int]:
+        """How many pages have come to each end, by the crawl's figures."""
+        statistics = self.status()["statistics"]
+        return {word: statistics[f"{word}_count"] for word in ("succeeded", "failed", "disregarded")}
+
+    def set(self, setting: str) -> None:
+        """Changes a setting of the crawl."""
+        done = toehold("set", setting, "--frontier", self.address)
+        assert done.returncode == 0, done.stderr
 
     def has_finished(self) -> bool:
         """Whether the crawl has come to its end, as its events tell."""
@@ -147,7 +164,7 @@ class Parts:
     def _wrong_dispositions(self) -> list[str]:
         counts = Counter(line.url for line in self.pages)
         statistics = self.status()["statistics"]
-        said = {word: statistics[f"{word}_count"] for word in ("succeeded", "failed", "disregarded")}
+        said = self.ended()
         told = Counter(line.disposition for line in self.pages)
         return [
             *(f"{count} final dispositions of {url}" for url, count in counts.items() if count > 1),

@@ -7,7 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from acceptance.judging import FEW, complaints, in_flight
+from acceptance.judging import BRISK, FEW, complaints, in_flight, slow_spec
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import script, toehold, until
 from frontier_harness.waiting import PATIENCE_S
@@ -58,8 +58,8 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     other = tmp_path / "other"
     operator = Operator(parts.address, DIR=parts.data, BACKUP=tmp_path / "backup", OTHER=other)
     node = parts.node("one")
-    parts.launch(FEW)
-    parts.until_asked(15)
+    parts.launch(settings=slow_spec())  # lest it come to its end before its backup is restored
+    parts.until_asked(6)
     backed_up = time.monotonic()
     for command in backup:
         if "crawls" in command:  # an operator types slowly
@@ -86,7 +86,9 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     verify, resume = go_on
     assert re.search(r"^changed +0$", operator.types(verify), re.M)
     operator.types(resume)
+    parts.set(BRISK)
     until(lambda: parts.status()["status"]["state"] == "FINISHED", "the crawl's end")
+    parts.until_logged()
     assert node.runs
     log = parts.web.log()
     again = [entry.url for entry in log if backed_up - 1 <= entry.start <= lost]

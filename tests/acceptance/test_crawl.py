@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -247,7 +248,8 @@ def test_the_report_counts_what_the_web_saw(whole: Whole) -> None:
 def test_the_report_is_complete_and_is_what_was_printed(whole: Whole) -> None:
     assert whole.printed == whole.report
     assert whole.report["seeds"] == whole.web.seeds
-    assert whole.report["start_time"] < whole.report["end_time"]
+    start, end = (datetime.fromisoformat(whole.report[f"{name}_time"]) for name in ("start", "end"))
+    assert start < end
     assert 0 < whole.report["duration_seconds"] < WHOLE_CRAWL_S
     assert whole.report["bytes"] > 0
     files = closed_files(whole.directory / "warcs")

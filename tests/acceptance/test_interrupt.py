@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import FEW, SPEC, complaints, crawl_arguments, in_flight, seeds_of
+from acceptance.judging import BRISK, FEW, complaints, crawl_arguments, in_flight, seeds_of, slow_spec
 from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
 from acceptance.programs import Programs, children, json_of, program_of, toehold, until
 from acceptance.terminal import CTRL_C, Terminal
@@ -89,6 +89,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_agai
     assert crawl.wait(SOON_S) == INTERRUPTED
     assert "To go on:" in _plain(terminal.all_shown())
     slow = web.web.url("mu", "/traps/drip.html")
+    until(lambda: slow in {entry.url for entry in web.log()}, "the web to see that it was broken off")
     broken_off = [entry for entry in web.log() if entry.url == slow]
     assert [entry.aborted for entry in broken_off] == [True]
     assert broken_off[0].duration_s < deadline_s - 1
@@ -178,15 +179,16 @@ def test_another_spec_is_refused_with_what_differs(
 
 
 def test_a_second_crawl_in_the_same_directory_is_refused(
-    web: PracticeWeb, programs: Programs, directory: Path
+    web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    command = crawl_arguments(web, directory)
+    command = crawl_arguments(web, directory, *slow(tmp_path))
     crawl = programs.toehold(*command)
-    until(lambda: len(web.log()) >= 20, "pages requested")
+    until(lambda: len(web.log()) >= 6, "pages requested")
     for more in ((), ("--fresh",)):
         refused = toehold(*command, *more)
         assert refused.returncode == REFUSED
         assert "Another `toehold crawl` is at work" in refused.stderr
+    assert toehold("set", BRISK, "--dir", str(directory)).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
     assert complaints(web) == []
 
@@ -204,15 +206,8 @@ def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -
 def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    spec = tmp_path / "slow.toml"  # lest it come to its end before it is stopped
-    delays = {"min_delay_seconds = 0.03": "min_delay_seconds = 1.0", "max_delay_seconds = 0.3": ""}
-    text = SPEC.read_text()
-    for delay, longer in delays.items():
-        assert delay in text
-        text = text.replace(delay, longer)
-    spec.write_text(text)
-    crawl = programs.toehold(*crawl_arguments(web, directory, "--spec", str(spec)))
-    until(lambda: len(web.log()) >= 20, "pages requested")
+    crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path)))
+    until(lambda: len(web.log()) >= 6, "pages requested")
     there = ("--dir", str(directory))
 
     status = json_of("status", *there)
@@ -251,16 +246,18 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
 
 
 def test_another_shell_follows_the_events_of_a_crawl_to_its_end(
-    web: PracticeWeb, programs: Programs, directory: Path
+    web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    crawl = programs.toehold(*crawl_arguments(web, directory))  # long enough for a shell to come by
+    crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path)))
     until((directory / "frontier.json").exists, "the frontier")
     there = ("--dir", str(directory))
     until(lambda: toehold("status", *there).returncode == 0, "the crawl")
-    followed = toehold("events", "--follow", "--json", *there)
+    followed = programs.toehold("events", "--follow", "--json", *there)
+    until(lambda: followed.said, "the first event")
+    assert toehold("set", BRISK, *there).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
-    assert followed.returncode == 0, followed.stderr
-    events = [json.loads(line) for line in followed.stdout.splitlines()]
+    assert followed.wait() == 0, followed.complaints
+    events = [json.loads(line) for line in followed.said.splitlines()]
     assert [event["sequence"] for event in events] == [*range(1, len(events) + 1)]
     states = [event["status_changed"]["state"] for event in events if "status_changed" in event]
     assert states[:3] == ["NASCENT", "PREPARING", "RUNNING"]
@@ -268,6 +265,13 @@ def test_another_shell_follows_the_events_of_a_crawl_to_its_end(
 
 
 # --- helpers ------------------------------------------------------------------------------------
+
+
+def slow(folder: Path) -> list[str]:
+    """Options for a crawl that does not come to its end before somebody has had a look at it."""
+    spec = folder / "slow.toml"
+    spec.write_text(slow_spec())
+    return ["--spec", str(spec)]
 
 
 def _slow(deadline_s: float) -> list[str]:

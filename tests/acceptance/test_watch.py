@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance.judging import BRISK, slow_spec
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import Program, Programs, json_of, toehold, until
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
@@ -76,13 +77,13 @@ def test_every_picture_of_a_crawl_fits_and_the_last_one_stays(terminal: Terminal
     parts.node("north")
     until_drawn(terminal, "RUNNING", "north", "queued", "toes")
     assert program.wait() == 0
+    left = re.sub(r"\x1b\[[0-9;]*m", "", check_given_back(terminal))
     drawn = frames(terminal)
     assert len(drawn) > 5
     for frame in drawn:
         assert len(frame) == 24
         assert {cell_len(line) for line in frame} == {80}
         assert all(line.isprintable() for line in frame)
-    left = re.sub(r"\x1b\[[0-9;]*m", "", check_given_back(terminal))
     assert left.startswith(f"crawl    FINISHED  {CRAWL}, for ")
     assert len(left.splitlines()) < 24
 
@@ -167,13 +168,13 @@ def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, pro
 
 
 def test_the_slowest_queues_and_what_limits_a_crawl_are_told_by_the_frontier(parts: Parts) -> None:
-    parts.launch()
+    parts.launch(settings=slow_spec())
     parts.node("north")
-    parts.until_asked(30)
     until(
         lambda: json_of("watch", "--once", "--frontier", parts.address)["slowest_queues"],
         "a queue that rests",
     )
+    parts.set(BRISK)
     parts.until_finished()
     ended = json_of("watch", "--once", "--frontier", parts.address)
     assert ended["statistics"]["limited_by"] == "" and ended["why"].startswith("the crawl has finished")

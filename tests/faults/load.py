@@ -15,7 +15,7 @@ from acceptance.programs import Program, Programs
 from faults.slow_site import SlowSite, Visit
 from frontier_harness.calls import Stubs, released, spec
 from frontier_harness.ports import KeptPort
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
 
 from toehold.frontier.v1 import crawl_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -68,7 +68,11 @@ class Load:
     def launch(self, crawl: str, **more: object) -> CrawlController:
         """A crawl of the whole site, launched; `more` are fields of its spec."""
         controller = CrawlController(self.client, crawl)
-        controller.create(spec(MIN_DELAY_S, **more), self.site.seeds)
+        settings = spec(MIN_DELAY_S, **more)
+        if not settings.HasField("fetch"):  # pages that are held back must not fail by themselves
+            settings.fetch.timeout.FromSeconds(int(WHOLE_CRAWL_S))
+            settings.fetch.read_timeout.FromSeconds(int(WHOLE_CRAWL_S))
+        controller.create(settings, self.site.seeds)
         controller.launch()
         return controller
 

@@ -45,6 +45,7 @@ class Stage:
         spec.politeness.min_delay.FromMilliseconds(0)
         spec.politeness.delay_factor = 0
         spec.fetch.timeout.FromSeconds(60)
+        spec.fetch.read_timeout.FromSeconds(60)  # of pages that are held back
         spec.retry.delay.FromMilliseconds(100)
         controller = CrawlController(self.client, "stuck")
         controller.create(spec)
@@ -74,6 +75,14 @@ class Stage:
             if toe.uri.endswith(ending) and step in (None, toe.step) and not toe.abandoned
         ]
 
+    def is_left_behind(self, toe: node_pb2.Toe) -> bool:
+        """Whether a thread is, or has gone with its process."""
+        if any(worker.silent for worker in self.pool().workers):
+            return False
+        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S)
+        its = [each for each in answer.toes if _same(each, toe)]
+        return not its or its[0].abandoned
+
     def outcomes(self) -> list[LogLine]:
         """The pages in crawl.log."""
         return pages(crawl_log(self._folder / "data" / "crawls" / "stuck" / "crawl.log"))
@@ -94,6 +103,11 @@ class Stage:
     def good_ones(self, statuses: dict[str, int]) -> list[int]:
         """The statuses of pages that nothing is wrong with."""
         return sorted(status for url, status in statuses.items() if "-" not in url.rpartition("/")[2])
+
+
+def _same(one: node_pb2.Toe, other: node_pb2.Toe) -> bool:
+    """Whether two reports are of one thread at one page."""
+    return (one.worker, one.serial, one.uri) == (other.worker, other.serial, other.uri)
 
 
 def of_those_at(statuses: dict[str, int], ending: str) -> list[int]:

@@ -25,7 +25,7 @@ from frontier_harness.calls import (
 )
 from frontier_harness.every_rpc import READING, RPCS, request
 from frontier_harness.hosted import Hosted, hosted
-from frontier_harness.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from frontier_server.core.keys import CrawlRow
 from frontier_server.core.records import CountersRow, ServerRow, decode
@@ -307,7 +307,7 @@ def test_a_client_asks_again_by_itself_where_that_does_nothing_twice(
     made = _asked(at.stubs, rpc, crawl)
     with (
         Relay(at.served.address, lose={rpc: 1}) as relay,
-        FrontierClient(relay.address, patience_s=0.5) as client,
+        FrontierClient(relay.address, patience_s=PATIENCE_S) as client,
     ):
         relay.lose_at_most = 1
         try:

@@ -239,6 +239,7 @@ def test_a_second_stop_has_nodes_break_off_what_they_fetch_and_the_crawl_ends_so
         "FINISHED",
     ]
     assert _killed(load, "nudge", TOES) == {site.page(host): "node" for host in hosts}
+    until(lambda: not site.in_flight(), "the site to see that they were broken off")
     cut = [visit.host for visit in site.log()[-TOES:] if visit.cut]
     assert sorted(cut) == sorted(hosts)
 

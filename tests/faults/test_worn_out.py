@@ -45,7 +45,7 @@ def test_threads_that_loop_or_die_are_replaced_and_so_is_the_process_that_they_w
         # Killed before its page reaches the hook, a thread ends by itself.
         toe, *_ = until(lambda: stage.toes_at("/loop-in-python", Step.WRITING), "a thread that loops")
         stage.kill(toe)
-        until(lambda: not stage.toes_at(toe.uri), "a thread to be left behind")
+        until(lambda: stage.is_left_behind(toe), "a thread to be left behind")
 
     for _ in stage.site.hosts:
         leave_one_behind()

@@ -121,6 +121,8 @@ def test_it_is_asked_once_to_end_and_given_time(
         asked = []
         signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
         {READY.strip()}
+        while not asked:
+            time.sleep(0.05)
         end = time.monotonic() + 1.2
         while time.monotonic() < end:
             time.sleep(0.05)

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,9 @@ class Run:
             stdout, stderr = self.process.communicate(timeout=PATIENCE_S)
             return self.process.returncode, stdout.decode(), stderr.decode()
         deadline = time.monotonic() + PATIENCE_S
-        while self._drain(0.1) or self.process.poll() is None:
+        ended = False
+        while self._drain(0.1) or not ended:  # nothing more comes of one that had ended before
+            ended = self.process.poll() is not None
             assert time.monotonic() < deadline, f"it does not end; shown: {self.shown[-3000:]}"
         return self.process.wait(), self.shown, ""
 
@@ -205,6 +208,11 @@ def toehold(tmp_path: Path, *arguments: str) -> tuple[int, str, str]:
         [*TOEHOLD, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def until_pausing(directory: Path) -> None:
+    """Waits until the crawl in `it` pauses: what is held keeps it from coming to its end before."""
+    eventually(lambda: "PAUSING" in toehold(directory, "status", "--dir", "it")[1], "the pause")
 
 
 def archived(tmp_path: Path) -> set[str]:
@@ -267,7 +275,7 @@ def test_it_crawls_to_the_end_reports_leaves_no_program_and_starts_anew_only_if_
     assert report["fetch_statuses"] == {"200": PAGES + 1}
     assert report["verdicts"]["QUEUED"] == PAGES + 1
     assert report["bytes"] > 0 and report["duration_seconds"] > 0
-    assert report["start_time"] < report["end_time"]
+    assert datetime.fromisoformat(report["start_time"]) < datetime.fromisoformat(report["end_time"])
     once_each(site)
     assert site.asked["/robots.txt"] == 1
     it = tmp_path / "it"
@@ -325,6 +333,7 @@ def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
     run = crawl()
     run.until(lambda: site.asked["/page/5"])
     run.process.send_signal(signal.SIGTERM)
+    until_pausing(tmp_path)
     let_go.set()
     assert run.end()[0] == 130
     code, stdout, _ = crawl("--no-warc", "--pages").end()
@@ -374,6 +383,7 @@ def test_sigterm_pauses_too_and_only_the_same_crawl_goes_on(
     run = crawl("--json")
     run.until(lambda: site.asked["/page/5"])
     run.process.send_signal(signal.SIGTERM)
+    until_pausing(tmp_path)
     let_go.set()
     code, stdout, stderr = run.end()
     assert code == 130
@@ -614,7 +624,7 @@ def test_an_output_that_nobody_reads_any_more_pauses_the_crawl(
     run.until(lambda: site.asked["/page/5"])
     assert run.process.stdout is not None
     run.process.stdout.close()
-    eventually(lambda: "PAUSING" in toehold(tmp_path, "status", "--dir", "it")[1], "the pause")
+    until_pausing(tmp_path)
     let_go.set()
     assert run.process.wait(PATIENCE_S) == 130
     assert report_in(tmp_path)["state"] == "PAUSED"

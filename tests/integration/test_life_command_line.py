@@ -16,7 +16,7 @@ from frontier_harness.calls import FINISH, PAUSE, TIMEOUT_S, Stubs, fresh_name, 
 from frontier_harness.command_line import At, Toehold, facts
 from frontier_harness.ports import KeptPort
 from frontier_harness.process import ServerProcess, line_of
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client.cli import toehold
@@ -89,10 +89,11 @@ def test_a_hold_waits_for_what_is_out(at: At, stubs: Stubs, out: frontier_pb2.Le
 
 def test_a_crawl_that_ends_will_not_be_held(at: At, stubs: Stubs, out: frontier_pb2.Lease) -> None:
     def end() -> None:
+        eventually(lambda: stubs.describe(at.crawl).status.state == crawl_pb2.CRAWL_STATE_PAUSING)
         stubs.request(at.crawl, FINISH)
         stubs.finish(report(out))
 
-    ending = threading.Timer(0.3, end)
+    ending = threading.Thread(target=end)
     ending.start()
     code, errors = at.refused("hold", "--wait", "60")
     assert (code, errors) == (5, f"Error: {at.crawl} has ended, so it will not be held\n")
@@ -118,7 +119,7 @@ def test_a_stop_asked_again_interrupts_what_is_out(at: At, stubs: Stubs, out: fr
 
 def test_a_teardown_is_complete_and_what_is_stored_can_be_read(at: At, stubs: Stubs) -> None:
     """S0.25 and S0.27."""
-    assert at.output("teardown") == f"{at.crawl}: torn down\n"
+    assert at.output("teardown", "--wait", "60") == f"{at.crawl}: torn down\n"
     assert at.json("teardown", "--wait", "0") == [{"crawl": at.crawl, "complete": True}]
     assert at.output("events").splitlines()[-1].endswith("  torn down")
     assert facts(at.output("status"))["state"] == "FINISHED (ABORTED), torn down"
@@ -457,8 +458,10 @@ def test_a_shell_completes_commands_options_and_the_names_of_crawls(server: Serv
     assert completed(server.address, "tear") == ["teardown"]
     assert completed(server.address, "queues", "unret") == ["unretire"]
     assert "--wait" in completed(server.address, "pause", "--w")
-    assert at.crawl in completed(server.address, "pause", "--crawl", at.crawl[:-1])
-    assert completed("127.0.0.1:1", "pause", "--frontier", server.address, "--crawl", at.crawl)[0] == at.crawl
+    # A shell does not wait for names that come late.
+    eventually(lambda: at.crawl in completed(server.address, "pause", "--crawl", at.crawl[:-1]))
+    there = ("--frontier", server.address)
+    eventually(lambda: completed("127.0.0.1:1", "pause", *there, "--crawl", at.crawl)[:1] == [at.crawl])
 
 
 def test_a_shell_hears_nothing_of_a_frontier_that_is_not_there() -> None:

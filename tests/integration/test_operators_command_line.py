@@ -756,7 +756,7 @@ def test_all_figures_are_shown(crawled: At) -> None:
         "text/html: 1",
     )
     assert shown["fetch status"] == "-4 timeout: 1, 200: 1"
-    assert shown["average"].endswith(" kB/s") and " URIs/s, " in shown["average"]
+    assert shown["average"].endswith("B/s") and " URIs/s, " in shown["average"]
     (told,) = crawled.json("stats")
     assert told["statistics"]["novel_bytes_count"] == 2000
     assert set(told["statistics"]) >= {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState
-from toehold_client.awaiting import AwaitedJob, Pace
-from toehold_client.errors import WaitTimedOut
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_client.awaiting import AwaitedJob, AwaitedState, Pace
+from toehold_client.errors import DeadlineExceeded, WaitTimedOut
 
 
 class Clock:
@@ -27,6 +29,15 @@ def rests(pace: Pace, clock: Clock, *took_s: float) -> list[float]:
         found.append(pace.rest_s())
         clock.now_s += found[-1]
     return found
+
+
+def test_a_state_that_did_not_come_in_time_is_told_with_the_last_one_heard_of() -> None:
+    awaited = AwaitedState("c", {CrawlState.CRAWL_STATE_PAUSED})
+    assert str(awaited.late(0.2, DeadlineExceeded("late"))).endswith("within 0.2 s; its state is unknown")
+    pausing = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSING)
+    assert awaited.reached(StateEventsResponse(present=pausing)) is None
+    words = "c has not become PAUSED within 0.2 s; its state is PAUSING"
+    assert str(awaited.late(0.2, DeadlineExceeded("late"))) == words
 
 
 def test_a_pace_counts_from_beat_to_beat_not_from_end_to_beginning() -> None:

@@ -28,6 +28,7 @@ class Operators(Load):
                     lambda _: self._admin("CreateCheckpoint", "somebody"),
                     lambda answer: {"name": answer.checkpoint.checkpoint},
                 )
+                self.copies += 1
             except grpc.RpcError as problem:
                 refusal = Refusal.of(problem)
                 if refusal.reason != "DISK_RESERVE":
@@ -48,7 +49,7 @@ def test_a_checkpoint_that_cannot_be_made_is_refused_and_nothing_is_left_of_it(
     library: Path, tmp_path: Path, soak: Soak, case: Case
 ) -> None:
     trial = Trial(library, tmp_path, (PROGRAM, NONE), Operators)
-    trial.under_load(ROWS[case.row], case.trouble)
+    trial.under_load(ROWS[case.row], case.trouble, copies=1)
     there = {path.name for path in (trial.data / "checkpoints").iterdir()}
     found = trial.judged()
     made = set(trial.ledger.checkpoints)

@@ -110,15 +110,19 @@ class Trial:
         with server:
             yield server
 
-    def under_load(self, row: Row, lines: str, limit: Callable[[int], None] = lambda pid: None) -> None:
-        """Meet a trouble at work, and a limit of the process. What the row says is what is seen."""
+    def under_load(
+        self, row: Row, lines: str, limit: Callable[[int], None] = lambda pid: None, copies: int = 0
+    ) -> None:
+        """Meet a trouble at work, and a limit of the process. What the row says is what is seen. So many
+        checkpoints, at least, are made before the trouble, and again after it.
+        """
         marks = Marks(self.trouble.journal)
         with self._serving() as server:
             load = self._loaded(server.stubs, Notary(marks), "r")
             self._refusals = load.refusals
             health = Health(server.stubs.channel)
             with load.running():
-                _acknowledged(load, BEFORE)
+                _acknowledged(load, BEFORE, copies)
                 assert not load.problems, load.problems
                 self.trouble.begin(lines)
                 limit(server.child.pid)
@@ -127,7 +131,7 @@ class Trial:
                 else:
                     eventually(lambda: self._met(row) or load.problems, f"{row.said}", WHOLE_CRAWL_S)
                     self.trouble.end()
-                    _acknowledged(load, AFTER)
+                    _acknowledged(load, AFTER, copies)
             if not row.exit_codes:
                 assert not load.problems, load.problems
                 assert health.said == [row.health]
@@ -158,9 +162,13 @@ class Trial:
         return judge(self.data, self.ledger)
 
 
-def _acknowledged(load: Load, count: int) -> None:
-    enough = load.notary.acknowledged + count
-    eventually(lambda: load.problems or load.notary.acknowledged >= enough, "a load", WHOLE_CRAWL_S)
+def _acknowledged(load: Load, count: int, copies: int) -> None:
+    enough, copied = load.notary.acknowledged + count, load.copies + copies
+    eventually(
+        lambda: load.problems or (load.notary.acknowledged >= enough and load.copies >= copied),
+        "a load",
+        WHOLE_CRAWL_S,
+    )
 
 
 def assert_no_traceback(said: str) -> None:

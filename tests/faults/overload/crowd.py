@@ -180,6 +180,9 @@ async def crowd(asked: argparse.Namespace) -> None:
         while made.open_streams < asked.streams:  # those who follow come first
             _fail_with(tasks)
             await asyncio.sleep(0.1)
+    while asked.endless and not made.told["endless RESOURCE_EXHAUSTED OVERLOADED"]:  # more than are taken
+        _fail_with(tasks)
+        await asyncio.sleep(0.1)
     while asked.feeders and not made.told["acknowledged"]:
         _fail_with(tasks)
         await asyncio.sleep(0.1)

@@ -68,6 +68,7 @@ class Load:
         self.problems: list[str] = []
         self.refusals: list[str] = []
         """What was said by refusals that somebody at work takes for an answer."""
+        self.copies = 0  # checkpoints that were made
         self._threads: list[threading.Thread] = []
         self._streams: WeakSet[Any] = WeakSet()
 
@@ -392,6 +393,7 @@ class Load:
                 lambda _: self._admin("CreateCheckpoint", "somebody"),
                 lambda answer: {"name": answer.checkpoint.checkpoint},
             )
+            self.copies += 1
 
     def _come_and_go(self) -> None:
         """Crawls that are made, launched, ended and torn down."""

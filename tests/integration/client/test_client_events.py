@@ -91,11 +91,12 @@ def test_a_server_that_dies_and_comes_back_is_waited_out(connect: Connect) -> No
     dying, reborn = FakeFrontier(), FakeFrontier()
     dying.will("StateEvents", [present("e0"), event(1), SILENCE])
     reborn.will("StateEvents", [present("e1"), event(2)])
-    with KeptPort() as kept, serving(dying, kept.address) as address:
-        stream = connect(address).state_events("c", "start")
-        read = [next(stream), next(stream)]
-    with serving(reborn, address):
-        read.extend(stream)
+    with KeptPort() as kept:
+        with serving(dying, kept.address) as address:
+            stream = connect(address).state_events("c", "start")
+            read = [next(stream), next(stream)]
+        with serving(reborn, address):
+            read.extend(stream)
     assert numbers(read) == [0, 1, 2]
     assert asked_cursors(reborn) == ["e1"]
 
@@ -110,7 +111,7 @@ def test_a_server_that_stays_away_is_told_after_the_time_given(
     with pytest.raises(FrontierUnavailable):
         next(stream)
     assert time.monotonic() - began_s < PATIENCE_S
-    assert len(asked_cursors(frontier)) > 2
+    assert len(asked_cursors(frontier)) > 1
 
 
 def test_a_server_that_was_never_there_is_told_at_once(

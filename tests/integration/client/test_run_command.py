@@ -330,7 +330,8 @@ def test_a_terminal_has_a_line_that_tells_how_it_goes(
     ours, theirs = pty.openpty()
     with started(address, spec, output=theirs) as process:
         os.close(theirs)
-        shown = read_until(ours, "every host rests")
+        shown = read_until(ours, f"{WHEN}  RUNNING")
+        shown += read_until(ours, "every host rests")
         process.send_signal(signal.SIGINT)
         shown += read_all(ours)
         assert process.wait(PATIENCE_S) == 130
