@@ -372,6 +372,8 @@ class Frontier:
     def crawl(self, name: str, number: int = 0) -> CrawlView:
         """A crawl's description. With its number it is no other one that has got the name since."""
         torn = self.registry.torn_rows(name)
+        if number and torn is None and name not in self.registry.names:
+            raise errors.UnknownCrawl(f"crawl {name!r} was deleted", crawl=name)
         view = views.crawl_view(self.registry.named(name)) if torn is None else views.rows_view(torn)
         if number and view.number != number:
             raise errors.UnknownCrawl(f"crawl {name!r} was deleted; another has its name", crawl=name)

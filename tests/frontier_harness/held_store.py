@@ -75,7 +75,7 @@ class HeldStore:
         self.logs_begun += 1
 
     def pressed(self) -> bool:
-        return False
+        return self.stalled
 
     def close(self) -> None:
         self._shown.close()

@@ -20,7 +20,7 @@ from frontier_harness.calls import (
 from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import callers, soon, turns
+from frontier_harness.waiting import PATIENCE_S, callers, soon, turns
 
 from frontier_server.service import arrivals
 from frontier_server.stores.memory import MemoryStore
@@ -175,6 +175,7 @@ async def test_a_batch_that_does_not_arrive_makes_room_for_others(
         await soon(served.arrivals._receiving.locked, "they do not come")
         for problem in [await refused(call) for call in waiting]:
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
+        monkeypatch.setattr(arrivals, "RECEIVE_S", PATIENCE_S)
         await served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}new"))
 
 

@@ -122,9 +122,14 @@ def test_heartbeats_name_all_that_is_held_and_what_the_toes_do(run: Run, frontie
     run.fetcher.hold()
     run.start()
     frontier.give(*(lease(f"http://h/{n}") for n in range(3)))
-    eventually(lambda: frontier.heartbeats and len(frontier.heartbeats[-1].tokens) == 3)
+
+    def told() -> bool:
+        last = frontier.heartbeats[-1:]
+        steps = [{step.step: step.count for step in each.toe_steps} for each in last]
+        return steps == [{"FETCHING": 2}] and len(last[0].tokens) == 3
+
+    eventually(told, "what is held, and what the toes do")
     last = frontier.heartbeats[-1]
-    assert {step.step: step.count for step in last.toe_steps} == {"FETCHING": 2}
     assert (last.node, last.session) == ("node", "session")
 
 
@@ -156,14 +161,17 @@ def test_a_node_may_be_there_before_its_frontier(run: Run, frontier: FakeFrontie
 
 
 def test_without_an_answer_for_a_lease_period_no_fetch_is_started(run: Run, frontier: FakeFrontier) -> None:
-    frontier.lease_duration = Duration(nanos=300_000_000)
     run.fetcher.hold()
     run.start()
     frontier.give(*(lease(f"http://h/{n}") for n in range(3)))
     eventually(lambda: frontier.heartbeats and len(frontier.heartbeats[-1].tokens) == 3)
+    eventually(lambda: len(run.fetcher.asked) == 2)
+    frontier.lease_duration = Duration(nanos=300_000_000)
+    eventually(lambda: run.node._book.period_s < 1)
     frontier.stop()
     threading.Event().wait(0.35)  # the lease period itself is what passes
     run.fetcher.let_go()
+    eventually(lambda: run.node.unreported_count() == 3)  # two that were fetched, one handed back
     frontier.start()
     eventually(lambda: len(frontier.reports) == 3)
     assert sorted(run.fetcher.asked) == ["http://h/0", "http://h/1"]
@@ -249,6 +257,7 @@ def test_a_node_that_drains_keeps_no_pool_whatever_size_is_wanted(run: Run, fron
     frontier.give(lease("http://h/0"), lease("http://h/1"))
     eventually(lambda: len(run.fetcher.asked) == 2)
     run.node.drain()
+    eventually(lambda: run.node._pool.size == 0)
     frontier.pool_size = 5
     heard = len(frontier.heartbeats)
     eventually(lambda: len(frontier.heartbeats) > heard + 2)
@@ -505,7 +514,7 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
 
     frontier.on_next = refuse
     run.start()
-    eventually(lambda: len(frontier.asked) == 2)
+    eventually(lambda: len(frontier.asked) >= 2)
     frontier.on_next = lambda request: None
     frontier.give(lease("http://h/"))
     eventually(lambda: frontier.statuses() == {"http://h/": 200})

@@ -65,7 +65,7 @@ class Served:
         """Lets threads stay at these URIs."""
         self.run.fetcher.hold()
         self.frontier.give(*map(lease, uris))
-        eventually(lambda: set(uris) <= {toe.uri for toe in self.toes()})
+        eventually(lambda: set(uris) <= {toe.uri for toe in self.toes()} & {*self.run.fetcher.asked})
 
 
 @pytest.fixture

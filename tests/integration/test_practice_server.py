@@ -151,13 +151,15 @@ def test_robots_txt_behind_redirects(practice: PracticeWeb, key: str, hops: int)
 
 @pytest.mark.parametrize(("key", "status"), [("kappa", 503), ("lambda", 429)])
 def test_busy_pages_recover_after_two_attempts_or_never(practice: PracticeWeb, key: str, status: int) -> None:
-    answers = [get(practice, key, "/traps/twice")[0] for _ in range(4)]
+    answers = [get(practice, key, "/traps/twice")[0] for _ in range(2)]
+    after_s = time.time()
+    answers += [get(practice, key, "/traps/twice")[0] for _ in range(2)]
     assert [answer.status for answer in answers] == [status, status, 200, 200]
     assert [answer.headers["Retry-After"] is not None for answer in answers] == [True, True, False, False]
     assert [get(practice, key, "/traps/always")[0].status for _ in range(4)] == [status] * 4
     entry = next(entry for entry in logged(practice, "/traps/twice") if entry.status == status)
     assert entry.retry_until is not None
-    assert 0 < entry.retry_until - entry.start_time <= 2.5
+    assert entry.start_time < entry.retry_until <= after_s + 2
 
 
 def test_a_body_is_cut_off_before_its_promised_length(practice: PracticeWeb) -> None:

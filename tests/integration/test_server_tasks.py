@@ -50,7 +50,9 @@ def test_a_server_that_has_lost_a_task_says_so_to_everybody_and_ends_with_exit_c
         events = stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"), timeout=TIMEOUT_S)
         next(events)
         stubs.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="u", spec=spec()), timeout=TIMEOUT_S)
-        poll = stubs.frontier.Next.future(next_request("u", wait_s=60), timeout=TIMEOUT_S)
+        waits = next_request("u", wait_s=60, node="waits")
+        poll = stubs.frontier.Next.future(waits, timeout=TIMEOUT_S)
+        eventually(lambda: "waits" in _heard(stubs), "the call does not arrive")
         trigger.touch()
         problem = until_refused(stubs)
         if problem.reason != "STORE_FAILED":  # nobody listens any more, or gRPC took the call up no more
@@ -166,3 +168,9 @@ def until_refused(stubs: Stubs) -> Refusal:
         except grpc.RpcError as problem:
             return Refusal.of(problem)
     raise AssertionError("the server goes on")
+
+
+def _heard(stubs: Stubs) -> set[str]:
+    """The nodes that the frontier has heard of."""
+    answer = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S)
+    return {node.node for node in answer.nodes}

@@ -6,6 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 from core_doubles.rows import all_rows_of, nothing_is_left_of
+from frontier_harness import slow_program
 from frontier_harness.calls import (
     FINISH,
     TIMEOUT_S,
@@ -91,7 +92,9 @@ def delete(stubs: Stubs, crawl: str) -> None:
     refused(lambda: stubs.describe(crawl), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL")
 
 
-def test_it_goes_in_small_parts_and_others_are_served_between_them(at: Hosted, store: ReadStore) -> None:
+def test_it_goes_in_small_parts_and_others_are_served_between_them(
+    at: Hosted, store: ReadStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stubs = at.stubs
     fill(stubs, "t", 4000)
     stubs.launch("other", "http://other.example/")
@@ -99,13 +102,19 @@ def test_it_goes_in_small_parts_and_others_are_served_between_them(at: Hosted, s
     assert rows > 8000
     mark = len(store.written)
     store.begin()
+    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 1.0)
     delete(stubs, "t")
-    served = 0
+    for served in range(2):
+        stubs.schedule("other", f"http://other.example/{served}")
+    assert at.look(lambda frontier: frontier.has_work)
+    monkeypatch.undo()
+    served = 2
     while at.look(lambda frontier: frontier.has_work):
         stubs.schedule("other", f"http://other.example/{served}")
         served += 1
     assert at.look(lambda _: nothing_is_left_of(store, 1))
-    assert served > 1 and stubs.statistics("other").discovered_count == served + 1
+    assert stubs.statistics("other").discovered_count == served + 1
     parts = [len(changes) for changes in store.written[mark:]]
     assert sum(parts) > rows and max(parts) <= ROWS_PER_SLICE + 2  # and how far it has come
     assert ROWS_PER_SLICE <= max(store.read) <= ROWS_PER_SLICE + 2  # so that memory does not grow with it
@@ -116,8 +125,8 @@ def test_its_name_is_free_before_its_rows_are_gone(
 ) -> None:
     stubs = at.stubs
     fill(stubs, "t", 4000)
-    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 0.1)
-    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 0.1)
+    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 1.0)
     delete(stubs, "t")
     stubs.create("t")
     assert not at.look(lambda _: nothing_is_left_of(store, 1))
@@ -174,13 +183,14 @@ def test_a_deletion_goes_on_after_each_kill_until_nothing_is_left(tmp_path: Path
         server.stop()
     rows = [stored(data)]
     assert rows[0] > 2 * URIS
-    with ServerProcess(data) as server:
+    slow = (slow_program.__file__, "0.1")  # so that a deletion outlives a test that is kept waiting
+    with ServerProcess(data, program=slow) as server:
         delete(server.stubs, "t")
         server.kill()
     rows.append(stored(data))
     kills = 1
     while rows[-1]:
-        with ServerProcess(data) as server:
+        with ServerProcess(data, program=slow if kills < 3 else ("-m", "frontier_server")) as server:
             refused(lambda: server.stubs.describe("t"), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL")
             listing = server.stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S)
             assert [crawl.crawl for crawl in listing.crawls] == ["kept"]

@@ -387,9 +387,16 @@ def test_figures_are_told_each_interval_in_which_something_happened_and_in_no_ot
     (lease,) = stubs.pages("t")
     stubs.schedule("t", f"{A}more")
     stubs.finish(report(lease, body_bytes=7))
-    eventually(lambda: len(told(stubs, "figures")) == 2, "no figures are told")
-    second = told(stubs, "figures")[1]
-    assert (second.succeeded_count, second.bytes_count, second.discovered_count) == (1, 7, 1)
+
+    def since() -> tuple[int, int, int]:
+        """Told after the first interval; a slow machine may need more than one for all of it."""
+        later = told(stubs, "figures")[1:]
+        names = ("succeeded_count", "bytes_count", "discovered_count")
+        succeeded, received, discovered = (sum(getattr(each, name) for each in later) for name in names)
+        return succeeded, received, discovered
+
+    eventually(lambda: since() == (1, 7, 1), "no figures are told")
+    count = len(told(stubs, "figures"))
     quiet_ms = stubs.statistics("t").snapshot_time.ToMilliseconds() + 2_200
     eventually(lambda: stubs.statistics("t").snapshot_time.ToMilliseconds() > quiet_ms, "time does not pass")
-    assert len(told(stubs, "figures")) == 2
+    assert len(told(stubs, "figures")) == count

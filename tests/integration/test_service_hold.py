@@ -59,13 +59,13 @@ def page(at: Hosted) -> frontier_pb2.Lease:
 def held_page(stubs: Stubs) -> frontier_pb2.Lease:
     """Crawl `t` is held with a bit of everything: a page fetched, URIs that wait, a job, an override."""
     stubs.launch("t", A, B, of=spec(figures_interval=seconds(1)))
+    stubs.schedule("t", f"{A}more")
+    stubs.ask("PutOverride", "t", override={"surt_prefix": B, "settings": {"retry": {"max_attempts": 3}}})
+    stubs.job("t", verify={})
     leases = stubs.pages("t")
     while len(leases) < 2:
         leases += stubs.pages("t")
     fetched, other = sorted(leases, key=lambda lease: lease.uri)
-    stubs.schedule("t", f"{A}more")
-    stubs.ask("PutOverride", "t", override={"surt_prefix": B, "settings": {"retry": {"max_attempts": 3}}})
-    stubs.job("t", verify={})
     assert stubs.finish(report(fetched), released(other)) == [("SUCCEEDED", False), ("RELEASED", False)]
     hold(stubs)
     return fetched

@@ -214,8 +214,8 @@ def test_its_jobs_end_before_it_does(at: Hosted, monkeypatch: pytest.MonkeyPatch
     stubs = at.stubs
     running(stubs)
     stubs.schedule("t", *(f"{A}{number}" for number in range(1000)))
-    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 0.2)
-    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 0.2)
+    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", 1.0)
+    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", 1.0)
     job = stubs.ask("StartJob", "t", delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"}).job.job
     tear_down(stubs)
     until_torn_down(stubs)

@@ -212,9 +212,11 @@ def test_a_node_of_a_crawl_that_has_finished_is_not_told_to_ask_without_rest(
 
 def test_of_many_that_wait_one_gets_the_uri(stubs: Stubs, crawl: str) -> None:
     lease = drained(stubs, crawl)
-    waiting = [poll(stubs, crawl, fresh_name(), wait_s=1) for _ in range(20)]
+    waiting = [poll(stubs, crawl, fresh_name()) for _ in range(20)]
     stubs.schedule(crawl, f"{lease.uri}1")
     stubs.finish(report(lease))
+    eventually(lambda: any(call.done() for call in waiting), "nobody gets it")
+    stubs.request(crawl, FINISH)  # which ends the waits of the others
     answers = [call.result(timeout=TIMEOUT_S) for call in waiting]
     assert sorted(len(answer.leases) for answer in answers) == [0] * 19 + [1]
 

@@ -363,8 +363,9 @@ async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_no
         at.store.hold()
         first = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}1")]))
         await soon(lambda: at.store.flushing, "nobody asks for a flush")
+        written = len(at.store.written)
         second = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}2")]))
-        await soon(lambda: len(at.runner._durable_waiters) == 2, "the second is not written")
+        await soon(lambda: len(at.store.written) > written, "the second is not written")
         pause = await at.stalled(at.runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now)))
         at.store.release()
         answers = [await asyncio.wait_for(call, PATIENCE_S) for call in (first, second)]

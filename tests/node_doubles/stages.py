@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from crawler_node.extraction.links import Found, Hop, Outlink
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.connection import Cancellation, Cancelled
 from crawler_node.fetching.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status
 from crawler_node.output.visit import Visit
@@ -59,11 +59,14 @@ class FakeFetcher:
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
     ) -> Fetch:
-        self.asked.append(uri)
-        self.validators.append(validators)
         cut = threading.Event()
         if not self._go.is_set() and cancellation is not None and self.cuts:
-            cancellation.watch(cut.set)
+            try:
+                cancellation.watch(cut.set)
+            except Cancelled:
+                cut.set()
+        self.validators.append(validators)
+        self.asked.append(uri)  # from here on it can be cut
         while not self._go.wait(0.002):
             if cut.is_set():
                 return page(uri, Status.PROCESSING_THREAD_KILLED, response_head=b"")

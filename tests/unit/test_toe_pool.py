@@ -168,7 +168,8 @@ def test_a_killed_thread_breaks_off_its_uri_which_fails_and_another_takes_its_pl
     rig.pool.kill(1, replace=True)
     eventually(lambda: rig.pool.serials() == [2, 3] and len(rig.pages) == 1)
     assert [(page.report.fetch_status, page.report.toe_number) for page in rig.pages] == [(-7000, 1)]
-    assert rig.pool.figures() == PoolFigures(size=2, alive=2, died=0, killed=1, abandoned=0)
+    figures = PoolFigures(size=2, alive=2, died=0, killed=1, abandoned=0)
+    eventually(lambda: rig.pool.figures() == figures)
 
 
 def test_a_thread_killed_without_replacement_leaves_a_smaller_pool(rig: Rig) -> None:
@@ -277,7 +278,7 @@ def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> N
     rig.fetcher.hold()
     rig.pool.set_size(2)
     rig.add("a")
-    eventually(lambda: rig.busy(1))
+    eventually(lambda: rig.busy(1) and rig.fetcher.asked == ["a"])
     (busy, stack), (idle, _) = sorted(rig.pool.reports(stacks=True), key=lambda each: each[0].held is None)
     assert busy.held is not None and busy.held.lease.uri == "a" and busy.step is Step.FETCHING
     assert "def fetch" in stack or "in fetch" in stack

@@ -18,7 +18,7 @@ from faults.power.program import NONE, PROGRAM
 from faults.power.records import Kind, Marks, Record, mark_of, read
 from faults.power.replay import Disk, Left, Names, write_out
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import eventually
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 SOURCES = [str(Path(__file__).with_name(name)) for name in ("journal.c", "trouble.c")]
 STORE_LOG = re.compile(r"data/store/\d+\.log$")
@@ -90,7 +90,7 @@ def run(
         load = Load(server.stubs, Notary(marks, first), name)
         with load.running():
             until_s = time.monotonic() + length_s
-            eventually(lambda: load.problems or _enough(load, until_s), "a load")  # however slow the machine
+            eventually(lambda: load.problems or _enough(load, until_s), "a load", WHOLE_CRAWL_S)
         server.stop()
     marks.close()
     assert not load.problems, load.problems
