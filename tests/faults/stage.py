@@ -68,10 +68,9 @@ class Stage:
 
     def toes_at(self, ending: str, step: Step | None = None) -> list[node_pb2.Toe]:
         """The threads that are at such URIs, and at this step if one is named; without those left behind."""
-        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S)
         return [
             toe
-            for toe in answer.toes
+            for toe in self._toes()
             if toe.uri.endswith(ending) and step in (None, toe.step) and not toe.abandoned
         ]
 
@@ -79,9 +78,11 @@ class Stage:
         """Whether a thread is, or has gone with its process."""
         if any(worker.silent for worker in self.pool().workers):
             return False
-        answer = self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S)
-        its = [each for each in answer.toes if _same(each, toe)]
+        its = [each for each in self._toes() if _same(each, toe)]
         return not its or its[0].abandoned
+
+    def _toes(self) -> list[node_pb2.Toe]:
+        return list(self.stub.ListToes(node_pb2.ListToesRequest(), timeout=PATIENCE_S).toes)
 
     def outcomes(self) -> list[LogLine]:
         """The pages in crawl.log."""

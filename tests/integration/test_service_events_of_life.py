@@ -123,17 +123,33 @@ def test_a_crawl_that_is_torn_down_before_it_was_launched_tells_its_whole_life(a
     assert words(stream) == ["by create", "NASCENT", "by teardown", "FINISHED", "torn_down"]
 
 
+def followed(stubs: Stubs, rpc: str) -> Any:
+    """A stream of crawl `t` that has begun."""
+    stubs.create("t")
+    if rpc == "StateEvents":
+        return follow(stubs)
+    following = admin_pb2.StreamOutcomesRequest(crawl="t", follow=True)
+    stream = stubs.admin.StreamOutcomes(following, timeout=TIMEOUT_S)
+    next(stream)
+    return stream
+
+
+@pytest.mark.parametrize("rpc", ["StateEvents", "StreamOutcomes"])
+def test_who_follows_a_crawl_is_told_when_it_is_deleted(
+    at: Hosted, rpc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
+    stream = followed(at.stubs, rpc)
+    at.stubs.ask("DeleteCrawl", "t")
+    problem = refused(lambda: list(stream), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL", "deleted")
+    assert problem.metadata == {"crawl": "t"}
+
+
 @pytest.mark.parametrize("rpc", ["StateEvents", "StreamOutcomes"])
 def test_who_follows_a_crawl_is_told_when_another_has_got_its_name(at: Hosted, rpc: str) -> None:
     """It would take the other's events for those of the first."""
     stubs = at.stubs
-    stubs.create("t")
-    if rpc == "StateEvents":
-        stream = follow(stubs)
-    else:
-        following = admin_pb2.StreamOutcomesRequest(crawl="t", follow=True)
-        stream = stubs.admin.StreamOutcomes(following, timeout=TIMEOUT_S)
-        next(stream)
+    stream = followed(stubs, rpc)
     stubs.ask("DeleteCrawl", "t")
     stubs.launch("t", A)
     stubs.finish(*(report(lease) for lease in stubs.pages("t")))
