@@ -149,14 +149,22 @@ def plain(spec: CrawlSpec) -> dict[str, Any]:
     return filled
 
 
-def differences(old: CrawlSpec, new: CrawlSpec) -> list[str]:
-    """What the two specs disagree in, one readable line for each field; empty if they mean the same."""
+def changes(old: CrawlSpec, new: CrawlSpec) -> list[tuple[str, Any, Any]]:
+    """What the two specs disagree in: the name of each such field, and what it says in each.
+
+    Fields are compared as they are told, so that a number that is none (`nan`) equals itself.
+    """
     before, after = _flat(plain(old)), _flat(plain(new))
     return [
-        f"{path}: was {json.dumps(before[path])}, is {json.dumps(after[path])}"
-        for path in before
-        if before[path] != after[path]
+        (path, value, after[path])
+        for path, value in before.items()
+        if json.dumps(value) != json.dumps(after[path])
     ]
+
+
+def differences(old: CrawlSpec, new: CrawlSpec) -> list[str]:
+    """The same, one readable line for each field; empty if the specs mean the same."""
+    return [f"{path}: was {json.dumps(was)}, is {json.dumps(now)}" for path, was, now in changes(old, new)]
 
 
 def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:

@@ -413,6 +413,11 @@ def test_a_spec_equals_itself_as_the_frontier_tells_it(text: str) -> None:
     assert differences(filled, spec) == []
 
 
+def test_a_spec_whose_number_is_none_equals_itself() -> None:
+    spec = spec_of('contact = "a@b.example"\n[politeness]\ndelay_factor = nan')
+    assert differences(spec, spec) == []
+
+
 def test_differences_are_told_by_field() -> None:
     old = spec_of('allowed_addresses = ["loopback"]\n[scope]\nmax_link_hops = 3')
     new = spec_of('[robots]\nunreachable = "allow"')

@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from google.protobuf.descriptor import Descriptor
@@ -47,7 +46,7 @@ def update(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
     What differs is changed, all of it or nothing, and told. Seeds are not looked at: `toehold seeds add`.
     """
     stored = crawl.describe().spec
-    paths = [_PATHS[name] for name, _, _ in _changes(stored, asked.spec)]
+    paths = [_PATHS[name] for name, _, _ in spec_file.changes(stored, asked.spec)]
     try:
         _update(crawl, stored, asked.spec, paths, as_json)
     except InvalidSpec as refusal:
@@ -57,7 +56,7 @@ def update(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
 def _update(
     crawl: CrawlController, stored: CrawlSpec, wanted: CrawlSpec, paths: Sequence[str], as_json: bool
 ) -> None:
-    changes = list(_changes(stored, crawl.update(wanted, paths).spec)) if paths else []
+    changes = spec_file.changes(stored, crawl.update(wanted, paths).spec) if paths else []
     if as_json:
         told = [{"name": name, "was": was, "is": now} for name, was, now in changes]
         show.record({"crawl": crawl.crawl, "changes": told})
@@ -66,20 +65,6 @@ def _update(
         show.line(f"{crawl.crawl}: {name} was {json.dumps(was)}, is {json.dumps(now)}")
     if not changes:
         show.line(f"{crawl.crawl}: is so already")
-
-
-def _changes(before: CrawlSpec, after: CrawlSpec) -> Iterator[tuple[str, Any, Any]]:
-    """What two specs disagree in: the name of a setting, and what it says in each."""
-    old, new = dict(_flat(spec_file.plain(before))), dict(_flat(spec_file.plain(after)))
-    return ((name, old[name], new[name]) for name in old if old[name] != new[name])
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _read(texts: Sequence[str]) -> tuple[CrawlSpec, list[str]]:
