@@ -4,13 +4,14 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from .keys import FiguresOf
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
-from .records import CountersRow, SpecRow, StateRow
+from .records import CountersRow, FiguresRow, SpecRow, StateRow
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
@@ -20,6 +21,7 @@ from .uri.surt import surt_of
 
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
+MAX_FIGURES = 20_000
 LARGEST_QUEUES = 20  # Heritrix 2.2
 INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
 
@@ -72,6 +74,7 @@ class Crawl:
         self.future_head = b""  # no future URI's
         self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none
         self.first_future_ms: int | None = 0
+        self.figures: dict[tuple[FiguresOf, str], FiguresRow] = {}  # of hosts and sources, as stored
         self.pace = Pace()
         self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
         self._least_of_largest = 0  # or less
@@ -256,6 +259,11 @@ class Crawl:
         recent.move_to_end(queue.queue)
         if len(recent) > MAX_RECENT:
             recent.popitem(last=False)
+
+    def let_go(self) -> None:
+        """At an operation's end, let go of figures: there are too many, or none will be counted any more."""
+        if len(self.figures) > MAX_FIGURES or self.state is CrawlState.FINISHED:
+            self.figures.clear()
 
     def note_size(self, queue: WorkQueue) -> None:
         """Keep the list of the largest queues."""

@@ -7,7 +7,6 @@ failed or moved) is bounded; a queue with more goes back in line.
 """
 
 from functools import partial
-from typing import NamedTuple
 
 from . import figures, future, keys
 from .attendance import join
@@ -15,11 +14,12 @@ from .conclusion import Final, conclude
 from .crawl import Crawl
 from .enqueue import first_uri, place_of, put_in, queue_at, take_out, uris_from
 from .errors import StoreCorrupt
+from .head import Head, read_head
 from .host import Group, Host, Hosts, full, rest_of
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .line import Awaited
-from .model import Candidate, CandidateCodec, EmptyReason, Grant
+from .model import CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -36,24 +36,14 @@ from .rules.politeness import rest_ms
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .uri.assign import partition_of
-from .uri.canonical import CanonicalUri, canonical
 
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
 WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # an answer has no more
 TURNS_PER_CALL = 100  # queues that may be looked at beyond the leases wanted
 WAKES_PER_CALL = 1000
+MAX_KEPT_BYTES = 4096  # of a candidate that memory keeps while it is out
 FAR_WAKES_PER_CALL = 200
-
-
-class Head(NamedTuple):
-    """The first URI of a queue."""
-
-    suffix: bytes
-    pending: PendingUri
-    candidate: Candidate
-    uri: CanonicalUri
-    settings: CrawlSettings
 
 
 class Dispatcher:
@@ -181,7 +171,8 @@ class Dispatcher:
         def wait_of(found: Head) -> Wait | None:
             return self.wait(op, crawl, queue, found)
 
-        walk = Walk(partial(uris_from, op, crawl, queue), partial(self._head, crawl), _address, wait_of)
+        read = partial(read_head, crawl, self.codec)
+        walk = Walk(partial(uris_from, op, crawl, queue), read, _address, wait_of)
         passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
         share.clearings -= looked
         if wait is not None:
@@ -244,17 +235,12 @@ class Dispatcher:
 
     def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
         """The first URI of a queue that has one."""
-        return self._head(crawl, *first_uri(op, crawl, queue))
+        return read_head(crawl, self.codec, *first_uri(op, crawl, queue))
 
     def head_at(self, op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> Head:
         """A URI at its place in a queue, as if it were the first."""
         suffix, pending = next(uris_from(op, crawl, queue, suffix))
-        return self._head(crawl, suffix, pending)
-
-    def _head(self, crawl: Crawl, suffix: bytes, pending: PendingUri) -> Head:
-        candidate = self.codec.decode(pending.candidate)
-        uri = canonical(candidate.uri)
-        return Head(suffix, pending, candidate, uri, crawl.settings_for(uri))
+        return read_head(crawl, self.codec, suffix, pending)
 
     def settings_of(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> CrawlSettings:
         """The settings of a queue as a whole: those of its head."""
@@ -350,6 +336,8 @@ class Dispatcher:
         row.hard_ms = hard_ms
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
         op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))
+        if len(head.pending.candidate) <= MAX_KEPT_BYTES:
+            lease.head = head
         token = self.leases.add(lease)
         if crawl.state_row.nodes.get(row.node) != row.session:
             join(op, crawl, row.node, row.session)

@@ -82,8 +82,15 @@ def put_in(
         op.appraise(crawl, queue, settings.queues)
     if shares(settings):
         _let_in(op, crawl, queue)
-    op.tx.put(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix), encode_pending(uri))
+    put_row(op, crawl, queue, suffix, uri)
     return suffix
+
+
+def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
+    """Store a URI at its place in its queue."""
+    value = encode_pending(uri)
+    op.tx.put(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix), value)
+    queue.ahead.put(suffix, value)
 
 
 def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
@@ -102,19 +109,29 @@ def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, Pen
     It is looked for from each level's head on, the most urgent level first: a URI that came late, but is
     urgent, lets nobody walk again what the other levels have given out.
     """
+    known = queue.ahead.first or _read_ahead(op, crawl, queue)
+    if known is not None:
+        suffix, value = known
+        queue.firsts[keys.level_of(suffix)] = keys.ordinal_of(suffix)
+        return suffix, decode_pending(value)
+    raise StoreCorrupt(
+        f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
+    )
+
+
+def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, bytes] | None:
+    """Read the first rows of a queue, of its most urgent level that has any; the first of them."""
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     for level in sorted(queue.row.heads):
         if queue.firsts.get(level, 0) is None:
             continue
         start = keys.level_suffix(level, queue.firsts.get(level) or queue.row.heads[level])
-        for key, value in op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2]):
-            suffix = key[len(queue_key) :]
-            queue.firsts[level] = keys.ordinal_of(suffix)
-            return suffix, decode_pending(value)
+        rows = op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2])
+        queue.ahead.read((key[len(queue_key) :], value) for key, value in rows)
+        if queue.ahead.first is not None:
+            return queue.ahead.first
         queue.firsts[level] = None
-    raise StoreCorrupt(
-        f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
-    )
+    return None
 
 
 def uris_from(
@@ -146,5 +163,6 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: 
         del row.heads[empty]
         queue.firsts.pop(empty, None)
     op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
+    queue.ahead.took(suffix)
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
         op.move(crawl, queue, QueueEvent.DRAINED)

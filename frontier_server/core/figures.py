@@ -1,4 +1,7 @@
-"""What happened to the URIs of a host and of a source (Heritrix's FetchStats, 2.16), and quotas of them."""
+"""What happened to the URIs of a host and of a source (Heritrix's FetchStats, 2.16), and quotas of them.
+
+Memory keeps the rows that were asked for; an operation writes those that it changed once, at its end.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -7,7 +10,7 @@ from . import keys
 from .crawl import Crawl
 from .keys import FiguresOf
 from .operation import Operation
-from .records import FiguresRow, decode, encode
+from .records import FiguresRow, decode
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
 from .spec.settings import CrawlSettings, QuotaSettings
 from .store import Family, Transaction
@@ -26,19 +29,22 @@ class Happened:
 
 
 def of(tx: Transaction, crawl: Crawl, kind: FiguresOf, name: str) -> FiguresRow:
-    """The figures of a host or a source."""
-    value = tx.get(Family.FIGURES, keys.figures_key(crawl.number, kind, hash64(name), name))
-    return FiguresRow() if value is None else decode(FiguresRow, value)
+    """The figures of a host or a source, as memory has them."""
+    row = crawl.figures.get((kind, name))
+    if row is None:
+        value = tx.get(Family.FIGURES, keys.figures_key(crawl.number, kind, hash64(name), name))
+        row = FiguresRow() if value is None else decode(FiguresRow, value)
+        crawl.figures[kind, name] = row
+    return row
 
 
 def note(op: Operation, crawl: Crawl, host: str, source: str, happened: Happened) -> None:
     """Count something that happened to a URI, for its host and for its source."""
     for kind, name in ((FiguresOf.HOST, host), (FiguresOf.SOURCE, source)):
         if name:
-            row = of(op.tx, crawl, kind, name)
-            _count(row, happened, op.now_ms)
-            key = keys.figures_key(crawl.number, kind, hash64(name), name)
-            op.tx.put(Family.FIGURES, key, encode(row))
+            _count(of(op.tx, crawl, kind, name), happened, op.now_ms)
+            op.counters(crawl)
+            op.figures.add((crawl.number, kind, name))
 
 
 def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from .errors import UnknownNode
+from .head import Head
 from .keys import Token, decode_token, encode_token, lease_serial
 from .model import NodeView, PoolFigures
 from .records import LeaseRow
@@ -28,7 +29,7 @@ LeaseId = tuple[int, int]  # crawl, serial
 class Lease:
     """A URI that is out."""
 
-    __slots__ = ("crawl", "deadline_ms", "hard_ms", "row", "serial")
+    __slots__ = ("crawl", "deadline_ms", "hard_ms", "head", "row", "serial")
 
     def __init__(self, crawl: int, serial: int, row: LeaseRow, deadline_ms: int, hard_ms: int) -> None:
         self.crawl = crawl
@@ -36,6 +37,8 @@ class Lease:
         self.row = row
         self.deadline_ms = min(deadline_ms, hard_ms)
         self.hard_ms = hard_ms
+        # What is out, unless it was given before a restart, or is large: its row says it then.
+        self.head: Head | None = None
 
     @property
     def robots(self) -> bool:

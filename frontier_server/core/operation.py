@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
-from .keys import IndexSet
+from .keys import FiguresOf, IndexSet
 from .queue import QueueEvent, QueueState, WorkQueue, after
 from .records import CountersRow, EventRow, OutcomeRow, QueueRow, decode, encode
 from .rules.precedence import queue_precedence
 from .spec.settings import QueueSettings
 from .store import Family, Store, Transaction
+from .uri.assign import hash64
 
 EVENTS_KEPT = 100_000
 MAX_SNOOZED_IN_MEMORY = 10_000  # Heritrix 2.2
@@ -35,6 +36,7 @@ class Operation:
         self.looked_at: dict[
             int, Crawl
         ] = {}  # whose memory may have changed, though nothing of them is written
+        self.figures: set[tuple[int, FiguresOf, str]] = set()  # of hosts and sources, that were changed
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
         self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
@@ -143,6 +145,7 @@ class Operation:
             self.tx.put(Family.INDEX, key, PRESENT)
         else:
             counters.active_queues -= 1
+            queue.ahead.forget()
             del crawl.queues[queue.queue]
             self.tx.delete(Family.INDEX, key)
 
@@ -282,7 +285,11 @@ class Operation:
                 crawl.remember(queue)
             queue.row.state = queue.state.value
             self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
+        for number, kind, name in self.figures:
+            key = keys.figures_key(number, kind, hash64(name), name)
+            self.tx.put(Family.FIGURES, key, encode(self._crawls[number].figures[kind, name]))
         for crawl in self._crawls.values():
+            crawl.let_go()
             crawl.pace.note(self.now_ms, crawl.counters.succeeded, crawl.counters.bytes)
             self.tx.put(
                 Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.COUNTERS), encode(crawl.counters)

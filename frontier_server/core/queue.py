@@ -5,6 +5,8 @@ memory, and derived when a store is opened from active rows, queue rows and leas
 (Beyond a number of them, snoozed queues wait on disk: `WorkQueue.far`.)
 """
 
+from bisect import bisect_left
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -124,10 +126,70 @@ class Passing:
                 self.walked = min(self.walked, held.suffix)
 
 
+READ_AHEAD = 8
+READ_AHEAD_BYTES = 4096  # of rows beyond the first
+
+
+class Ahead:
+    """The first URIs of a queue as they are stored, so that not each turn of it costs an iterator.
+
+    As long as there are any, the queue has no URI before the last of them that is not among them.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[bytes, bytes]] = []  # place and value, in order
+
+    @property
+    def first(self) -> tuple[bytes, bytes] | None:
+        """The first URI, if it is known: its place and its value."""
+        return self._rows[0] if self._rows else None
+
+    @property
+    def rows(self) -> tuple[tuple[bytes, bytes], ...]:
+        """All that are known."""
+        return tuple(self._rows)
+
+    def read(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Keep the first of a queue's rows, in their order."""
+        self._rows.clear()
+        size = 0
+        for row in rows:
+            self._rows.append(row)
+            size += len(row[1])
+            if len(self._rows) == READ_AHEAD or size >= READ_AHEAD_BYTES:
+                break
+
+    def put(self, suffix: bytes, value: bytes) -> None:
+        """A URI has come into the queue, or stays in its place with another value."""
+        rows = self._rows
+        if not rows or suffix > rows[-1][0]:
+            return
+        at = bisect_left(rows, (suffix,))
+        if rows[at][0] == suffix:
+            rows[at] = suffix, value
+        else:
+            rows.insert(at, (suffix, value))
+            self.read(tuple(rows))
+
+    def took(self, suffix: bytes) -> None:
+        """A URI has left the queue."""
+        rows = self._rows
+        at = bisect_left(rows, (suffix,))
+        if at < len(rows) and rows[at][0] == suffix:
+            del rows[at]
+
+    def forget(self) -> None:
+        """Let go of all."""
+        self._rows.clear()
+
+
 class WorkQueue:
     """A work queue in memory: its row, and what is derived."""
 
     __slots__ = (
+        "ahead",
         "crawl",
         "firsts",
         "leases_out",
@@ -147,6 +209,7 @@ class WorkQueue:
         self.row = row
         self.state = QueueState(row.state)
         self.leases_out = 0
+        self.ahead = Ahead()
         self.line: object = None  # what it waits for in line, while READY; see `line`
         # Levels of which that is known → the ordinal of the first URI, None if there is none.
         self.firsts: dict[int, int | None] = {}

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from . import future, keys
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
-from .enqueue import take_out
+from .enqueue import put_row, take_out
 from .errors import StoreCorrupt
 from .figures import Happened, note
+from .head import Head, read_head
 from .host import Host, Hosts, Rest, rest_of
 from .leases import Lease, LeaseTable
 from .machines.life import pause_for
@@ -28,7 +29,6 @@ from .records import (
     decode,
     decode_pending,
     encode,
-    encode_pending,
 )
 from .robotstxt.authority import Outcome, RobotsReport, after_fetch
 from .robotstxt.robots import MAX_BODY_BYTES
@@ -126,11 +126,8 @@ class Reports:
         ended = self._end(op, crawl, lease)
         row, queue = lease.row, ended.queue
         queue.row.robots_serial = 0
-        pending = self._pending(op, crawl, lease)
+        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
         status = report.fetch_status
-        candidate = self.codec.decode(pending.candidate)
-        uri = canonical(candidate.uri)
-        settings = crawl.settings_for(uri)
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
@@ -172,10 +169,7 @@ class Reports:
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
         ended = self._end(op, crawl, lease)
         row, status = lease.row, report.fetch_status
-        pending = self._pending(op, crawl, lease)
-        candidate = self.codec.decode(pending.candidate)
-        uri = canonical(candidate.uri)
-        settings = crawl.settings_for(uri)
+        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
         if report.peer_address:
             ended.host.row.address = report.peer_address
         put_off = status == DEFERRED and pending.deferrals < MAX_DEFERRALS
@@ -240,9 +234,7 @@ class Reports:
         """Take a lease back as if it had never been given."""
         crawl = self.crawls[lease.crawl]
         ended = self._end(op, crawl, lease)
-        candidate = self.codec.decode(self._pending(op, crawl, lease).candidate)
-        settings = crawl.settings_for(canonical(candidate.uri))
-        self._settle(op, crawl, ended, settings, first=True)
+        self._settle(op, crawl, ended, self._head(op, crawl, lease).settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease that nobody reported: an attempt, and a rest for the host.
@@ -255,10 +247,7 @@ class Reports:
         crawl = self.crawls[lease.crawl]
         ended = self._end(op, crawl, lease)
         op.counters(crawl).lapsed += 1
-        pending = self._pending(op, crawl, lease)
-        candidate = self.codec.decode(pending.candidate)
-        uri = canonical(candidate.uri)
-        settings = crawl.settings_for(uri)
+        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
         )
@@ -318,6 +307,13 @@ class Reports:
                 crawl.lines.open(host)
                 op.look_at(crawl)
 
+    def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
+        """What a lease that has ended was given for, with its settings of now."""
+        head = lease.head
+        if head is None:
+            return read_head(crawl, self.codec, lease.row.suffix, self._pending(op, crawl, lease))
+        return head._replace(settings=crawl.settings_for(head.uri))
+
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
         value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.suffix))
         if value is None:
@@ -329,9 +325,7 @@ class Reports:
     ) -> None:
         """Leave a URI in its place (S1.8), with its attempts, and note the report if there was one."""
         row = lease.row
-        op.tx.put(
-            Family.PENDING, keys.pending_key(crawl.number, row.queue, row.suffix), encode_pending(pending)
-        )
+        put_row(op, crawl, crawl.queues[row.queue], row.suffix, pending)
         if token_serial:
             key, seen = _deferred(op, lease, pending)
             seen.suffix, seen.queue = row.suffix, row.queue[8:]

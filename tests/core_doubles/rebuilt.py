@@ -3,13 +3,22 @@
 from core_doubles.rows import rows
 from core_doubles.shell import Shell
 
+from frontier_server.core import keys
 from frontier_server.core.crawl import Crawl
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.operation import Operation
 from frontier_server.core.passing import shares
 from frontier_server.core.queue import QueueState
-from frontier_server.core.records import HostRow, QueueRow, RobotsRow, decode
+from frontier_server.core.records import (
+    FiguresRow,
+    HostRow,
+    QueueRow,
+    RobotsRow,
+    decode,
+    decode_pending,
+)
 from frontier_server.core.store import Family
+from frontier_server.core.uri.assign import hash64
 
 Q = QueueState
 
@@ -30,10 +39,12 @@ def as_rebuilt(shell: Shell) -> None:
         assert {*crawl.jobs, *crawl.receiving} == set(again.jobs)  # a restart ends what waits for more
         assert (crawl.leases_out, crawl.pages_out) == (again.leases_out, again.pages_out)
         _queues(shell, crawl, again)
+        _read_before(shell, crawl)
     of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each._leases} for each in (live, fresh))
     assert of_live == of_fresh, "as stored: leases"
     assert live._hosts.in_flight() == fresh._hosts.in_flight(), "as stored: requests at once"
     _shared_rows(shell, live)
+    _out(shell, live)
 
 
 def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
@@ -53,6 +64,28 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
             settings = shell.frontier._dispatcher.settings_of(Operation(shell.store, 0), crawl, queue)
             told_later = shares(settings) or queue.rest_reason.startswith("its robots.txt")
             assert due or told_later, queue.rest_reason
+
+
+def _read_before(shell: Shell, crawl: Crawl) -> None:
+    """URIs that were read ahead of their turns, and figures in memory, are those stored."""
+    for queue in (*crawl.queues.values(), *crawl.recent.values()):
+        prefix = keys.queue_row_key(crawl.number, queue.queue)
+        known = queue.ahead.rows
+        stored = rows(shell.store, Family.PENDING, prefix)[: len(known)]
+        assert list(known) == stored, f"heads of {queue.row.key}"
+    for (kind, name), row in crawl.figures.items():
+        key = keys.figures_key(crawl.number, kind, hash64(name), name)
+        value = shell.store.get(Family.FIGURES, key)
+        assert row == (decode(FiguresRow, value) if value else FiguresRow()), f"figures of {name}"
+
+
+def _out(shell: Shell, live: Frontier) -> None:
+    """URIs that are out are those stored."""
+    for lease in live._leases:
+        if lease.head is not None:
+            key = keys.pending_key(lease.crawl, lease.row.queue, lease.row.suffix)
+            value = shell.store.get(Family.PENDING, key)
+            assert value is not None and lease.head.pending == decode_pending(value), "what is out"
 
 
 def _shared_rows(shell: Shell, live: Frontier) -> None:

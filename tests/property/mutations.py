@@ -298,6 +298,27 @@ MUTATIONS = (
         "",
         ("node_left",),
     ),
+    Mutation(
+        "A URI that comes into what was read ahead of a queue is among it",
+        "queue",
+        "        if not rows or suffix > rows[-1][0]:\n",
+        "        if True:\n",
+        ("heads of",),
+    ),
+    Mutation(
+        "A URI that has left its queue is not read ahead any more",
+        "queue",
+        "            del rows[at]\n",
+        "            pass\n",
+        ("heads of", "was leased without waiting"),
+    ),
+    Mutation(
+        "Figures of hosts and sources are in the write of what they count",
+        "operation",
+        "            self.tx.put(Family.FIGURES, key, encode(self._crawls[number].figures[kind, name]))\n",
+        "            pass\n",
+        ("figures",),
+    ),
 )
 
 

@@ -14,7 +14,7 @@ from frontier_server.core.intake import LIGHT_RULES
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
-from frontier_server.core.queue import QueueState
+from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
 from frontier_server.stores.memory import MemoryStore
@@ -209,6 +209,7 @@ def test_the_head_of_a_queue_is_sought_behind_the_heads_that_were_taken() -> Non
     fill(shell, 50, "/page/")
     answer_robots(shell, b"")
     gone: list[bytes] = []
+    looks = 0
     for _ in range(40):
         before = {key for key, _ in MemoryStore.scan(store, Family.PENDING, b"", b"")}
         (grant,) = shell.grants()
@@ -217,8 +218,24 @@ def test_the_head_of_a_queue_is_sought_behind_the_heads_that_were_taken() -> Non
         store.forget()
         shell.next("crawl", most=1)
         starts = [start for family, start in store.starts if family is Family.PENDING]
-        assert starts and min(starts) > max(gone)
+        assert all(start > max(gone) for start in starts)
+        looks += len(starts)
         shell.take_back([lease.token(shell.frontier.server.secret) for lease in shell.frontier._leases])
+    assert 40 // READ_AHEAD <= looks <= 40 // READ_AHEAD + 1, "it is read ahead, not at each turn"
+
+
+def test_large_uris_are_not_read_ahead() -> None:
+    """Memory holds little of each queue, whatever its URIs carry."""
+    store = CountingStore()
+    shell = crawl([f"{HOST}/"], store=store)
+    answer_robots(shell, b"")
+    large = [candidate(f"{HOST}/{number}", annotations=b"x" * 1_000) for number in range(40)]
+    shell.schedule("crawl", *large)
+    (grant,) = shell.grants()
+    shell.finish(Report(grant.token, fetch_status=200))
+    shell.grants()
+    (queue,) = shell.frontier._crawls[1].queues.values()
+    assert sum(len(value) for _, value in queue.ahead.rows) < READ_AHEAD_BYTES + 1_500
 
 
 def test_a_more_urgent_uri_lowers_the_place_where_the_head_is_sought() -> None:

@@ -4,10 +4,15 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 from core_doubles.worn_store import WornStore
+from hypothesis import given
+from hypothesis import strategies as st
 
+from frontier_server.core.jobs.job import Kind
 from frontier_server.core.keys import pending_suffix
 from frontier_server.core.model import Directive, Report
+from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 from frontier_server.core.records import QueueRow, decode, encode
+from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 from frontier_server.core.store import Family
 
@@ -93,3 +98,90 @@ def test_a_row_of_an_older_store_gets_the_heads_that_follow_from_its_one() -> No
 def _place_of_urgent(row: QueueRow) -> tuple[int, int]:
     level = min(row.heads)
     return level & 0xFF, row.heads[level]
+
+
+# What is read ahead.
+
+PLACES = tuple(pending_suffix(directive, 1, ordinal) for directive in (1, 4) for ordinal in range(8))
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), st.sampled_from(PLACES), st.integers(1, 3_000)),
+            st.tuples(st.just("take"), st.sampled_from(PLACES), st.just(0)),
+            st.tuples(st.just("read"), st.just(b""), st.just(0)),
+            st.tuples(st.just("forget"), st.just(b""), st.just(0)),
+        ),
+        max_size=60,
+    )
+)
+def test_what_is_read_ahead_is_always_the_beginning_of_what_is_stored(
+    steps: list[tuple[str, bytes, int]],
+) -> None:
+    """Whatever comes, changes in its place, or goes."""
+    stored: dict[bytes, bytes] = {}
+    ahead = Ahead()
+    for what, suffix, size in steps:
+        if what == "put":
+            stored[suffix] = bytes(size)
+            ahead.put(suffix, stored[suffix])
+        elif what == "take":
+            stored.pop(suffix, None)
+            ahead.took(suffix)
+        elif what == "read":
+            ahead.read(sorted(stored.items()))
+            assert bool(ahead.rows) == bool(stored)
+        else:
+            ahead.forget()
+            assert ahead.first is None
+        rows = ahead.rows
+        assert list(rows) == sorted(stored.items())[: len(rows)]
+        assert ahead.first == (rows[0] if rows else None)
+        assert len(rows) <= READ_AHEAD
+        assert sum(len(value) for _, value in rows[:-1]) < READ_AHEAD_BYTES
+
+
+def test_a_queue_whose_first_uris_were_deleted_is_read_on_behind_them() -> None:
+    """`delete-uris` takes URIs out of the middle of what was read."""
+    shell, _ = crawl()
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(12)))
+    fetch(shell), fetch(shell), fetch(shell)
+    patterns = {"queue_pattern": ".*", "uri_pattern": ".*/[3-9]"}
+    shell.do(lambda f, now: f.administration.start_job("crawl", Kind.DELETE_URIS, patterns, now))
+    shell.work()
+    assert [fetch(shell) for _ in range(5)] == [[f"{HOST}/{number}"] for number in (1, 2, 10, 11)] + [[]]
+
+
+def test_a_uri_that_is_tried_again_is_given_out_as_it_is_stored_by_then() -> None:
+    """S1.8: it keeps its place; its attempts count."""
+    shell, _ = crawl()
+    shell.schedule("crawl", *(candidate(f"{HOST}/{number}") for number in range(3)))
+    fetch(shell), fetch(shell)
+    (first,) = shell.grants("crawl", 1)
+    shell.finish(Report(first.token, fetch_status=-2))
+    shell.now_ms += SETTINGS.retry.delay_ms
+    shell.tick()
+    (again,) = shell.grants("crawl", 1)
+    assert (again.uri, again.attempt) == (first.uri, 2)
+
+
+def test_who_holds_a_lease_from_before_a_restart_is_answered_from_what_is_stored() -> None:
+    shell, _ = crawl()
+    fetch(shell)
+    (grant,) = shell.grants("crawl", 1)
+    shell.restart()
+    (result,) = shell.finish(Report(grant.token, fetch_status=200))
+    assert result.disposition is Disposition.SUCCEEDED
+
+
+def test_a_large_candidate_is_not_kept_while_it_is_out() -> None:
+    shell, _ = crawl()
+    fetch(shell)
+    shell.schedule("crawl", candidate(f"{HOST}/large", via=f"{HOST}/{'v' * 5_000}"))
+    fetch(shell)
+    (grant,) = shell.grants("crawl", 1)
+    (lease,) = shell.frontier._leases
+    assert lease.head is None
+    (result,) = shell.finish(Report(grant.token, fetch_status=200))
+    assert result.disposition is Disposition.SUCCEEDED

@@ -157,6 +157,7 @@ class Verification:
                 self.op.touch(queue)
                 heads[level] = ordinal
                 queue.firsts.pop(level, None)
+                queue.ahead.forget()
         subject = decode_pending(value).subject
         key = keys.seen_key(self.crawl.number, queue.partition, subject)
         found = self.op.tx.get(Family.SEEN, key)

@@ -6,7 +6,8 @@ holds for the crawl as a whole (`idle`) comes first.
 
 from .. import figures, keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher, Head, over_quota, retire_reason, said_by, session_spent
+from ..dispatch import Dispatcher, over_quota, retire_reason, said_by, session_spent
+from ..head import Head
 from ..host import Group, Host, full, rest_of
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
