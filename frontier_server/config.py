@@ -8,6 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from .machine import memory_bytes
+
+MIB = 1024 * 1024
+CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # of what the machine has, unless it is told
+MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
 _PORT = re.compile(r"[0-9]{1,5}")
 
@@ -25,6 +30,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
     heartbeat_seconds: float = 3.0
     disk_reserve_mib: int = 512
     durability: str = "power-loss"
+    cache_mib: int | None = None  # None: a share of the machine's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Config:
     sync: bool  # acknowledged means: survives a power loss; else: a crash of the process
     until_stdin_ends: bool = field(default=False)
     set_clock: bool = False  # take the machine's time
+    cache_bytes: int = LEAST_CACHE_MIB * MIB  # of what is read of the store
 
 
 def read_file(path: Path) -> ServerFile:
@@ -75,17 +82,26 @@ def usable(
         raise ConfigError(f"disk_reserve_mib is {settings.disk_reserve_mib}; 0 or more is possible")
     if settings.durability not in ("power-loss", "process"):
         raise ConfigError(f"durability is {settings.durability!r}; 'power-loss' or 'process' is possible")
+    cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib
+    if not 1 <= cache_mib <= MAX_CACHE_MIB:
+        raise ConfigError(f"cache_mib is {cache_mib}; 1 to {MAX_CACHE_MIB} is possible")
     return Config(
         data,
         host,
         port,
         int(settings.lease_seconds * 1000),
         int(settings.heartbeat_seconds * 1000),
-        settings.disk_reserve_mib * 1024 * 1024,
+        settings.disk_reserve_mib * MIB,
         settings.durability == "power-loss",
         until_stdin_ends,
         set_clock,
+        cache_mib * MIB,
     )
+
+
+def default_cache_mib() -> int:
+    """A sixteenth of the memory that this process may have, within bounds."""
+    return max(LEAST_CACHE_MIB, min(memory_bytes() // MIB // CACHE_SHARE, MOST_CACHE_MIB))
 
 
 def parse_listen(text: str) -> tuple[str, int]:

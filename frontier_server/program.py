@@ -80,6 +80,11 @@ class CannotListen(Exception):
     "--disk-reserve-mib", type=int, help="Free disk space below which nothing is taken in. Default 512."
 )
 @click.option(
+    "--cache-mib",
+    type=int,
+    help="Memory for what is read of the store. Default: a sixteenth of the machine's, 32 to 256.",
+)
+@click.option(
     "--durability",
     type=click.Choice(["power-loss", "process"]),
     help="What an acknowledged change survives. Default power-loss; process is faster.",
@@ -205,7 +210,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
         raise PermissionError(13, "not writable")
     if salvaging.was_cut_short(config.data):
         raise StoreUnavailable("a salvage was cut short; start once with --salvage again")
-    store = RocksStore(config.data / "store")
+    store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)
     if row is None:
         write_patiently(store, opening.new_store(secrets.token_bytes(16), wall_ms()))

@@ -34,7 +34,7 @@ from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalle
 from .copying import copy_live
 
 MIB = 1024 * 1024
-BLOCK_CACHE_BYTES = 32 * MIB
+CACHE_BYTES = 32 * MIB  # of blocks, filters and indexes that were read, unless more is given
 LOG_BYTES = 24 * MIB  # after so much that was written a new log is to be begun, and the buffers are flushed
 # RocksDB begins logs by itself only beyond these: where its flushes cannot keep up, or nobody begins one.
 WRITE_BUFFER_BYTES = 64 * MIB  # of a family
@@ -65,14 +65,14 @@ def open_files() -> int:
 class RocksStore:
     """Column families of one RocksDB."""
 
-    def __init__(self, path: Path, read_only: bool = False) -> None:
+    def __init__(self, path: Path, read_only: bool = False, cache_bytes: int = CACHE_BYTES) -> None:
         """Open, or create unless it is only read.
 
         Raises StoreUnavailable or StoreDamaged, with a sentence for people.
         """
         self._path = path
         self.damage = ""  # what was found to be damaged since
-        cache = Cache(BLOCK_CACHE_BYTES)
+        cache = Cache(cache_bytes)
         families = {family.value: table_options(cache) for family in Family}
         options = table_options(cache)
         options.create_missing_column_families(True)

@@ -211,7 +211,14 @@ def agrees(
         assert store.get_many(family, wanted) == [held.get(key) for key in wanted]
 
 
-# Durability; only of RocksDB.
+# Only of RocksDB: its cache, and durability.
+
+
+def test_all_families_share_a_cache_of_the_size_that_is_asked_for(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "db", cache_bytes=3_000_000)
+    families = store._families.values()
+    assert {each.property_int_value("rocksdb.block-cache-capacity") for each in families} == {3_000_000}
+    store.close()
 
 
 def test_what_was_flushed_is_there_when_it_is_opened_again(tmp_path: Path) -> None:

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from frontier_server.config import ConfigError, ServerFile, parse_listen, read_file, usable
+from frontier_server.config import (
+    MIB,
+    ConfigError,
+    ServerFile,
+    default_cache_mib,
+    parse_listen,
+    read_file,
+    usable,
+)
 
 DATA = Path("data")
 
@@ -75,6 +83,7 @@ def test_what_is_not_loopback_needs_consent(host: str) -> None:
         ("heartbeat_seconds", [0.0, 0.05, 15.1, -1.0, float("nan"), float("inf")]),
         ("disk_reserve_mib", [-1]),
         ("durability", ["", "none", "POWER-LOSS"]),
+        ("cache_mib", [0, -1, 1024 * 1024 + 1]),
     ],
 )
 def test_a_value_that_cannot_be_used_is_told_with_its_setting(setting: str, values: list[object]) -> None:
@@ -89,6 +98,7 @@ def test_defaults_are_those_that_the_flags_tell() -> None:
     assert (config.host, config.port) == ("127.0.0.1", 7707)
     assert (config.lease_ms, config.heartbeat_ms) == (30_000, 3_000)
     assert config.disk_reserve_bytes == 512 * 1024 * 1024
+    assert config.cache_bytes == default_cache_mib() * MIB
     assert config.sync is True and config.until_stdin_ends is False
 
 
@@ -97,15 +107,26 @@ def test_bounds_themselves_are_usable() -> None:
     assert (config.lease_ms, config.heartbeat_ms, config.disk_reserve_bytes) == (1000, 500, 0)
     assert usable(DATA, ServerFile(lease_seconds=86_400)).lease_ms == 86_400_000
     assert usable(DATA, ServerFile(durability="process")).sync is False
+    assert usable(DATA, ServerFile(cache_mib=1)).cache_bytes == MIB
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "cache_mib"), [(64, 32), (511, 32), (1024, 64), (4096, 256), (65_536, 256)]
+)
+def test_the_cache_is_a_share_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, memory_mib: int, cache_mib: int
+) -> None:
+    monkeypatch.setattr("frontier_server.config.memory_bytes", lambda: memory_mib * MIB)
+    assert default_cache_mib() == cache_mib
 
 
 def test_a_file_says_any_of_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "frontier.toml"
     path.write_text(
         'listen = "127.0.0.1:1"\ninsecure = true\nlease_seconds = 20\nheartbeat_seconds = 1.5\n'
-        'disk_reserve_mib = 7\ndurability = "process"\n'
+        'disk_reserve_mib = 7\ndurability = "process"\ncache_mib = 9\n'
     )
-    assert read_file(path) == ServerFile("127.0.0.1:1", True, 20, 1.5, 7, "process")
+    assert read_file(path) == ServerFile("127.0.0.1:1", True, 20, 1.5, 7, "process", 9)
     path.write_text("")
     assert read_file(path) == ServerFile()
 
