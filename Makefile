@@ -51,9 +51,9 @@ soak: $(SETUP) $(PAGES)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
 ## make bench    what an item costs on this machine
-##               PART=restart runs one part; several go in quotes
+##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N
 bench: $(SETUP) $(PAGES)
-	@$(PY) tests/benchmarks/bench.py $(PART)
+	@$(PY) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %)
 
 ## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
 picture: $(SETUP) $(PAGES)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import grpc
-from benchmarks import parts
+from benchmarks import growth, idle, parts
 from benchmarks.calibration import REFERENCE_MS
 from benchmarks.measuring import SERVER, Figure
 
@@ -25,7 +25,7 @@ OVER_LIMIT, PART_FAILED = 1, 3
 def main() -> int:
     """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts.PARTS)}; default: all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts.NAMES)}; default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
         "--dir",
@@ -34,10 +34,21 @@ def main() -> int:
         metavar="DIR",
         help="where stores are made, on the disk to measure (default: build/)",
     )
+    parser.add_argument(
+        "--size",
+        type=_size,
+        action="append",
+        metavar="URIS:QUEUES",
+        help="how much the frontier holds in part growth; repeatable",
+    )
+    parser.add_argument(
+        "--queues", type=_count, action="append", metavar="N", help="how many rest in part idle; repeatable"
+    )
     given = parser.parse_args()
     for part in given.parts:
-        if part not in parts.PARTS:
-            parser.error(f"there is no part {part!r}; there are {', '.join(parts.PARTS)}")
+        if part not in parts.NAMES:
+            parser.error(f"there is no part {part!r}; there are {', '.join(parts.NAMES)}")
+    sizes, queues = given.size or growth.DEFAULT, given.queues or idle.DEFAULT
     given.dir.mkdir(parents=True, exist_ok=True)
     machine = {
         "python": platform.python_version(),
@@ -51,9 +62,9 @@ def main() -> int:
         f"at {REFERENCE_MS:.0f} ms: where the loop takes that long.\n\n{_HEADER}"
     )
     figures: list[Figure] = []
-    for part in given.parts or parts.PARTS:
+    for part in given.parts or parts.NAMES:
         try:
-            for figure in parts.run(part, given.dir):
+            for figure in parts.run(part, given.dir, sizes, queues):
                 figures.append(figure)
                 print(_row(figure), flush=True)
         except (RuntimeError, grpc.RpcError) as problem:
@@ -71,8 +82,26 @@ def main() -> int:
     limits = [figure.limit for figure in figures if figure.limit is not None]
     for limit in limits:
         met = "met" if limit.met else "NOT MET"
-        print(f"\n{limit.value:.1f} {limit.words}; at most {limit.most:.0f}: {met}.")
+        print(f"\n{limit.value:.1f} {limit.words}; at most {limit.most:g}: {met}.")
     return 0 if all(limit.met for limit in limits) else OVER_LIMIT
+
+
+def _count(text: str) -> int:
+    if not (text.isdecimal() and int(text)):
+        raise argparse.ArgumentTypeError(f"must be a positive whole number, got {text!r}")
+    return int(text)
+
+
+def _size(text: str) -> growth.Size:
+    uris, colon, queues = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"must be URIS:QUEUES, such as 1000000:50000, got {text!r}")
+    size = growth.Size(_count(uris), _count(queues))
+    if size.uris < growth.LEAST_URIS or size.queues > size.uris * growth.MOST_QUEUES_A_URI:
+        raise argparse.ArgumentTypeError(
+            f"URIS must be at least {growth.LEAST_URIS}, and QUEUES at most two fifths of that, got {text!r}"
+        )
+    return size
 
 
 _HEADER = (

@@ -13,16 +13,16 @@ WAIT_S = 5
 
 
 class Fetcher:
-    """One node's session."""
+    """One node's session, which waits so long for leases."""
 
     _numbers = itertools.count(1)
 
-    def __init__(self, load: Load, leases_a_call: int) -> None:
+    def __init__(self, load: Load, leases_a_call: int, wait_s: int = WAIT_S) -> None:
         self._next_call = load.call("Next")
         self._finished_call = load.call("Finished")
         name = f"bench-{next(self._numbers)}"
         request = frontier_pb2.NextRequest(node=name, session=name, max_leases=leases_a_call)
-        request.wait_duration.FromSeconds(WAIT_S)
+        request.wait_duration.FromSeconds(wait_s)
         self._next_request = request.SerializeToString()
         self._name = name
         self.waits_s: list[float] = []

@@ -117,9 +117,13 @@ class Load:
         admin = self.admin
         admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl=name, spec=spec), timeout=CALL_S)
         if launch:
-            seeds = [admin_pb2.AddSeedsRequest(crawl=name, uris=[f"https://{hosts[0]}/"])]
-            admin.AddSeeds(iter(seeds), timeout=CALL_S)
-            admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name), timeout=CALL_S)
+            self.launch(name, hosts[0])
+
+    def launch(self, name: str, host: str) -> None:
+        """Launch a crawl; its seed is a host's front page."""
+        seeds = [admin_pb2.AddSeedsRequest(crawl=name, uris=[f"https://{host}/"])]
+        self.admin.AddSeeds(iter(seeds), timeout=CALL_S)
+        self.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=name), timeout=CALL_S)
 
     def call(self, method: str) -> "grpc.UnaryUnaryMultiCallable[bytes, bytes]":
         """A method of FrontierService, from bytes to bytes."""

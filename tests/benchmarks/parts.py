@@ -13,6 +13,8 @@ from pathlib import Path
 from benchmarks.calibration import REFERENCE_MS, loop_ms
 from benchmarks.crowds import crowds
 from benchmarks.fetchers import Fetcher, fetch_together
+from benchmarks.growth import Size, growth
+from benchmarks.idle import idle
 from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
 from benchmarks.measuring import SERVER, Figure, Limit, measure
@@ -160,7 +162,7 @@ def _program(command: str) -> str | None:
     return next((name for word, name in known.items() if word in command), None)
 
 
-PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
+_PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "intake": intake,
     "pairs": pairs,
     "pops": pops,
@@ -173,7 +175,18 @@ PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
 }
 
 
-def run(part: str, where: Path) -> Iterator[Figure]:
-    """A part's figures as they come. Its store is in a folder of its own below `where`, gone afterwards."""
+NAMES = (*_PARTS, "growth", "idle")
+
+
+def run(part: str, where: Path, sizes: Sequence[Size], queues: Sequence[int]) -> Iterator[Figure]:
+    """A part's figures as they come. Its store is in a folder of its own below `where`, gone afterwards.
+
+    `sizes` are those of *growth*, `queues` those of *idle*.
+    """
     with tempfile.TemporaryDirectory(prefix=f"bench-{part}-", dir=where) as folder:
-        yield from PARTS[part](Path(folder))
+        if part == "growth":
+            yield from growth(Path(folder), sizes)
+        elif part == "idle":
+            yield from idle(Path(folder), queues)
+        else:
+            yield from _PARTS[part](Path(folder))
