@@ -3,7 +3,7 @@
 Or the end of one of its visits: with a time to be visited again it waits for that.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from . import figures, future, keys
 from .crawl import Crawl
@@ -26,8 +26,7 @@ OTHER_MEDIA_TYPES = "other"
 _NO_REPORT = Report(b"")
 
 
-@dataclass(frozen=True, slots=True)
-class Final:
+class Final(msgspec.Struct, frozen=True, gc=False):
     """A final disposition, and what the crawl log says of it."""
 
     fetch_status: int

@@ -3,8 +3,9 @@
 Memory keeps the rows that were asked for; an operation writes those that it changed once, at its end.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from . import keys
 from .crawl import Crawl
@@ -18,8 +19,7 @@ from .sums import added
 from .uri.assign import hash64
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(msgspec.Struct, frozen=True, gc=False):
     """What is to be counted: a fetch that was answered or not, and what it meant."""
 
     fetch_status: int

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Protocol
 
+import msgspec
+
 from .errors import BatchEmpty, BatchTooLarge
 from .machines.lifecycle import CrawlState, ExitStatus
 from .queue import QueueState
@@ -43,8 +45,7 @@ class Verdict(Enum):
     TOO_LONG = "TOO_LONG"
 
 
-@dataclass(slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, gc=False):
     """A URI offered. `record` is what is stored and what `CandidateCodec` can read again."""
 
     uri: str
@@ -82,8 +83,7 @@ class EmptyReason(Enum):
     LIMIT_REACHED = "LIMIT_REACHED"
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True, gc=False):
     """A lease as it is given out."""
 
     token: bytes
@@ -110,8 +110,7 @@ class NextAnswer:
     again: bool = False  # the operation's share of work was used up: ask again at once
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, gc=False):
     """What a node says of a lease."""
 
     token: bytes
@@ -136,8 +135,7 @@ class Report:
     robots_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReportResult:
+class ReportResult(msgspec.Struct, frozen=True, gc=False):
     """What a report means."""
 
     disposition: Disposition

@@ -5,10 +5,10 @@ built anew from it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
+from msgspec import structs
 
 from frontier_server.core import opening
 from frontier_server.core.frontier import Frontier, no_checkpoint
@@ -144,7 +144,7 @@ class Shell:
     def _told(self, report: Report) -> Report:
         token = self.frontier._leases.genuine(report.token)
         empty = token is not None and token.robots and 200 <= report.fetch_status < 300
-        return replace(report, robots_empty=True) if empty and not report.robots_body else report
+        return structs.replace(report, robots_empty=True) if empty and not report.robots_body else report
 
     def take_back(self, tokens: Sequence[bytes]) -> None:
         """Release leases whose caller is gone."""

@@ -13,7 +13,14 @@ from crawler_node.fetching.references import MAX_URI_BYTES, Base
 from crawler_node.fetching.transport import Target as FetchTarget
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.uri import assign, scope, surt
-from frontier_server.core.uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
+from frontier_server.core.uri.canonical import (
+    CanonicalUri,
+    Malformed,
+    TooLong,
+    UnsupportedScheme,
+    canonical,
+    parsed,
+)
 from frontier_server.core.uri.identity import RULES, identity_of
 from frontier_server.core.uri.patterns import (
     BadPattern,
@@ -50,6 +57,7 @@ _SCOPE = scope.ScopeRules(
 def _canonical(data: bytes) -> Said:
     """A canonical URI is one that stays as it is, and all that is derived from it can be."""
     uri = canonical(text_of(data))
+    assert parsed(text_of(data)) == uri, uri
     assert canonical(uri.uri) == uri, uri
     assert uri.uri == f"{uri.scheme}://{uri.authority}{uri.target}", uri
     assert uri.uri.isascii() and len(uri.uri) <= MAX_URI_BYTES, uri

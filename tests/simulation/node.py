@@ -1,7 +1,7 @@
 """A simulated node: it asks, fetches, offers links, reports, sends heartbeats; dies, hangs, drains."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -273,4 +273,4 @@ class Node:
         self._ask()
 
     def _brought(self, held: Held, report: Report) -> None:
-        held.step, held.fetched = Step.FETCHED, Fetched(replace(report), ())
+        held.step, held.fetched = Step.FETCHED, Fetched(report, ())

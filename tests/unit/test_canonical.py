@@ -1,7 +1,9 @@
 """URI text → canonical URI."""
 
+from collections.abc import Callable
+
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from frontier_server.core.uri.canonical import (
@@ -11,6 +13,7 @@ from frontier_server.core.uri.canonical import (
     TooLong,
     UnsupportedScheme,
     canonical,
+    parsed,
 )
 
 SAME = {
@@ -156,6 +159,74 @@ def test_any_text_has_a_form_that_is_its_own_or_one_of_three_errors(text: str) -
     assert uri.scheme in ("http", "https") and uri.target.startswith("/") and "#" not in uri.uri
     assert uri.authority == uri.host or uri.authority.startswith(f"{uri.host}:")
     assert uri.host and not uri.host.endswith(".") and "@" not in uri.authority
+
+
+# What is canonical already is told so without the parser.
+
+_PARTS = (
+    "a",
+    "index.html",
+    "x;y=1",
+    "..",
+    ".",
+    "%2e",
+    ".%2E",
+    "%2F",
+    "%",
+    "%zz",
+    "",
+    "'",
+    "|",
+    "~!$&()*+,:@",
+    "é",
+)
+nearly_canonical = st.builds(
+    "".join,
+    st.tuples(
+        st.sampled_from(["http://", "https://", "http:///", "https:/", "HTTP://", "ftp://"]),
+        st.sampled_from(["", "u@", "u:p@"]),
+        st.one_of(
+            st.sampled_from(
+                ["ex.com", "www.a-b.example", "a_b.com", "-a.com", "1.2.3.4", "0x1.com", "a.0x1", "EX.com"]
+            ),
+            st.sampled_from(["a..b.com", "a.com.", "a", "[::1]", "xn--bcher-kva.example", "1.2.3.com", "."]),
+            hosts,
+        ),
+        st.sampled_from(["", "", ":80", ":443", ":8080", ":080", ":65536", ":"]),
+        st.lists(st.sampled_from(_PARTS), max_size=5).map(
+            lambda parts: "".join(f"/{part}" for part in parts)
+        ),
+        st.sampled_from(["", "?", "?a=/../%2e", "?a?b", "?'", "#", "#x", "?\\", " ", "\t"]),
+    ),
+)
+
+
+@settings(max_examples=1_000)
+@given(nearly_canonical)
+@example("https:///a")
+@example("http://a/b")
+@example("http://ex.com/a/.b")
+@example("http://ex.com/a/%2e%2e")
+def test_the_short_way_says_what_the_parser_says(text: str) -> None:
+    """Of each URI: the same form, or the same error."""
+    assert outcome(canonical, text) == outcome(parsed, text)
+
+
+def outcome(read: Callable[[str], CanonicalUri], text: str) -> CanonicalUri | type[ValueError]:
+    """A canonical form, or the kind of the error."""
+    try:
+        return read(text)
+    except ValueError as problem:
+        return type(problem)
+
+
+@pytest.mark.parametrize(
+    "text", ["https://www.ex.com/a/b-c_d/e.html?f=1&g=/h", "http://ex.com:8080/", "http://10.0.0.1/a;b"]
+)
+def test_a_canonical_uri_is_not_parsed_again(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    canonical(text)
+    monkeypatch.setattr("can_ada.parse", lambda _: pytest.fail("parsed"))
+    assert canonical(f"{text}x").uri == f"{text}x"
 
 
 @given(

@@ -1,7 +1,6 @@
 """Whatever a request's fields hold, the core answers; a failure of an operation would end the server."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from core_doubles.codec import candidate, override_of
 from core_doubles.shell import Shell
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from frontier_server import wire
 from frontier_server.core import keys
@@ -64,7 +64,7 @@ def refused(shell: Shell, report: Report) -> str:
 
 def shell_problem(report: Report, shell: Shell) -> str:
     """What is told of such a report of another lease."""
-    (result,) = shell.finish(replace(report, token=shell.grants(most=1)[0].token))
+    (result,) = shell.finish(structs.replace(report, token=shell.grants(most=1)[0].token))
     return result.problem
 
 
@@ -100,7 +100,7 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
 def test_a_report_that_makes_no_sense_is_told_why_and_changes_nothing(report: Report, told: str) -> None:
     """INVALID_REPORT names the value; the lease goes on."""
     shell = crawl()
-    assert told in refused(shell, replace(report, token=page(shell).token))
+    assert told in refused(shell, structs.replace(report, token=page(shell).token))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_numbers_beyond_all_measure_end_nothing(report: Report) -> None:
     grants = shell.grants()
     shell.schedule("crawl", *(f"http://alpha.example/{number}" for number in range(3)))
     for _ in range(3):
-        results = shell.finish(*(replace(report, token=grant.token) for grant in grants))
+        results = shell.finish(*(structs.replace(report, token=grant.token) for grant in grants))
         assert all(result.disposition is not Disposition.UNKNOWN_TOKEN for result in results)
         shell.now_ms += 86_400_000
         shell.restart()
@@ -239,7 +239,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 SOUND = Report(b"", fetch_status=200)
 reports = st.lists(st.sampled_from(sorted(FIELDS)), max_size=2, unique=True).flatmap(
     lambda names: st.fixed_dictionaries({name: FIELDS[name] for name in names}).map(
-        lambda changes: replace(SOUND, **changes)
+        lambda changes: structs.replace(SOUND, **changes)
     )
 )
 
@@ -251,7 +251,7 @@ def test_no_report_fails_the_request_whatever_its_fields_hold(sent: list[Report]
         shell.finish(Report(grant.token, fetch_status=404))
     for report in sent:
         for grant in shell.grants():
-            (result,) = shell.finish(replace(report, token=grant.token))
+            (result,) = shell.finish(structs.replace(report, token=grant.token))
             assert (result.disposition is Disposition.INVALID_REPORT) == bool(result.problem)
         shell.now_ms += 86_400_000
         shell.restart()
@@ -263,7 +263,7 @@ def test_no_report_of_a_robots_txt_does_either(sent: list[Report]) -> None:
     shell = crawl()
     for report in sent:
         for grant in shell.grants():
-            shell.finish(replace(report, token=grant.token))
+            shell.finish(structs.replace(report, token=grant.token))
         shell.now_ms += 86_400_000
         shell.restart()
         shell.tick()
@@ -287,7 +287,7 @@ def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
 def test_a_robots_txt_that_is_told_to_be_empty_and_is_not_is_refused(report: Report, told: str) -> None:
     shell = crawl()
     (grant,) = shell.grants(most=1)
-    (result,) = shell.finish(replace(report, token=grant.token))
+    (result,) = shell.finish(structs.replace(report, token=grant.token))
     assert result.disposition is Disposition.INVALID_REPORT and told in result.problem
 
 

@@ -4,14 +4,26 @@ The canonical form is the WHATWG URL standard's, without fragment, user name and
 password, trailing dots of the host, and empty query. Every rule is one under
 which servers answer alike; rules that lose pages (lower case, `www.`, session ids)
 are none of them.
+
+Most URIs are canonical already. That is proved in a fifth of the time that the parser
+takes: the parser has found their origin to be so, and the rest has no character that it
+would touch.
 """
 
-from dataclasses import dataclass
+import re
+from functools import lru_cache
 
 import can_ada
+import msgspec
 
 MAX_URI_BYTES = 8192
 SCHEMES = ("http:", "https:")
+MAX_ORIGIN_BYTES = 280  # of those that are remembered: a name has 253 at most
+# A path and a query that the parser leaves as they are. Segments of dots, which it takes away, begin with `.`
+# or `%`; those are not told apart here.
+_PLAIN = re.compile(
+    r"(?:/(?![.%])[A-Za-z0-9_~!$&()*+,;=:@%.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@%./?-]+)?"
+).fullmatch
 
 
 class Malformed(ValueError):
@@ -26,8 +38,7 @@ class TooLong(ValueError):
     """Longer than MAX_URI_BYTES, before or after it was made canonical."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanonicalUri:
+class CanonicalUri(msgspec.Struct, frozen=True, gc=False):
     """A canonical URI and the parts that decisions rest on."""
 
     uri: str
@@ -38,7 +49,28 @@ class CanonicalUri:
 
 
 def canonical(text: str) -> CanonicalUri:
-    """Parse an absolute URI. Raises Malformed, UnsupportedScheme or TooLong."""
+    """The canonical form of an absolute URI. Raises Malformed, UnsupportedScheme or TooLong."""
+    at = text.find("/", 8)  # behind `https://`, or the first character of a host
+    if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at):
+        origin = _origin(text[:at])
+        if origin is not None:
+            scheme, host, authority = origin
+            return CanonicalUri(text, scheme, host, authority, text[at:])
+    return parsed(text)
+
+
+@lru_cache(maxsize=50_000)
+def _origin(text: str) -> tuple[str, str, str] | None:
+    """Scheme, host and authority of `https://host:port`, if that is canonical as it is."""
+    try:
+        uri = parsed(f"{text}/")
+    except (Malformed, UnsupportedScheme, TooLong):
+        return None
+    return (uri.scheme, uri.host, uri.authority) if uri.uri == f"{text}/" else None
+
+
+def parsed(text: str) -> CanonicalUri:
+    """The same by the parser, whatever the text is."""
     if longer_than(text, MAX_URI_BYTES):
         raise TooLong(f"URI of {len(text)} characters; at most {MAX_URI_BYTES} bytes are taken")
     try:

@@ -1,7 +1,6 @@
 """What nodes do: ask, fetch, report, release, live and die."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from core_doubles.machine.base import Base, step
@@ -21,6 +20,7 @@ from core_doubles.model.things import Crawl, Lease, Offer
 from core_doubles.web import ADDRESSES, OPEN, ROBOTS_FILES, RobotsFile, Spelled
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition
+from msgspec import structs
 
 from frontier_server.core import errors
 from frontier_server.core.model import Report, ReportResult
@@ -177,7 +177,7 @@ class Nodes(Base):
         """A report of a lease that has ended: repeated, or stale. It counts nothing."""
         lease = self.some_ended(pick)
         report, _ = self.made_report(lease, status, OPEN, fetch)
-        report = replace(report, released=released)
+        report = structs.replace(report, released=released)
         self.report([(report, OPEN)], lease.node, self.session(lease.node))
 
     @precondition(Base.has_lease)
