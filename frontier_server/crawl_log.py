@@ -9,13 +9,12 @@ the next sync of it succeeds.
 
 import asyncio
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
 import structlog
 
-from .clock import iso
+from .clock import digits, iso
 from .core.frontier import Frontier
 from .core.records import OutcomeRow
 from .core.store import Changes
@@ -243,7 +242,7 @@ def line(row: OutcomeRow) -> bytes:
     When it was decided, fetch status, bytes, URI, discovery path, via, media type, toe
     thread, start of the fetch and its duration, digest, source tag, annotations.
     """
-    started = f"{_digits(row.start_ms)}+{row.duration_ms}" if row.start_ms else "-"
+    started = f"{digits(row.start_ms)}+{row.duration_ms}" if row.start_ms else "-"
     annotations = [row.disposition.lower(), *row.annotations]
     if row.node:
         annotations.append(f"node:{_word(row.node).replace(',', '_')}")
@@ -274,8 +273,3 @@ def _shown_path(path: str) -> str:
     if len(path) <= PATH_LETTERS_SHOWN:
         return path or "-"
     return f"{len(path) - PATH_LETTERS_SHOWN}+{path[-PATH_LETTERS_SHOWN:]}"
-
-
-def _digits(moment_ms: int) -> str:
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    return f"{moment:%Y%m%d%H%M%S}{moment_ms % 1000:03d}"

@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import structlog
 
+from .clock import digits, iso
 from .core.records import EventRow
 from .cut_logs import keep_whole, remove
 from .durable import sync_names
@@ -75,7 +75,7 @@ def number_of(text: bytes) -> int:
 
 def launch_id_of(launch_ms: int) -> str:
     """The id of a launch: its time as 17 digits; empty for 0, which is no launch."""
-    return _digits(launch_ms) if launch_ms else ""
+    return digits(launch_ms) if launch_ms else ""
 
 
 class Synced(NamedTuple):
@@ -335,19 +335,13 @@ def _begins_with(path: Path, text: bytes) -> bool:
 def _status(row: EventRow, launch_id: str) -> str:
     state = str(row.fields["state"])
     # Events are fed later than they happened, too: a launch changes nothing of what came before it.
-    if launch_id and state != "NASCENT" and _digits(row.time_ms) >= launch_id:
+    if launch_id and state != "NASCENT" and digits(row.time_ms) >= launch_id:
         return f"{state} {launch_id}"
     return state
 
 
 def _line(time_ms: int, sequence: int, text: str) -> bytes:
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03d}Z {sequence} {text}".rstrip().encode() + b"\n"
-
-
-def _digits(moment_ms: int) -> str:
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
-    return f"{moment:%Y%m%d%H%M%S}{moment_ms % 1000:03d}"
+    return f"{iso(time_ms)} {sequence} {text}".rstrip().encode() + b"\n"
 
 
 def _word(text: str) -> str:

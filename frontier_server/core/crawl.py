@@ -11,7 +11,7 @@ from .machines.target import Reached, Target
 from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
-from .records import CountersRow, FiguresRow, SpecRow, StateRow
+from .records import CountersRow, FiguresRow, OutcomeRow, SpecRow, StateRow
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
@@ -22,6 +22,7 @@ from .uri.surt import surt_of
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 MAX_FIGURES = 20_000
+MAX_UNLOGGED = 2_000  # outcomes that memory keeps for the crawl log
 LARGEST_QUEUES = 20  # Heritrix 2.2
 INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
 
@@ -75,6 +76,8 @@ class Crawl:
         self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none
         self.first_future_ms: int | None = 0
         self.figures: dict[tuple[FiguresOf, str], FiguresRow] = {}  # of hosts and sources, as stored
+        # The last outcomes, without a gap, that are not in the crawl log yet: its writer need not read them.
+        self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
         self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
         self._least_of_largest = 0  # or less
@@ -259,6 +262,11 @@ class Crawl:
         recent.move_to_end(queue.queue)
         if len(recent) > MAX_RECENT:
             recent.popitem(last=False)
+
+    def forget_logged(self) -> None:
+        """Let go of the outcomes that are in the crawl log."""
+        while self.unlogged and self.unlogged[0][0] <= self.counters.logged_outcome:
+            self.unlogged.popleft()
 
     def let_go(self) -> None:
         """At an operation's end, let go of figures: there are too many, or none will be counted any more."""

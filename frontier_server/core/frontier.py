@@ -350,6 +350,7 @@ class Frontier:
         if crawl is not None and not crawl.held:  # then its log was complete before
             counters = op.counters(crawl)
             counters.logged_outcome, counters.log_bytes = outcome, log_bytes
+            crawl.forget_logged()
             kept_from = min(outcome + 1, counters.next_outcome - crawl.settings.outcomes_kept)
             last = min(kept_from, counters.oldest_outcome + OUTCOMES_DROPPED_PER_CALL)
             for serial in range(counters.oldest_outcome, last):

@@ -270,6 +270,7 @@ class Operation:
         """Append a final disposition, for the crawl log and for those who follow."""
         counters = self.counters(crawl)
         self.tx.put(Family.OUTCOMES, keys.serial_key(crawl.number, counters.next_outcome), encode(row))
+        crawl.unlogged.append((counters.next_outcome, row))
         counters.next_outcome += 1
 
     def put_state(self, crawl: Crawl) -> None:

@@ -1,6 +1,7 @@
 """What fetchers and feeders exchange with the frontier: candidates, leases, reports, and how to fetch."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -30,7 +31,9 @@ _TRUNCATIONS = {
     frontier_pb2.TRUNCATION_TIME: "timeTrunc",
     frontier_pb2.TRUNCATION_FILTER: "midFetchAbort",
     frontier_pb2.TRUNCATION_DISCONNECT: "disconnectTrunc",
+    frontier_pb2.TRUNCATION_UNSPECIFIED: "",
 }
+_OUTCOMES = frozenset((frontier_pb2.OUTCOME_FETCHED, frontier_pb2.OUTCOME_RELEASED))
 
 
 class ContractCodec:
@@ -67,30 +70,33 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
 def report(message: frontier_pb2.Report) -> Report:
     """A report as sent."""
     problem = ""
-    if message.outcome not in (frontier_pb2.OUTCOME_FETCHED, frontier_pb2.OUTCOME_RELEASED):
-        problem = f"outcome {message.outcome} is neither OUTCOME_FETCHED nor OUTCOME_RELEASED"
-    elif message.truncation not in (frontier_pb2.TRUNCATION_UNSPECIFIED, *_TRUNCATIONS):
-        problem = f"truncation {message.truncation} is not one of the contract's"
-    peer_address = ""
-    if message.peer_address:
+    outcome, truncation = message.outcome, message.truncation
+    if outcome not in _OUTCOMES:
+        problem = f"outcome {outcome} is neither OUTCOME_FETCHED nor OUTCOME_RELEASED"
+    elif truncation not in _TRUNCATIONS:
+        problem = f"truncation {truncation} is not one of the contract's"
+    peer_address = message.peer_address
+    if peer_address:
         try:
-            peer_address = address(message.peer_address)
+            peer_address = address(peer_address)
         except ValueError:
             problem = problem or (
-                f"peer_address {message.peer_address[:80]!r} is no IP address"
+                f"peer_address {peer_address[:80]!r} is no IP address"
                 f" of at most {MAX_ADDRESS_CHARACTERS} characters"
             )
+            peer_address = ""
+    has = message.HasField  # to read a message that is not there makes one
     return Report(
         message.token,
-        message.outcome == frontier_pb2.OUTCOME_RELEASED,
+        outcome == frontier_pb2.OUTCOME_RELEASED,
         message.fetch_status,
-        moment_ms(message.start_time),
-        milliseconds(message.fetch_duration),
+        moment_ms(message.start_time) if has("start_time") else 0,
+        milliseconds(message.fetch_duration) if has("fetch_duration") else 0,
         message.body_bytes,
-        _TRUNCATIONS.get(message.truncation, ""),
+        _TRUNCATIONS.get(truncation, ""),
         message.media_type,
         message.digest,
-        milliseconds(message.retry_after_duration),
+        milliseconds(message.retry_after_duration) if has("retry_after_duration") else 0,
         message.robots_body,
         message.toe_number,
         tuple(message.annotations),
@@ -98,12 +104,13 @@ def report(message: frontier_pb2.Report) -> Report:
         validator(message.etag),
         validator(message.last_modified),
         message.retire_queue,
-        due_ms(message.revisit_time) if message.HasField("revisit_time") else 0,
+        due_ms(message.revisit_time) if has("revisit_time") else 0,
         peer_address,
         message.robots_empty,
     )
 
 
+@lru_cache(maxsize=1024)
 def address(text: str) -> str:
     """An IP address in its one spelling, so that two hosts share it or do not. Raises ValueError."""
     if len(text) > MAX_ADDRESS_CHARACTERS:

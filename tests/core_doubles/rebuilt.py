@@ -12,6 +12,7 @@ from frontier_server.core.queue import QueueState
 from frontier_server.core.records import (
     FiguresRow,
     HostRow,
+    OutcomeRow,
     QueueRow,
     RobotsRow,
     decode,
@@ -77,6 +78,12 @@ def _read_before(shell: Shell, crawl: Crawl) -> None:
         key = keys.figures_key(crawl.number, kind, hash64(name), name)
         value = shell.store.get(Family.FIGURES, key)
         assert row == (decode(FiguresRow, value) if value else FiguresRow()), f"figures of {name}"
+    for number, outcome in crawl.unlogged:
+        value = shell.store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
+        assert value is not None and outcome == decode(OutcomeRow, value), f"outcome {number}"
+    numbers = [number for number, _ in crawl.unlogged]
+    last = crawl.counters.next_outcome
+    assert numbers == list(range(last - len(numbers), last)), "outcomes without a gap"
 
 
 def _out(shell: Shell, live: Frontier) -> None:

@@ -269,6 +269,27 @@ def test_texts_that_were_taken_in_are_known_without_reading() -> None:
     assert store.rows == []
 
 
+def test_the_writer_of_the_crawl_log_reads_what_has_just_happened_from_memory() -> None:
+    """And from the store what was logged, or happened before a restart."""
+    store = CountingStore()
+    shell = crawl([f"{HOST}/"], store=store)
+    fill(shell, 5, "/page/")
+    answer_robots(shell, b"")
+    for _ in range(6):
+        (grant,) = shell.grants()
+        shell.finish(Report(grant.token, fetch_status=200))
+    told = shell.outcomes("crawl")
+    assert len(told) == 7
+    store.forget()
+    assert shell.frontier.outcomes_after(1, 2, 3) == list(zip((3, 4, 5), told[2:5], strict=True))
+    assert store.read(Family.OUTCOMES) == 0
+    shell.note_logged(1, 4, 400)
+    assert shell.outcomes("crawl") == told and store.read(Family.OUTCOMES) == 7
+    assert len(shell.frontier._crawls[1].unlogged) == 3
+    shell.restart()
+    assert shell.outcomes("crawl") == told
+
+
 def test_what_is_refused_costs_no_storage() -> None:
     shell = crawl([f"{HOST}/"])
     _, changes = shell.frontier.schedule(

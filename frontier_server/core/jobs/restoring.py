@@ -141,6 +141,7 @@ def _take_over(
     counters.job_log_event, counters.job_log_bytes = own.job_log_event, own.job_log_bytes
     crawl.counters = counters
     crawl.restoring = ""
+    crawl.unlogged.clear()
     crawl.figures.clear()  # somebody may have asked for them before they were copied
     opening.load(op.tx, crawl, hosts, op.now_ms)
     state, then_ms = crawl.state_row, server.time_ms if server is not None else 0

@@ -1,6 +1,7 @@
 """What operators see of a crawl: its description, figures, events and outcomes, and what it waits for."""
 
 from collections.abc import Iterator
+from itertools import islice
 
 from .. import keys
 from ..crawl import Crawl
@@ -216,6 +217,9 @@ def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[t
         raise CursorTooOld(
             f"outcomes behind {number} are not kept any more; the oldest kept is {oldest}", oldest=str(oldest)
         )
+    if crawl.unlogged and crawl.unlogged[0][0] <= number + 1:
+        start = number + 1 - crawl.unlogged[0][0]
+        return list(islice(crawl.unlogged, start, start + most))
     rows = _serial_rows(store, Family.OUTCOMES, crawl, number)
     return [(serial, decode(OutcomeRow, value)) for serial, value in _first(rows, most)]
 
