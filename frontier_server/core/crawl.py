@@ -12,6 +12,7 @@ from .operators.pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
 from .records import CountersRow, FiguresRow, OutcomeRow, SpecRow, StateRow
+from .site import Sites
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
@@ -105,6 +106,7 @@ class Crawl:
         if self.settings.groups != before.groups:
             self.group_of_host = groups_of(self.settings)  # by identity rules, which are fixed
             self.groups = {group.name: group for group in self.settings.groups}
+        self.sites = Sites(self.settings, self.group_of_host)
         self.known_texts.clear()
         self.scope_cache.clear()
 
@@ -228,6 +230,7 @@ class Crawl:
         """Let go of what only makes a crawl that goes on faster: it has finished."""
         self.known_texts.clear()
         self.scope_cache.clear()
+        self.sites.forget()
         self.recent.clear()
         self.overrides.forget_made()
 

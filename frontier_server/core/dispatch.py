@@ -12,7 +12,7 @@ from . import figures, future, keys
 from .attendance import join
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import first_uri, place_of, put_in, queue_at, take_out, uris_from
+from .enqueue import first_uri, put_in, queue_at, take_out, uris_from
 from .errors import StoreCorrupt
 from .head import Head, read_head
 from .host import Group, Host, Hosts, full, rest_of
@@ -25,7 +25,7 @@ from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, encode
 from .robotstxt.authority import Gate, standing
-from .robotstxt.robots_table import RobotsTable, key_of
+from .robotstxt.robots_table import RobotsTable
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
     ROBOTS_PRECLUDED,
@@ -33,6 +33,7 @@ from .rules.disposition import (
     Disposition,
 )
 from .rules.politeness import rest_ms
+from .site import Site
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .uri.assign import partition_of
@@ -123,10 +124,12 @@ class Dispatcher:
                 continue
             if self._sent_away(op, crawl, queue, head, spent):
                 return None
-            if self._moved(op, crawl, queue, head):
+            site = crawl.sites.of(head.uri, head.settings)
+            if site.place.queue != queue.queue:
+                self._move(op, crawl, queue, head, site)
                 share.clearings -= 1
                 continue
-            key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
+            key = site.robots_key
             robots = self.robots.row(op.tx, key)
             its = standing(robots, op.now_ms, head.settings.robots, said_by(robots) == fetched_for_it)
             match its.gate:
@@ -200,7 +203,7 @@ class Dispatcher:
         longest = max(waits, key=lambda each: each.until_ms)
         if longest.until_ms > op.now_ms:
             return longest
-        robots = self.robots.row(op.tx, key_of(uri.scheme, uri.host, uri.authority, settings))
+        robots = self.robots.row(op.tx, crawl.sites.of(uri, settings).robots_key)
         fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
         its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
         if its.gate is Gate.WAIT and robots is not None:
@@ -267,13 +270,10 @@ class Dispatcher:
             return True
         return False
 
-    def _moved(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> bool:
-        """Whether the head belonged to another queue by now, and was moved there (S3.12, T9)."""
-        place, _ = place_of(crawl, head.uri, head.settings)
-        if place.queue == queue.queue:
-            return False
+    def _move(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, site: Site) -> None:
+        """Put the head into the queue that it belongs to by now (S3.12, T9)."""
         take_out(op, crawl, queue, head.suffix, head.pending)
-        other = queue_at(op, crawl, place, head.uri.host)
+        other = queue_at(op, crawl, site.place, head.uri.host)
         suffix = put_in(op, crawl, other, head.pending, head.candidate.directive, head.settings)
         key = keys.seen_key(crawl.number, queue.partition, head.pending.subject)
         value = op.tx.get(Family.SEEN, key)
@@ -281,7 +281,6 @@ class Dispatcher:
         seen.suffix, seen.queue = suffix, other.queue[8:]
         op.tx.put(Family.SEEN, key, encode(seen))
         op.counters(crawl).relocated += 1
-        return True
 
     def _robots_lease(
         self,
@@ -304,13 +303,13 @@ class Dispatcher:
             head.uri.authority,
         )
 
-    def _start(self, op: Operation, host: Host, head: Head) -> None:
+    def _start(self, op: Operation, crawl: Crawl, host: Host, head: Head) -> None:
         """Keep the rest between the starts of requests to a host that may answer several at once.
 
         The last fetch tells how long it is; before the first one has ended, the least rest counts.
         """
         row, politeness = host.row, head.settings.politeness
-        key = key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
+        key = crawl.sites.of(head.uri, head.settings).robots_key
         crawl_delay_ms = self.robots.rules(op.tx, key).crawl_delay_ms
         row.start_ms = op.now_ms
         row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, politeness)
@@ -343,7 +342,7 @@ class Dispatcher:
             join(op, crawl, row.node, row.session)
         note_out(crawl, queue, (host, *(group.host for group in groups)), lease)
         if head.settings.politeness.max_parallel > 1:
-            self._start(op, host, head)
+            self._start(op, crawl, host, head)
         for group in groups:
             if group.min_gap_ms:
                 group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms

@@ -22,15 +22,8 @@ from .store import Family
 from .sums import added
 from .uri import assign
 from .uri.canonical import CanonicalUri
-from .uri.identity import identity_of
 
 UNCHANGING = "base"  # the policy that what is in a queue does not change
-
-
-def place_of(crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> tuple[assign.Place, bytes]:
-    """Where a URI lives, and its fingerprint there."""
-    identity = identity_of(uri, settings.identity)
-    return assign.place_of(uri, identity, settings, crawl.group_of_host), assign.fingerprint(identity)
 
 
 def price(candidate: Candidate, uri: CanonicalUri, settings: CrawlSettings) -> tuple[int, int]:

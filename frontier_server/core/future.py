@@ -8,7 +8,7 @@ from itertools import islice
 
 from . import keys
 from .crawl import Crawl
-from .enqueue import place_of, put_in, queue_at
+from .enqueue import put_in, queue_at
 from .errors import StoreCorrupt
 from .keys import IndexSet
 from .model import CandidateCodec
@@ -65,7 +65,7 @@ def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: byte
     candidate = codec.decode(uri.candidate)
     parsed = canonical(candidate.uri)
     settings = crawl.settings_for(parsed)
-    place, _ = place_of(crawl, parsed, settings)
+    place = crawl.sites.of(parsed, settings).place
     queue = queue_at(op, crawl, place, parsed.host)
     suffix = put_in(op, crawl, queue, uri, candidate.directive, settings)
     key = keys.seen_key(crawl.number, partition, uri.subject)

@@ -5,13 +5,14 @@ time comes among the future URIs. A slice of a batch is one operation with one l
 of the seen-set for all.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import future, keys
 from .conclusion import Final, record
 from .crawl import Crawl
-from .enqueue import place_of, price, put_in, queue_at
+from .enqueue import price, put_in, queue_at
 from .model import (
     HOP_LETTERS,
     MAX_ANNOTATIONS_BYTES,
@@ -26,9 +27,9 @@ from .queue import WorkQueue
 from .records import MAX_COST, PendingUri, SeenRow, decode, encode
 from .robotstxt.robots_table import RobotsTable
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
+from .site import Site
 from .spec.settings import CrawlSettings
 from .store import Family
-from .uri import assign
 from .uri.canonical import (
     MAX_URI_BYTES,
     CanonicalUri,
@@ -43,6 +44,9 @@ from .uri.scope import HOP_RULES, add_authority, authority_in_scope, seed_redire
 LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
 MAX_SCOPE_CACHE = 20_000
 MAX_REMEMBERED_TEXT = 512
+SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths
+_HOPS = "".join(sorted(HOP_LETTERS))
+_MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
 MAX_RECORD_BYTES = 24 * 1024  # fields that the contract does not have are stored, too
 
 
@@ -51,7 +55,7 @@ class _Wanted(NamedTuple):
 
     number: int
     uri: CanonicalUri
-    place: assign.Place
+    site: Site
     fingerprint: bytes
     settings: CrawlSettings
 
@@ -73,15 +77,15 @@ def schedule(
             verdicts[number] = judged
             continue
         settings = crawl.settings_for(judged)
-        place, fingerprint = place_of(crawl, judged, settings)
-        wanted.append(_Wanted(number, judged, place, fingerprint, settings))
-        seen_keys.append(keys.seen_key(crawl.number, place.partition, fingerprint))
+        site, fingerprint = crawl.sites.located(judged, settings)
+        wanted.append(_Wanted(number, judged, site, fingerprint, settings))
+        seen_keys.append(keys.seen_key(crawl.number, site.place.partition, fingerprint))
     if wanted:
         rows = op.tx.get_many(Family.SEEN, seen_keys)
         taken: set[bytes] = set()  # by this slice
         queues: dict[bytes, WorkQueue] = {}
         op.read_queues(
-            crawl, (item.place.queue for item, value in zip(wanted, rows, strict=True) if value is None)
+            crawl, (item.site.place.queue for item, value in zip(wanted, rows, strict=True) if value is None)
         )
         for item, key, value in zip(wanted, seen_keys, rows, strict=True):
             candidate = candidates[item.number]
@@ -93,8 +97,8 @@ def schedule(
                 crawl.remember_text(candidate.uri)
     tally = op.counters(crawl).verdicts
     answer = [verdict for verdict in verdicts if verdict is not None]
-    for verdict in answer:
-        tally[verdict.value] = tally.get(verdict.value, 0) + 1
+    for verdict, count in Counter(answer).items():
+        tally[verdict.value] = tally.get(verdict.value, 0) + count
     return answer
 
 
@@ -105,19 +109,21 @@ def _changes_nothing(candidate: Candidate) -> bool:
 
 def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | Verdict:
     """The canonical form of a candidate in scope, or why it is refused."""
-    if (
+    path, precedence, cost = candidate.path, candidate.precedence, candidate.cost
+    # The record has all the others in it: where it is short they are, too.
+    if len(candidate.record) > SHORT_BYTES and (
         longer_than(candidate.via, MAX_URI_BYTES)
         or longer_than(candidate.source, MAX_URI_BYTES)
         or len(candidate.annotations) > MAX_ANNOTATIONS_BYTES
-        or len(candidate.path) > MAX_PATH_CHARACTERS
+        or len(path) > MAX_PATH_CHARACTERS
         or len(candidate.record) > MAX_RECORD_BYTES
     ):
         return Verdict.TOO_LONG
     if (
-        not HOP_LETTERS.issuperset(candidate.path)
-        or not 0 <= (candidate.precedence or 0) <= MAX_PRECEDENCE
-        or not 0 <= (candidate.cost or 0) <= MAX_COST
-        or not Directive.HIGHEST <= candidate.directive <= Directive.NORMAL
+        path.strip(_HOPS)  # what is left has other letters
+        or (precedence is not None and not 0 <= precedence <= MAX_PRECEDENCE)
+        or (cost is not None and not 0 <= cost <= MAX_COST)
+        or not _MOST_URGENT <= candidate.directive <= _LEAST_URGENT
         or not 0 <= candidate.not_before_ms <= future.LAST_MS
     ):
         return Verdict.MALFORMED
@@ -168,12 +174,12 @@ def _admit(
     anew: bool,
 ) -> Verdict:
     """Take in a URI in scope unless it has been seen."""
-    _, uri, place, fingerprint, settings = wanted
+    _, uri, site, fingerprint, settings = wanted
+    place, before = site.place, candidate.refetch_before_ms
+    if value is not None and before is None and not anew:
+        return Verdict.ALREADY_SEEN
     seen = decode(SeenRow, value) if value is not None else None
     if seen is not None:
-        before = candidate.refetch_before_ms
-        if before is None and not anew:
-            return Verdict.ALREADY_SEEN
         if seen.suffix:
             return Verdict.ALREADY_QUEUED
         # A time ahead of our clock would let a repeated request fetch twice.
@@ -190,7 +196,7 @@ def _admit(
     if seen is None:
         op.sums(crawl).discovered += 1
         seen = SeenRow(b"")
-    if robots.forbids(op.tx, uri, settings, op.now_ms, LIGHT_RULES):
+    if robots.forbids(op.tx, site.robots_key, uri.target, settings, op.now_ms, LIGHT_RULES):
         final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, uri, candidate)
         record(op, crawl, place.partition, pending, final, settings)
         return Verdict.ROBOTS_FORBIDDEN

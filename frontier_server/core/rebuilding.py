@@ -15,7 +15,7 @@ from itertools import islice
 
 from . import keys, opening
 from .crawl import Crawl, SettingsOf
-from .enqueue import place_of, put_in, queue_at
+from .enqueue import put_in, queue_at
 from .errors import OtherFormat, StoreCorrupt
 from .jobs import job
 from .keys import CrawlRow, IndexSet
@@ -223,8 +223,8 @@ class Rebuilding:
         if keys.serial_of(key) > crawl.counters.announced_seeds:
             return
         uri = canonical(value.decode())
-        place, subject = place_of(crawl, uri, crawl.settings_for(uri))
-        if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.queue[:8], subject)) is not None:
+        site, subject = crawl.sites.located(uri, crawl.settings_for(uri))
+        if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, subject)) is not None:
             add_authority(op.tx, crawl.number, uri.host, uri.authority)
 
     def _queue(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
@@ -252,7 +252,7 @@ class Rebuilding:
         settings = crawl.settings_for(parsed)
         queue = op.queue(crawl, queue_id)
         if queue is None:
-            place, _ = place_of(crawl, parsed, settings)
+            place = crawl.sites.of(parsed, settings).place
             queue = queue_at(op, crawl, place, parsed.host)
             self._found_again.add(queue.queue)
         row = op.touch(queue)

@@ -131,7 +131,7 @@ class Reports:
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
             ended.host.row.address = report.peer_address
-        self._rest_host(op, ended, report, self._crawl_delay_ms(op, uri, settings), settings)
+        self._rest_host(op, ended, report, self._crawl_delay_ms(op, crawl, uri, settings), settings)
         final = Final(
             status,
             decision.disposition,
@@ -255,7 +255,7 @@ class Reports:
             told = RobotsReport(PROCESSING_THREAD_KILLED, b"")
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
-            crawl_delay_ms = self._crawl_delay_ms(op, uri, settings)
+            crawl_delay_ms = self._crawl_delay_ms(op, crawl, uri, settings)
         if not lease.robots:
             ended.queue.row.robots_serial = 0
         if not lease.robots and why is not Lapse.PAUSE:
@@ -340,9 +340,8 @@ class Reports:
         op.tx.put(Family.SEEN, key, encode(seen))
         future.keep(op, crawl, due_ms, queue.partition, pending)
 
-    def _crawl_delay_ms(self, op: Operation, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        key = key_of(uri.scheme, uri.host, uri.authority, settings)
-        return self.robots.rules(op.tx, key).crawl_delay_ms
+    def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
+        return self.robots.rules(op.tx, crawl.sites.of(uri, settings).robots_key).crawl_delay_ms
 
     def _rest_host(
         self, op: Operation, ended: "_Ended", report: Report, crawl_delay_ms: int, settings: CrawlSettings

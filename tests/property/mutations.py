@@ -113,8 +113,8 @@ MUTATIONS = (
     Mutation(
         "A URI is moved to the queue that it belongs to by now (S3.12, T9)",
         "dispatch",
-        "if place.queue == queue.queue:",
-        "if True:",
+        "if site.place.queue != queue.queue:",
+        "if False:",
         ("it belongs elsewhere",),
     ),
     Mutation(

@@ -76,7 +76,14 @@ def test_only_an_empty_query_is_dropped(query: str) -> None:
 
 def test_the_parts_that_decisions_rest_on() -> None:
     uri = canonical("HTTP://User@WWW.Ex.com:8080/a/../b?c#d")
-    assert uri == CanonicalUri("http://www.ex.com:8080/b?c", "http", "www.ex.com", "www.ex.com:8080", "/b?c")
+    assert uri == CanonicalUri(
+        "http://www.ex.com:8080/b?c",
+        "http",
+        "www.ex.com",
+        "www.ex.com:8080",
+        "/b?c",
+        "http://www.ex.com:8080",
+    )
     assert canonical("https://[::1]:8443/").host == "[::1]"
 
 

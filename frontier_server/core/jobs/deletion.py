@@ -6,7 +6,6 @@ from itertools import islice
 from .. import future, keys
 from ..conclusion import Final, conclude, record
 from ..crawl import Crawl
-from ..enqueue import place_of
 from ..errors import StoreCorrupt
 from ..keys import IndexSet
 from ..leases import Lease
@@ -129,7 +128,7 @@ class UriDeletion:
             candidate = self.codec.decode(pending.candidate)
             uri = canonical(candidate.uri)
             settings = self.crawl.settings_for(uri)
-            place, _ = place_of(self.crawl, uri, settings)
+            place = self.crawl.sites.of(uri, settings).place
             if full_match(self.queues, place.queue_key) and full_match(self.uris, uri.uri):
                 self.row.changed += 1
                 job.find(self.row, uri.uri)

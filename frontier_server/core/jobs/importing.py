@@ -9,7 +9,6 @@ from itertools import islice
 
 from .. import future, keys
 from ..crawl import Crawl
-from ..enqueue import place_of
 from ..errors import IllegalState
 from ..intake import schedule
 from ..model import CandidateCodec, Verdict
@@ -111,8 +110,8 @@ def note_seen(
     op: Operation, crawl: Crawl, uri: CanonicalUri, fetch_status: int = 0, disposition: str = ""
 ) -> bool:
     """Note a URI as seen without queueing it (2.4, 2.14); whether it was new."""
-    place, fingerprint = place_of(crawl, uri, crawl.settings_for(uri))
-    key = keys.seen_key(crawl.number, place.partition, fingerprint)
+    site, fingerprint = crawl.sites.located(uri, crawl.settings_for(uri))
+    key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     if op.tx.get(Family.SEEN, key) is not None:
         return False
     op.tx.put(Family.SEEN, key, encode(SeenRow(b"", fetch_status, disposition, 0, op.now_ms)))
@@ -122,14 +121,14 @@ def note_seen(
 
 def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     """Forget that a URI was seen, unless it waits in a queue; whether it was forgotten."""
-    place, fingerprint = place_of(crawl, uri, crawl.settings_for(uri))
-    key = keys.seen_key(crawl.number, place.partition, fingerprint)
+    site, fingerprint = crawl.sites.located(uri, crawl.settings_for(uri))
+    key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else None
     if seen is None or seen.suffix:
         return False
     if seen.future_ms:
-        future.drop(op, crawl, seen.future_ms, place.partition, fingerprint)
+        future.drop(op, crawl, seen.future_ms, site.place.partition, fingerprint)
     op.tx.delete(Family.SEEN, key)
     op.sums(crawl).discovered -= 1
     crawl.known_texts.clear()

@@ -16,7 +16,6 @@ from ..passing import shares
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
 from ..robotstxt.authority import Gate, Standing, standing
-from ..robotstxt.robots_table import key_of
 from ..rules.disposition import PROTOCOL_ERROR, Disposition
 from ..spec.settings import CrawlSettings
 from ..store import Family
@@ -91,7 +90,7 @@ class Explanations:
         if not reason:  # of what it rests for memory knows nothing: it was snoozed on disk, or is not yet
             until_ms, reason, _ = rest_of(queue, host, groups)
         if until_ms > op.now_ms and not passes:
-            found.append(self._rest(op, queue, head, until_ms, reason))
+            found.append(self._rest(op, crawl, queue, head, until_ms, reason))
         if found:
             return found
         found += self._turn(op, crawl, queue, head)
@@ -104,9 +103,11 @@ class Explanations:
             found.append(idle.asked(op, crawl))
         return found
 
-    def _rest(self, op: Operation, queue: WorkQueue, head: Head, until_ms: int, reason: str) -> Reason:
+    def _rest(
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, until_ms: int, reason: str
+    ) -> Reason:
         if reason.startswith("its robots.txt"):
-            robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
+            robots = self.dispatcher.robots.row(op.tx, crawl.sites.of(head.uri, head.settings).robots_key)
             its = standing(robots, op.now_ms, head.settings.robots)
             return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots, its), until_ms)
         why = Why.GROUP_BUSY if reason.endswith(": gap") else Why.QUEUE_SNOOZED
@@ -142,7 +143,7 @@ class Explanations:
         if session_spent(queue.row, settings.queues):
             words = "it has spent the budget of its session, so queues that wait go first"
             found.append(Reason(Why.QUEUE_INACTIVE, words))
-        robots = self.dispatcher.robots.row(op.tx, _robots_key(head))
+        robots = self.dispatcher.robots.row(op.tx, crawl.sites.of(head.uri, head.settings).robots_key)
         fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
         its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
         match its.gate:
@@ -210,7 +211,8 @@ class Explanations:
 
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         settings = crawl.settings_for(uri)
-        if self.dispatcher.robots.forbids(op.tx, uri, settings, op.now_ms, 1 << 30):
+        key = crawl.sites.of(uri, settings).robots_key
+        if self.dispatcher.robots.forbids(op.tx, key, uri.target, settings, op.now_ms, 1 << 30):
             return [Reason(Why.ROBOTS_FORBIDDEN, f"{_robots_uri(uri)} forbids {uri.uri}")]
         return []
 
@@ -238,10 +240,6 @@ def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
 def _over_quota(spent: figures.Spent, head: Head) -> Reason:
     then = "fails it with -5003" if head.settings.limits.fail_over_quota else "retires its queue"
     return Reason(Why.OVER_BUDGET, f"the next turn of {head.uri.uri} {then}: {spent.words}")
-
-
-def _robots_key(head: Head) -> bytes:
-    return key_of(head.uri.scheme, head.uri.host, head.uri.authority, head.settings)
 
 
 def _robots_uri(uri: CanonicalUri) -> str:

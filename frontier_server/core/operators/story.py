@@ -5,7 +5,6 @@ from typing import NamedTuple
 from .. import keys
 from ..crawl import Crawl
 from ..dispatch import Dispatcher
-from ..enqueue import place_of
 from ..intake import refusing_rule
 from ..leases import Lease
 from ..model import UriState, UriStory, UriView
@@ -28,7 +27,8 @@ class Found(NamedTuple):
 def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri) -> Found:
     """What is known of a URI."""
     settings = crawl.settings_for(uri)
-    place, fingerprint = place_of(crawl, uri, settings)
+    site, fingerprint = crawl.sites.located(uri, settings)
+    place = site.place
     identity = identity_of(uri, settings.identity).uri
     value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.partition, fingerprint))
     if value is None:

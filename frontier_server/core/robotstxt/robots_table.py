@@ -7,11 +7,10 @@ from ..records import RobotsRow, decode, encode
 from ..spec.settings import CrawlSettings
 from ..store import Family, Transaction
 from ..uri.assign import partition_of
-from ..uri.canonical import CanonicalUri
 from .authority import Gate, as_seen, standing
 from .robots import Rules
 
-MAX_IN_MEMORY = 5_000
+MAX_IN_MEMORY = 50_000  # also of those that have none: the hosts of new links are asked for again and again
 MAX_CHARACTERS = 16 * 1024 * 1024  # of their rules; parsed, they take some times as much
 
 
@@ -62,14 +61,14 @@ class RobotsTable:
             self._size -= len(dropped.rules) if dropped else 0
 
     def forbids(
-        self, tx: Transaction, uri: CanonicalUri, settings: CrawlSettings, now_ms: int, weight: int
+        self, tx: Transaction, key: bytes, target: str, settings: CrawlSettings, now_ms: int, weight: int
     ) -> bool:
-        """Whether rules that are known, valid and no heavier than `weight` forbid a URI."""
-        key = key_of(uri.scheme, uri.host, uri.authority, settings)
-        if standing(self.row(tx, key), now_ms, settings.robots).gate is not Gate.OPEN:
+        """Whether rules that are known, valid and no heavier than `weight` forbid a path and query."""
+        row = self.row(tx, key)
+        if row is None or standing(row, now_ms, settings.robots).gate is not Gate.OPEN:
             return False
         rules = self.rules(tx, key)
-        return rules.weight <= weight and not rules.allows(uri.target)
+        return rules.weight <= weight and not rules.allows(target)
 
 
 def key_of(scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:

@@ -46,27 +46,28 @@ class CanonicalUri(msgspec.Struct, frozen=True, gc=False):
     host: str  # without port; IPv6 in brackets
     authority: str  # host, and `:port` unless it is the scheme's own
     target: str  # path and query, as robots.txt rules match them
+    origin: str  # scheme and authority: `https://host:port`
 
 
 def canonical(text: str) -> CanonicalUri:
     """The canonical form of an absolute URI. Raises Malformed, UnsupportedScheme or TooLong."""
     at = text.find("/", 8)  # behind `https://`, or the first character of a host
     if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at):
-        origin = _origin(text[:at])
-        if origin is not None:
-            scheme, host, authority = origin
-            return CanonicalUri(text, scheme, host, authority, text[at:])
+        origin = text[:at]
+        parts = _parts(origin)
+        if parts is not None:
+            return CanonicalUri(text, *parts, text[at:], origin)
     return parsed(text)
 
 
 @lru_cache(maxsize=50_000)
-def _origin(text: str) -> tuple[str, str, str] | None:
+def _parts(origin: str) -> tuple[str, str, str] | None:
     """Scheme, host and authority of `https://host:port`, if that is canonical as it is."""
     try:
-        uri = parsed(f"{text}/")
+        uri = parsed(f"{origin}/")
     except (Malformed, UnsupportedScheme, TooLong):
         return None
-    return (uri.scheme, uri.host, uri.authority) if uri.uri == f"{text}/" else None
+    return (uri.scheme, uri.host, uri.authority) if uri.uri == f"{origin}/" else None
 
 
 def parsed(text: str) -> CanonicalUri:
@@ -98,7 +99,8 @@ def parsed(text: str) -> CanonicalUri:
         raise TooLong(f"URI of {len(uri)} bytes; at most {MAX_URI_BYTES} are taken")
     authority = url.host
     scheme = protocol[:-1]
-    return CanonicalUri(uri, scheme, hostname, authority, uri[len(scheme) + 3 + len(authority) :])
+    end = len(scheme) + 3 + len(authority)
+    return CanonicalUri(uri, scheme, hostname, authority, uri[end:], uri[:end])
 
 
 def longer_than(text: str, most_bytes: int) -> bool:

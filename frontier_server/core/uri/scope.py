@@ -18,6 +18,7 @@ from .traps import path_repeats, too_many_segments
 EMBEDDED = "EXI"
 MAX_SHOWN = 80
 MAX_SEED_REDIRECTS = 5  # Heritrix 2.2, seedsRedirectNewSeeds
+MAX_ORIGINS = 50_000
 HOP_RULES = frozenset({"max_link_hops", "max_embed_hops", "max_redirect_hops"})
 """The rules whose verdict is TOO_MANY_HOPS."""
 
@@ -102,9 +103,14 @@ class ScopeRules:
         self._settings = settings
         self._schemes = frozenset(settings.schemes)
         self._prefixes: SurtPrefixes[bool] = SurtPrefixes()
+        self._deep: set[str] = set()  # SURTs of authorities, of prefixes with a path
         for text in settings.surt_prefixes:
             lets_in, prefix = parse_prefix(text)
             self._prefixes.put(prefix, lets_in)
+            authority, closed, path = prefix.partition(")")
+            if len(path) > 1:
+                self._deep.add(authority + closed)
+        self._origins: dict[str, bool | None] = {}  # of which the path decides nothing → what `_let_in` says
         self._accepting = PatternList(settings.accept_patterns)
         self._rejecting = PatternList(settings.reject_patterns)
         # So many slashes, and so many hops, are well whatever they are: most URIs have no more.
@@ -125,13 +131,9 @@ class ScopeRules:
         """
         if uri.scheme not in self._schemes:
             return "schemes"
-        lets_in = None
-        if self._prefixes:
-            found = self._prefixes.longest(surt_of(uri))
-            if found is not None:
-                lets_in = found[1]
-                if not lets_in:
-                    return "surt_prefixes"
+        lets_in = self._let_in(uri)
+        if lets_in is False:
+            return "surt_prefixes"
         if not (host_in_scope or seed or lets_in) and self._accepting.first(uri.uri) is None:
             return "hosts"
         if (place := self._rejecting.first(uri.uri)) is not None:
@@ -141,6 +143,24 @@ class ScopeRules:
         if uri.target.count("/") > self._few_slashes and (trap := self._trap(uri.target)):
             return trap
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
+
+    def _let_in(self, uri: CanonicalUri) -> bool | None:
+        """Whether the longest prefix of a URI lets it in; None if it begins with none.
+
+        Remembered for origins of which no prefix has a path, for links come in swarms.
+        """
+        if uri.origin in self._origins:
+            return self._origins[uri.origin]
+        if not len(self._prefixes):
+            return None
+        surt = surt_of(uri)
+        found = self._prefixes.longest(surt)
+        lets_in = found[1] if found is not None else None
+        if surt[: surt.index(")") + 1] not in self._deep:
+            if len(self._origins) >= MAX_ORIGINS:
+                self._origins.clear()
+            self._origins[uri.origin] = lets_in
+        return lets_in
 
     def longest_prefix(self, uri: CanonicalUri) -> str:
         """The longest of `surt_prefixes` that a URI begins with; "" if none does."""
