@@ -29,7 +29,7 @@ LeaseId = tuple[int, int]  # crawl, serial
 class Lease:
     """A URI that is out."""
 
-    __slots__ = ("crawl", "deadline_ms", "hard_ms", "head", "row", "serial")
+    __slots__ = ("crawl", "deadline_ms", "hard_ms", "head", "robots", "row", "said", "serial")
 
     def __init__(self, crawl: int, serial: int, row: LeaseRow, deadline_ms: int, hard_ms: int) -> None:
         self.crawl = crawl
@@ -37,18 +37,10 @@ class Lease:
         self.row = row
         self.deadline_ms = min(deadline_ms, hard_ms)
         self.hard_ms = hard_ms
+        self.robots = bool(row.scheme)  # whether it is for a robots.txt
+        self.said = Token(crawl, row.queue[:8], serial, row.subject, self.robots)  # what its token says
         # What is out, unless it was given before a restart, or is large: its row says it then.
         self.head: Head | None = None
-
-    @property
-    def robots(self) -> bool:
-        """Whether it is for a robots.txt."""
-        return bool(self.row.scheme)
-
-    @property
-    def said(self) -> Token:
-        """What its token says."""
-        return Token(self.crawl, self.row.queue[:8], self.serial, self.row.subject, self.robots)
 
     def token(self, secret: bytes) -> bytes:
         """Its token, as the node has it."""

@@ -24,6 +24,8 @@ class QueueState(Enum):
     RETIRED = "RETIRED"
     INELIGIBLE = "INELIGIBLE"
 
+    __hash__ = object.__hash__  # by identity: each URI looks up several
+
 
 class QueueEvent(Enum):
     """What happens to a queue."""
@@ -40,6 +42,8 @@ class QueueEvent(Enum):
     UNRETIRED = "it is given another chance"
     BARRED = "its precedence is at the floor, or somebody pauses it"
     ADMITTED = "neither any more"
+
+    __hash__ = object.__hash__
 
 
 _S, _E = QueueState, QueueEvent
