@@ -13,7 +13,7 @@ from .uri import assign
 from .uri.canonical import CanonicalUri
 from .uri.identity import identity_of
 
-MAX_KNOWN = 50_000
+MAX_KNOWN = 20_000
 
 
 class Site(NamedTuple):

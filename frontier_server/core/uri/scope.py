@@ -18,7 +18,7 @@ from .traps import path_repeats, too_many_segments
 EMBEDDED = "EXI"
 MAX_SHOWN = 80
 MAX_SEED_REDIRECTS = 5  # Heritrix 2.2, seedsRedirectNewSeeds
-MAX_ORIGINS = 50_000
+MAX_ORIGINS = 20_000
 HOP_RULES = frozenset({"max_link_hops", "max_embed_hops", "max_redirect_hops"})
 """The rules whose verdict is TOO_MANY_HOPS."""
 
