@@ -28,8 +28,9 @@ class FrontierServer:
 
     address: str
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, *flags: str) -> None:
         self._data = data
+        self._flags = flags
         self._child: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -38,7 +39,7 @@ class FrontierServer:
                 [
                     *(sys.executable, "-m", "frontier_server", "--data", str(self._data)),
                     # Its stdin ends with this process, however that ends.
-                    *("--listen", "127.0.0.1:0", "--until-stdin-ends"),
+                    *("--listen", "127.0.0.1:0", "--until-stdin-ends", *self._flags),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
