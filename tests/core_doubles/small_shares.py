@@ -1,11 +1,14 @@
-"""Small shares of work: jobs have several slices, and some queues sleep on disk, in a web of a few hosts."""
+"""Small shares of work, and little memory, in a web of a few hosts: jobs have several slices, some queues
+sleep on disk, and what memory keeps is soon let go of.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core import operation
+from frontier_server.core import crawl, dispatch, operation, queue, site
 from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
+from frontier_server.core.uri import scope
 
 SHARES = (
     (seeding, "SEEDS_PER_SLICE", 3),
@@ -16,12 +19,18 @@ SHARES = (
     (verification, "QUEUES_PER_SLICE", 2),
     (operation, "MAX_SNOOZED_IN_MEMORY", 2),
     (work, "QUEUES_PER_SLICE", 2),
+    (queue, "READ_AHEAD", 2),
+    (dispatch, "MAX_KEPT_BYTES", 80),
+    (crawl, "MAX_FIGURES", 2),
+    (crawl, "MAX_UNLOGGED", 3),
+    (site, "MAX_KNOWN", 3),
+    (scope, "MAX_ORIGINS", 3),
 )
 
 
 @contextmanager
 def small_shares() -> Iterator[None]:
-    """Inside, shares are small."""
+    """Inside, both are small."""
     with ExitStack() as stack:
         for module, name, share in SHARES:
             stack.enter_context(patch.object(module, name, share))
