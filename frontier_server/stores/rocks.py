@@ -32,6 +32,7 @@ from rocksdict import (
 
 from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
 from .copying import copy_live
+from .manifest import cut_torn_end
 
 MIB = 1024 * 1024
 CACHE_BYTES = 32 * MIB  # of blocks, filters and indexes that were read, unless more is given
@@ -49,6 +50,7 @@ TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
 
 # What RocksDB says of files that no retry makes readable, and of a store that another process has.
 _DAMAGE = re.compile(r"Corruption|No such file or directory: .*(?:\.sst|MANIFEST-\d+):")
+_TORN = re.compile(r"Corruption: .*MANIFEST")
 _IN_USE = re.compile(r"While lock file|lock hold by current process")
 
 
@@ -72,28 +74,18 @@ class RocksStore:
         """
         self._path = path
         self.damage = ""  # what was found to be damaged since
-        cache = Cache(cache_bytes)
-        families = {family.value: table_options(cache) for family in Family}
-        options = table_options(cache)
-        options.create_missing_column_families(True)
-        options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)
-        options.set_max_background_jobs(2)
-        options.set_max_total_wal_size(ALL_LOGS_BYTES)
-        options.set_keep_log_file_num(4)
-        options.set_max_open_files(open_files())
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
             # RocksDB would begin a new one, and delete the files of the old.
             raise StoreDamaged(f"{path}: its file CURRENT is gone")
         try:
-            access = AccessType.read_only() if read_only else AccessType.read_write()
-            self._db = Rdict(str(path), options, families, access)
+            self._db = _opened(path, read_only, cache_bytes)
         except Exception as problem:
-            text = _on_a_line(problem)
-            if _IN_USE.search(text):
-                raise StoreUnavailable(f"{path} is in use by another server ({text})") from problem
-            if _DAMAGE.search(text):
-                raise StoreDamaged(f"{path}: {text}") from problem
-            raise StoreUnavailable(f"{path} cannot be opened: {text}") from problem
+            if read_only or not _TORN.search(_on_a_line(problem)) or not cut_torn_end(path):
+                raise _refusal(path, problem) from problem
+            try:
+                self._db = _opened(path, read_only, cache_bytes)
+            except Exception as another:
+                raise _refusal(path, another) from another
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
         self._handles = {family: self._db.get_column_family_handle(family.value) for family in Family}
         self._log_bytes = 0  # written since a log was begun
@@ -206,6 +198,31 @@ class RocksStore:
             family.close()
         self._families.clear()
         self._db.close()
+
+
+def _opened(path: Path, read_only: bool, cache_bytes: int) -> Rdict:
+    """Open the database. Raises bare Exceptions."""
+    cache = Cache(cache_bytes)
+    families = {family.value: table_options(cache) for family in Family}
+    options = table_options(cache)
+    options.create_missing_column_families(True)
+    options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)
+    options.set_max_background_jobs(2)
+    options.set_max_total_wal_size(ALL_LOGS_BYTES)
+    options.set_keep_log_file_num(4)
+    options.set_max_open_files(open_files())
+    access = AccessType.read_only() if read_only else AccessType.read_write()
+    return Rdict(str(path), options, families, access)
+
+
+def _refusal(path: Path, problem: Exception) -> StoreFailed:
+    """What it means that a store cannot be opened, with a sentence for people."""
+    text = _on_a_line(problem)
+    if _IN_USE.search(text):
+        return StoreUnavailable(f"{path} is in use by another server ({text})")
+    if _DAMAGE.search(text):
+        return StoreDamaged(f"{path}: {text}")
+    return StoreUnavailable(f"{path} cannot be opened: {text}")
 
 
 def _on_a_line(problem: Exception) -> str:

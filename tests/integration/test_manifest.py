@@ -1,0 +1,123 @@
+"""A store whose MANIFEST lost a page of its last record to a power cut opens; a damaged one does not."""
+
+import random
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frontier_server.core.store import Family, StoreDamaged
+from frontier_server.stores.manifest import BLOCK, MOST_UNSYNCED, SECTOR, crc32c, torn_at
+from frontier_server.stores.rocks import RocksStore
+
+ROWS = {(Family.SEEN, b"%03d" % number): b"row" for number in range(100)}
+FULL = 1
+
+
+def record(payload: bytes) -> bytes:
+    """A record of RocksDB's logs that is in one part."""
+    crc = crc32c(bytes((FULL,)) + payload)
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return struct.pack("<IHB", masked, len(payload), FULL) + payload
+
+
+def torn(before: bytes, after: bytes, lacking: int) -> bytes:
+    """What was there and synced, and an unsynced end of which a sector never came."""
+    data = bytearray(before + after)
+    begin = (len(before) // SECTOR + lacking) * SECTOR
+    data[max(begin, len(before)) : begin + SECTOR] = bytes(
+        max(min(begin + SECTOR, len(data)) - max(begin, len(before)), 0)
+    )
+    return bytes(data)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Path]:
+    """A store that has rows in files and rows in its log."""
+    made = RocksStore(tmp_path / "store")
+    for number, row in enumerate(ROWS.items()):
+        made.write(dict((row,)))
+        if number in (30, 60):
+            made.begin_log()
+    made.close()
+    yield tmp_path / "store"
+
+
+def manifest(store: Path) -> Path:
+    """The one that counts."""
+    return store / (store / "CURRENT").read_text().strip()
+
+
+def test_the_checksum_is_that_of_rfc_3720() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA
+
+
+def test_a_whole_manifest_of_rocksdb_is_not_torn(store: Path) -> None:
+    data = manifest(store).read_bytes()
+    assert len(data) > 1_000 and torn_at(data) is None
+    assert all(torn_at(data[:size]) is None for size in range(0, len(data), 37)), (
+        "its end is missing: as ever"
+    )
+
+
+@pytest.mark.parametrize("lacking", [0, 1, 2])
+def test_a_store_that_lacks_a_page_of_the_last_record_of_its_manifest_opens_with_all_rows(
+    store: Path, lacking: int
+) -> None:
+    """RocksDB itself bears that the first is missing."""
+    path = manifest(store)
+    whole = path.read_bytes()
+    damaged = torn(whole, record(random.Random(lacking).randbytes(3 * SECTOR)), lacking)
+    path.write_bytes(damaged)
+    opened = RocksStore(store)
+    assert {(Family.SEEN, key): value for key, value in opened.scan(Family.SEEN, b"", b"")} == ROWS
+    opened.close()
+    kept = [each.read_bytes() for each in store.parent.glob(f"store.{path.name}.cut")]
+    assert kept == ([damaged] if lacking else [])
+    RocksStore(store).close()
+
+
+def test_a_store_whose_manifest_is_wrong_for_another_reason_is_damaged_and_left_as_it_is(store: Path) -> None:
+    """What the record says may have been done: without it rows would be missing, and nobody would know."""
+    path = manifest(store)
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    for read_only in (False, True):
+        with pytest.raises(StoreDamaged):
+            RocksStore(store, read_only)
+    assert path.read_bytes() == data and not list(store.parent.glob("*.cut"))
+
+
+def test_a_page_that_is_missing_long_before_the_end_is_damage(store: Path) -> None:
+    path = manifest(store)
+    whole = path.read_bytes()
+    later = b"".join(record(bytes((number,)) * 2_000) for number in range(1, 10))
+    data = torn(whole, record(b"x" * 3 * SECTOR) + later, 1)
+    assert len(later) > MOST_UNSYNCED
+    path.write_bytes(data)
+    with pytest.raises(StoreDamaged):
+        RocksStore(store)
+    assert path.read_bytes() == data
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=900), max_size=8),
+    st.binary(min_size=1, max_size=4_000).map(lambda data: data.replace(b"\0", b"\1")),
+    st.sets(st.integers(0, 8), min_size=1),
+)
+def test_what_was_synced_is_never_cut_off(synced: list[bytes], last: bytes, lacking: set[int]) -> None:
+    """Whichever sectors of the last record never came."""
+    before = b"".join(map(record, synced))
+    data = before + record(last)
+    for one in lacking:
+        data = torn(before, data[len(before) :], one)
+    at = torn_at(data)
+    assert at in (None, len(before))
+    if data != before + record(last) and len(data) < BLOCK and any(data[len(before) : len(before) + 7]):
+        assert at == len(before), "a record that lacks a sector is found"
+    assert torn_at(before) is None and torn_at(before + record(last)) is None
