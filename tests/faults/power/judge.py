@@ -254,7 +254,7 @@ class _Trial:
 
     def _operators(self, name: str, told: Crawl) -> None:
         ask = self.frontier.administration
-        seeds = Counter(view.uri for view in ask.seeds(name, 1_000_000, 0, self.ledger.ms)[0])
+        seeds = Counter(self._seeds(name))
         self.found.lost += [f"{name}: seed {uri}" for uri in told.seeds if not seeds[uri]]
         self.found.doubled += [f"{name}: seed {uri}" for uri in seeds if seeds[uri] > told.offered[uri]]
         kept = {_prefix(prefix): settings.hex() for prefix, settings in ask.overrides(name)}
@@ -264,6 +264,15 @@ class _Trial:
                 self.found.lost.append(f"{name}: override of {prefix} is {is_now}, of {possible}")
         if told.torn_down and name not in self.frontier.registry.torn:
             self.found.lost.append(f"{name}: it was torn down")
+
+    def _seeds(self, name: str) -> Iterator[str]:
+        """All of a crawl, page by page."""
+        cursor = 0
+        while True:
+            page, cursor = self.frontier.administration.seeds(name, 1_000_000, cursor, self.ledger.ms)
+            yield from (view.uri for view in page)
+            if not cursor:
+                return
 
     def _jobs(self, name: str) -> None:
         """All have ended by now, as a verification that came after them has."""
