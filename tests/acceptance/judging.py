@@ -63,8 +63,9 @@ def complaints(
 ) -> list[str]:
     """What all judges together have to say about a finished crawl of the hosts of these keys.
 
-    Each mention of a URL in `again` allows one more request for it. Those in `unruly` are left out where
-    requests of a host are judged by when they came.
+    Each mention of a URL in `again`, whose answer may not have been reported, allows one more request for it,
+    and lets that come at once. Those in `unruly` are left out where requests of a host are judged by when
+    they came.
     """
     log = web.log()
     ruly = [entry for entry in log if entry.url not in unruly]
@@ -75,9 +76,9 @@ def complaints(
         *truth.forbidden_requests(web.web, log),
         *truth.robots_first_violations(web.web, log),
         *truth.overlaps_and_gaps(web.web, ruly, MIN_DELAY_S),
-        *truth.impatient_requests(log),
+        *truth.impatient_requests(log, again),
         *truth.repeated_requests(web.web, log, MAX_ATTEMPTS, again),
-        *truth.early_retries(web.web, log, MIN_REST_S),
+        *truth.early_retries(web.web, log, MIN_REST_S, again),
     ]
 
 

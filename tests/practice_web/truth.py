@@ -131,15 +131,18 @@ def overlaps_and_gaps(web: Web, log: Iterable[Entry], min_delay_s: float | Mappi
     return complaints
 
 
-def impatient_requests(log: Iterable[Entry]) -> list[str]:
-    """Requests to a host that had asked for patience by Retry-After."""
+def impatient_requests(log: Iterable[Entry], unreported: Collection[str] = ()) -> list[str]:
+    """Requests to a host that had asked for patience by Retry-After.
+
+    What was asked for in answers from URLs in `unreported` binds nobody: who heard it was killed.
+    """
     complaints = []
     until: dict[str, float] = {}
     for entry in log:
         early_s = until.get(entry.host, 0.0) - entry.start_time
         if early_s > 0:
             complaints.append(f"requested {early_s:.3f} s before Retry-After had passed: {entry.url}")
-        if entry.retry_until is not None:
+        if entry.retry_until is not None and entry.url not in unreported:
             until[entry.host] = max(entry.retry_until, until.get(entry.host, 0.0))
     return complaints
 
@@ -163,12 +166,17 @@ def repeated_requests(
     return complaints
 
 
-def early_retries(web: Web, log: Iterable[Entry], min_rest_s: float) -> list[str]:
-    """Retries of one page that came sooner than `min_rest_s` after the attempt before."""
+def early_retries(
+    web: Web, log: Iterable[Entry], min_rest_s: float, unreported: Collection[str] = ()
+) -> list[str]:
+    """Retries of one page that came sooner than `min_rest_s` after the attempt before.
+
+    URLs in `unreported` are not judged: of one of their attempts nobody may have told.
+    """
     complaints = []
     last: dict[str, Entry] = {}
     for entry in log:
-        if not is_retried(web, entry.url):
+        if entry.url in unreported or not is_retried(web, entry.url):
             continue
         rest_s = entry.start - last[entry.url].end if entry.url in last else min_rest_s
         if rest_s < min_rest_s:

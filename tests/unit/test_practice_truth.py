@@ -200,6 +200,9 @@ def test_requests_before_retry_after_and_hasty_retries_are_found(web: Web) -> No
     ]
     (hasty,) = truth.early_retries(web, log, 3.0)
     assert hasty.startswith("retried after 2.500 s, 3.000 s were due")
+    unreported = [web.url("kappa", "/traps/twice")]
+    assert truth.impatient_requests(log, unreported) == [], "who heard it was killed"
+    assert truth.early_retries(web, log, 3.0, unreported) == []
 
 
 @pytest.mark.parametrize(
