@@ -15,7 +15,7 @@ MAX_TOKEN_BYTES = 256 * 1024
 _MARK = re.compile(
     rb"""<(?=[!?/A-Za-z_:\x80-\xff])
          (?: (?P<comment>!--) | (?P<cdata>!\[CDATA\[) | (?P<instruction>\?) | (?P<doctype>!DOCTYPE)
-           | (?P<end>/)?(?P<name>[A-Za-z_:\x80-\xff][^\s/<>"'=]{0,250})(?P<rest>[^<>]*+)> )""",
+           | (?P<end>/)?(?P<name>[A-Za-z_:\x80-\xff][^\s/<>"'=]{0,250}+)(?P<rest>[^<>]*+)> )""",
     re.VERBOSE,
 )
 _ENDS = {"comment": b"-->", "cdata": b"]]>", "instruction": b"?>", "overlong": b"]]>"}

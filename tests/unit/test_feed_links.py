@@ -208,6 +208,14 @@ def test_repetition_takes_time_in_proportion(again: str) -> None:
     assert time.thread_time() - began < 5
 
 
+@pytest.mark.parametrize("tag", ["<{}>", "</{}>", "<{}/>", "<a b='{}'>"])
+def test_long_tags_of_broken_xml_take_time_in_proportion(tag: str) -> None:
+    feed = "<rss><item &&>" + 8 * tag.format("name" * 75_000)
+    began = time.thread_time()
+    found(feed)
+    assert time.thread_time() - began < 2
+
+
 @given(
     st.text(max_size=200)
     | st.lists(
