@@ -113,14 +113,18 @@ def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, Pen
 
 
 def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, bytes] | None:
-    """Read the first rows of a queue, of its most urgent level that has any; the first of them."""
+    """Read the first rows of a queue, of its most urgent level that has any; the first of them.
+
+    Never more than there are: to look behind the last row of a level or a queue is to walk all that was given
+    out of the next ones. Only of the last level it is known how many it has.
+    """
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
-    for level in sorted(queue.row.heads):
-        if queue.firsts.get(level, 0) is None:
-            continue
+    levels = [each for each in sorted(queue.row.heads) if queue.firsts.get(each, 0) is not None]
+    for level in levels:
+        most = queue.row.count if level == levels[-1] else 1
         start = keys.level_suffix(level, queue.firsts.get(level) or queue.row.heads[level])
         rows = op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2])
-        queue.ahead.read((key[len(queue_key) :], value) for key, value in rows)
+        queue.ahead.read(((key[len(queue_key) :], value) for key, value in rows), most)
         if queue.ahead.first is not None:
             return queue.ahead.first
         queue.firsts[level] = None

@@ -155,14 +155,14 @@ class Ahead:
         """All that are known."""
         return tuple(self._rows)
 
-    def read(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Keep the first of a queue's rows, in their order."""
+    def read(self, rows: Iterable[tuple[bytes, bytes]], most: int = READ_AHEAD) -> None:
+        """Keep the first of a queue's rows, in their order; `most` of them are asked for."""
         self._rows.clear()
         size = 0
         for row in rows:
             self._rows.append(row)
             size += len(row[1])
-            if len(self._rows) == READ_AHEAD or size >= READ_AHEAD_BYTES:
+            if len(self._rows) in (most, READ_AHEAD) or size >= READ_AHEAD_BYTES:
                 break
 
     def put(self, suffix: bytes, value: bytes) -> None:

@@ -1,5 +1,8 @@
 """Where the first URI of a queue, and the first inactive queue, is looked for: past what was given out."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
@@ -15,6 +18,7 @@ from frontier_server.core.records import QueueRow, decode, encode
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 from frontier_server.core.store import Family
+from frontier_server.stores.memory import MemoryStore
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK)
@@ -185,3 +189,34 @@ def test_a_large_candidate_is_not_kept_while_it_is_out() -> None:
     assert lease.head is None
     (result,) = shell.finish(Report(grant.token, fetch_status=200))
     assert result.disposition is Disposition.SUCCEEDED
+
+
+class AskedStore(MemoryStore):
+    """Counts how often a scan goes on behind a row: RocksDB then walks all deleted keys that follow."""
+
+    went_on = 0
+
+    def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Rows as ever."""
+        for row in super().scan(family, start, prefix):
+            yield row
+            self.went_on += family is Family.PENDING
+
+
+def test_nobody_looks_behind_a_uri_that_may_be_the_last_of_its_level_or_queue() -> None:
+    """What was given out of the levels, and of the queues, that come next would be walked each time."""
+    store = AskedStore()
+    shell = Shell(store)
+    shell.create("crawl", replace(SETTINGS, run_while_empty=True))
+    shell.launch("crawl", f"{HOST}/seed")
+    fetch(shell), fetch(shell)
+    for number in range(20):
+        shell.schedule("crawl", candidate(f"{HOST}/{number}"))
+        assert fetch(shell) == [f"{HOST}/{number}"]
+    assert store.went_on == 0, "each was the only one"
+    shell.schedule("crawl", *(candidate(f"{HOST}/more/{number}") for number in range(READ_AHEAD)))
+    shell.schedule("crawl", candidate(f"{HOST}/urgent", precedence=0))
+    assert fetch(shell) == [f"{HOST}/urgent"]
+    assert store.went_on == 0, "another level may be all that follows"
+    assert [fetch(shell) for _ in range(READ_AHEAD)] == [[f"{HOST}/more/{n}"] for n in range(READ_AHEAD)]
+    assert store.went_on == READ_AHEAD - 1, "as many as the queue has"
