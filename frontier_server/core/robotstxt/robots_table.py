@@ -10,7 +10,7 @@ from ..uri.assign import partition_of
 from .authority import Gate, as_seen, standing
 from .robots import Rules
 
-MAX_IN_MEMORY = 50_000  # also of those that have none: the hosts of new links are asked for again and again
+MAX_IN_MEMORY = 20_000  # also of those that have none: the hosts of new links are asked for again and again
 MAX_CHARACTERS = 16 * 1024 * 1024  # of their rules; parsed, they take some times as much
 
 

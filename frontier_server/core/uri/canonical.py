@@ -60,7 +60,7 @@ def canonical(text: str) -> CanonicalUri:
     return parsed(text)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=16384)
 def _parts(origin: str) -> tuple[str, str, str] | None:
     """Scheme, host and authority of `https://host:port`, if that is canonical as it is."""
     try:
