@@ -177,8 +177,9 @@ class Audit:
         states = Counter(queue.state for queue in expected.queues.values())
         assert Counter(statistics.queue_states) == states, "queues by state"
         most = crawl.settings.limits.max_documents
-        pages_out = self.model.leases_of(expected, robots_too=False)
-        assert not most or figures["succeeded"] + pages_out <= most, "beyond the document limit"
+        documents = figures["succeeded"] + self.model.leases_of(expected, robots_too=False)
+        most = most and max(most, expected.documents_before)  # lowered, it gives no more
+        assert not most or documents <= most, "beyond the document limit"
 
     def figures(self, crawl: Crawl, expected: CrawlModel) -> None:
         """What happened to hosts and sources."""

@@ -272,6 +272,7 @@ class Crawl:
     nodes: dict[str, str] = field(default_factory=dict)  # that fetch for it → their sessions
     overrides: dict[str, bytes] = field(default_factory=dict)  # SURT prefix → settings
     overridden: int = 0  # last at this step; 0: never
+    documents_before: int = 0  # successes and pages out when its settings were last changed
     scope: set[str] = field(default_factory=set)  # authorities
     uris: dict[str, Uri] = field(default_factory=dict)  # by identity
     queues: dict[QueueId, Queue] = field(default_factory=dict)
