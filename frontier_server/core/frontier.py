@@ -535,6 +535,8 @@ class Frontier:
                 break
         if answer.grants:
             return answer
+        for crawl in op.touched:  # leases that this operation has ended no longer fill a limit
+            agenda.note(crawl)
         filled = len(agenda.filled) == len(agenda.running)
         return NextAnswer([], EmptyReason.LIMIT_REACHED if filled else EmptyReason.NOTHING_DUE, again)
 

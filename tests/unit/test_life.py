@@ -9,6 +9,7 @@ from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Inpu
 from frontier_server.core.model import EmptyReason, Grant, Report
 from frontier_server.core.operation import EVENTS_KEPT
 from frontier_server.core.operators.views import EVENTS_PER_READ
+from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, PolitenessSettings
 from frontier_server.core.store import Changes, Family
 
@@ -16,11 +17,11 @@ S = CrawlState
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 
 
-def crawl(*seeds: str, max_documents: int = 0) -> Shell:
-    """A crawl that runs, without politeness."""
+def crawl(*seeds: str, max_documents: int = 0, politeness: PolitenessSettings = QUICK) -> Shell:
+    """A crawl that runs, without politeness unless some is asked for."""
     shell = Shell()
     settings = CrawlSettings(
-        allowed_addresses=("loopback",), politeness=QUICK, limits=LimitSettings(max_documents)
+        allowed_addresses=("loopback",), politeness=politeness, limits=LimitSettings(max_documents)
     )
     shell.create("crawl", settings)
     shell.launch("crawl", *seeds)
@@ -173,6 +174,17 @@ def test_the_document_limit_is_never_exceeded_by_leases_out() -> None:
     (third,) = shell.grants()
     fetch(shell, second, third)
     assert shell.count("crawl", "succeeded_count") == 2
+
+
+def test_a_limit_that_leases_of_a_dead_session_filled_is_no_reason_any_more() -> None:
+    """The node that asks ends them by its new session, with the very request; their host rests then."""
+    shell = crawl("http://a.example/", max_documents=1, politeness=PolitenessSettings(min_delay_ms=1000))
+    fetch(shell, *shell.grants())
+    shell.now_ms += 1000
+    (page,) = shell.grants()
+    assert shell.next().empty_reason is EmptyReason.LIMIT_REACHED
+    assert shell.next(session="2").empty_reason is EmptyReason.NOTHING_DUE
+    assert shell.finish(Report(page.token, fetch_status=200), session="2")[0].disposition is Disposition.STALE
 
 
 def test_a_crawl_at_its_document_limit_ends_with_that_reason() -> None:
