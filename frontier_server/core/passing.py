@@ -64,7 +64,10 @@ class Walk(Generic[H]):
             passing.walked = suffix
             head = self._read(suffix, pending)
             authority = self._authority_of(head)
-            if authority in passing.held:
+            held = passing.held.get(authority)
+            if held is not None:
+                if suffix < held.suffix:  # it has come since, and is more urgent
+                    passing.held[authority] = held._replace(suffix=suffix)
                 continue
             wait = self._wait_of(head)
             if wait is None:
@@ -75,5 +78,5 @@ class Walk(Generic[H]):
             if len(passing.held) >= MAX_HELD:
                 break
         queue.passing = passing
-        first = min((held for held in passing.held.values() if held.until_ms), default=_NOBODY)
+        first = min((each for each in passing.held.values() if each.until_ms), default=_NOBODY)
         return None, Wait(first.until_ms, first.reason, busy), looked

@@ -98,6 +98,20 @@ def test_a_more_urgent_uri_goes_first_though_others_have_been_passed() -> None:
     assert [uri for _, uri in fetched(shell, 4)] == [f"{A}/urgent", f"{A}/2"]
 
 
+def test_a_more_urgent_uri_of_a_host_that_rests_is_first_when_it_has_rested() -> None:
+    """It was passed with the others that wait, but stood before the first of them."""
+    shell = crawl()
+    shell.launch("crawl", f"{A}/1", f"{A}/2", f"{B}/1")
+    answer(shell, shell.grants()[0])
+    shell.now_ms += SECOND
+    (page,) = shell.grants()
+    shell.finish(Report(page.token, fetch_status=-2))
+    assert [uri for _, uri in fetched(shell, 3)] == [f"{B}/robots.txt", f"{B}/1"]
+    shell.schedule("crawl", candidate(f"{A}/urgent", directive=Directive.HIGHEST))
+    assert fetched(shell, 3) == []
+    assert [uri for _, uri in fetched(shell, 16 * 60)] == [f"{A}/urgent", f"{A}/1", f"{A}/2"]
+
+
 def test_after_a_restart_what_rested_still_rests() -> None:
     """D9: rests outlive restarts."""
     shell = crawl()

@@ -120,7 +120,7 @@ def _check_session(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
     assert not leasing.session_budget_spent(queue, settings, start, lent_at), (
         f"{queue.key} was leased from, beyond the budget of its session"
     )
-    if queue.state in (Q.INACTIVE, Q.EXHAUSTED):
+    if queue.state not in (Q.READY, Q.BUSY, Q.SNOOZED):
         begun = queue.new_session or lent_at == start or queue.cleared
         assert begun, f"{queue.key} was activated without a new session"
     elif queue.new_session:
