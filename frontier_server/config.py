@@ -2,11 +2,11 @@
 
 import ipaddress
 import re
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import tomli
 
 from .machine import memory_bytes
 
@@ -52,13 +52,13 @@ class Config:
 def read_file(path: Path) -> ServerFile:
     """The settings of a file. Raises ConfigError naming what is wrong and where."""
     try:
-        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), ServerFile)
+        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), ServerFile)
     except OSError as problem:
         raise ConfigError(f"settings file {path}: {problem.strerror}") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
+    except (tomli.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
     except (ValueError, RecursionError):  # limits of Python's own
-        words = "a number of thousands of digits, or values that are nested too deeply"
+        words = "a number of thousands of digits, or keys or values that are nested too deeply"
         raise ConfigError(f"settings file {path}: {words}") from None
 
 

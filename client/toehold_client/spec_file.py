@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import tomli
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
@@ -220,13 +220,13 @@ def _text_of(path: Path) -> str:
 
 def _toml(text: str, path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
         raise InvalidSpec(f"{path} is not TOML: {error}") from None
     except ValueError:  # Python's own limit, which keeps reading linear
         raise InvalidSpec(f"{path} is not a spec: a number in it has thousands of digits") from None
     except RecursionError:
-        raise InvalidSpec(f"{path} is not a spec: its values are nested too deeply") from None
+        raise InvalidSpec(f"{path} is not a spec: its keys or values are nested too deeply") from None
 
 
 def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:

@@ -24,7 +24,7 @@ from toehold_client.errors import ToeholdError
 
 from .target import Said, Target, text_of
 
-_SOURCES = ("/frontier_server/", "/crawler_node/", "/toehold_client/", "/tomllib/")
+_SOURCES = ("/frontier_server/", "/crawler_node/", "/toehold_client/")
 
 
 @functools.cache

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 
@@ -60,7 +60,7 @@ def test_the_template_means_the_default_spec() -> None:
 
 def test_the_template_shows_every_field_with_its_default() -> None:
     """Uncommented, it says what the frontier itself fills in."""
-    said = tomllib.loads(COMMENTED_OUT.sub("", template()))
+    said = tomli.loads(COMMENTED_OUT.sub("", template()))
     beside = {key: said.pop(key) for key in ("name", "seeds", "seeds_file", "surt_prefixes_file")}
     assert beside == {"name": "my-crawl", "seeds": [], "seeds_file": "", "surt_prefixes_file": ""}
     filled = wire.spec(wire.settings_of(CrawlSpec()))
@@ -252,6 +252,13 @@ def test_a_number_that_python_does_not_read_is_refused() -> None:
 def test_values_nested_without_end_are_refused() -> None:
     with pytest.raises(InvalidSpec, match=r"nested too deeply|not TOML"):
         parse(f"name = {'[' * 100_000}", HERE)
+
+
+@pytest.mark.parametrize("text", ["name.{} = 1", "[name.{}]", "[[name.{}]]"])
+def test_keys_of_parts_without_end_are_refused(text: str) -> None:
+    """Reading them would take the square of their number."""
+    with pytest.raises(InvalidSpec, match="is not a spec: its keys or values are nested too deeply"):
+        parse(text.format(".".join("a" * 10_000)), HERE)
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:

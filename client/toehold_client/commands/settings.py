@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+import tomli
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.duration_pb2 import Duration
 
@@ -96,7 +96,7 @@ def _path_of(name: str) -> str:
 def _toml(value: str) -> str:
     """The value as TOML: as it stands, or as a text if it is none."""
     try:
-        if tomllib.loads(f"value = {value}").keys() == {"value"}:
+        if tomli.loads(f"value = {value}").keys() == {"value"}:
             return value
     except (ValueError, RecursionError):  # no TOML, or a number of thousands of digits
         pass
