@@ -22,6 +22,7 @@ from toehold.node.v1.node_pb2_grpc import NodeServiceStub
 from .calls import Attempt, Page, Procedure, Rest, Stubs
 from .channel import CHANNEL_OPTIONS, checked_address, operator_metadata
 from .errors import FRONTIER, ClientClosed, ToeholdError, from_rpc_error, unsendable
+from .first_status import FirstStatus
 from .retry import Patience
 from .streams import AsyncStream, Following, Q, R, Stream, this_task_is_cancelled
 from .uploads import Upload
@@ -262,13 +263,16 @@ class AsyncDriver:
         upload: Upload[_Q],
         timeout_s: float,
     ) -> _R:
-        call = cast(aio.StreamUnaryMultiCallable[_Q, _R], pick(self._stubs))
+        start = cast(aio.StreamUnaryMultiCallable[_Q, _R], pick(self._stubs))
+        status = FirstStatus()
         try:
-            answer = await call(iter(upload), timeout=timeout_s, metadata=self._metadata)
+            call = start(iter(upload), timeout=timeout_s, metadata=self._metadata)
+            call.add_done_callback(status.note)
+            answer = await call
         except aio.AioRpcError as error:
             upload.raise_failure()
             self._check_open()
-            raise self._explained(error, timeout_s) from None
+            raise self._explained(status.behind(error), timeout_s) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
             if not this_task_is_cancelled():
                 self._check_open()

@@ -1,0 +1,84 @@
+"""A server's refusal of a stream is told, also where gRPC for asyncio replaces it by an error of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+from client_doubles.fake_frontier import Refusal
+from grpc.aio import AioRpcError, Metadata
+
+from toehold_client.errors import CrawlExists, from_rpc_error
+from toehold_client.first_status import FirstStatus
+
+REFUSED = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c'", "CRAWL_EXISTS")
+LOST = Refusal(grpc.StatusCode.INTERNAL, "Internal error from Core")
+BROKEN = Refusal(grpc.StatusCode.INTERNAL, "the store is gone")
+OK = Refusal(grpc.StatusCode.OK, "")
+
+
+class Call:
+    """A call that has ended."""
+
+    def __init__(self, end: Refusal) -> None:
+        self._end = end
+
+    async def code(self) -> grpc.StatusCode:
+        return self._end.code
+
+    async def details(self) -> str:
+        return self._end.message
+
+    async def initial_metadata(self) -> Metadata:
+        return Metadata()
+
+    async def trailing_metadata(self) -> Metadata:
+        return Metadata(*self._end.trailer())
+
+
+class CallThatGoesOn(Call):
+    """A call whose code has to be waited for."""
+
+    async def code(self) -> grpc.StatusCode:
+        await asyncio.sleep(0)
+        return self._end.code
+
+
+def _raised(end: Refusal) -> AioRpcError:
+    return AioRpcError(end.code, Metadata(), Metadata(*end.trailer()), end.message)
+
+
+def _noted(*ends: Refusal) -> FirstStatus:
+    status = FirstStatus()
+    for end in ends:
+        status.note(Call(end))
+    return status
+
+
+def test_a_refusal_that_grpc_replaced_by_its_own_error_is_told() -> None:
+    error = _noted(REFUSED, LOST).behind(_raised(LOST))
+    told = from_rpc_error(error, address="here:7707", timeout_s=1)
+    assert isinstance(told, CrawlExists)
+    assert str(told) == "there is a crawl 'c'"
+
+
+@pytest.mark.parametrize(
+    ("noted", "raised"),
+    [
+        ((), LOST),
+        ((OK, LOST), LOST),
+        ((LOST, REFUSED), REFUSED),
+        ((REFUSED,), BROKEN),
+        ((REFUSED,), REFUSED),
+    ],
+    ids=["nothing came", "an answer came", "the refusal came last", "an error with a reason", "the refusal"],
+)
+def test_any_other_error_is_told_as_it_was_raised(noted: tuple[Refusal, ...], raised: Refusal) -> None:
+    error = _raised(raised)
+    assert _noted(*noted).behind(error) is error
+
+
+def test_a_call_that_has_not_ended_is_no_status() -> None:
+    with pytest.raises(RuntimeError, match="had ended before it had"):
+        FirstStatus().note(CallThatGoesOn(REFUSED))
