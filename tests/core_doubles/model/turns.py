@@ -171,5 +171,5 @@ def _keep(model: Model, queue: Queue, now: Told) -> None:
     queue.session_start = now.session_start
     queue.starts = {queue.expenditure}
     if queue.cleared:
-        queue.robots_token = b""
+        queue.robots_tried = None
     queue.lent, queue.cleared = None, False
