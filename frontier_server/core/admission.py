@@ -51,6 +51,7 @@ class Admission:
         self._taken: set[bytes] = set()  # keys of rows that this slice has changed, or is about to
         # Those on their way into a queue, with their rows in the seen-set; by queue.
         self._entries: dict[bytes, list[tuple[Wanted, PendingUri, SeenRow]]] = {}
+        self._discovered = 0
         self._pricing = Pricing(crawl.settings)
         self._rules: dict[bytes, tuple[CrawlSettings, Rules | None]] = {}  # by the keys of robots.txt files
 
@@ -82,7 +83,7 @@ class Admission:
         visited = seen is not None and seen.visits > 0
         pending = PendingUri(0, 0, cost, precedence, visited, key[-8:], candidate.record)
         if seen is None:
-            op.sums(crawl).discovered += 1
+            self._discovered += 1
             seen = SeenRow(b"")
         if self._forbidden(wanted):
             final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, wanted.uri, candidate)
@@ -102,7 +103,10 @@ class Admission:
         return Verdict.QUEUED
 
     def close(self) -> None:
-        """Put what was admitted into its queues."""
+        """Put what was admitted into its queues, and count it."""
+        if self._discovered:
+            self._op.sums(self._crawl).discovered += self._discovered
+            self._discovered = 0
         for queue_id, entries in self._entries.items():
             self._put_in(queue_id, entries)
         self._entries.clear()

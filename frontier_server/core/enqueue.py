@@ -66,6 +66,7 @@ def put_in(
     Each comes with its directive. `settings` are those of the last.
     """
     row = op.touch(queue)
+    queue_key = keys.queue_row_key(crawl.number, queue.queue)
     suffixes: list[bytes] = []
     precedences = row.uri_precedences
     for uri, directive in arriving:
@@ -81,7 +82,9 @@ def put_in(
         row.last_cost = uri.cost
         row.total_cost = added(row.total_cost, uri.cost)
         precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1
-        put_row(op, crawl, queue, suffix, uri)
+        value = encode_pending(uri)
+        op.tx.put(Family.PENDING, queue_key + suffix, value)
+        queue.ahead.put(suffix, value)
         suffixes.append(suffix)
     op.add_uris(crawl, queue, len(arriving))
     row.enqueued += len(arriving)

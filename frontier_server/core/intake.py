@@ -39,7 +39,7 @@ from .uri.canonical import (
 from .uri.scope import HOP_RULES, Standing, add_authority, authority_in_scope, seed_redirect
 
 MAX_SCOPE_CACHE = 20_000
-MAX_REMEMBERED_TEXT = 512
+LONG_TEXT = 512  # longer ones are not remembered
 SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths
 _HOPS = "".join(sorted(HOP_LETTERS))
 _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
@@ -59,12 +59,12 @@ def schedule(
             verdicts.append(Verdict.ALREADY_SEEN)
             continue
         judged = judge(op, crawl, candidate)
-        if isinstance(judged, Wanted):
-            wanted.append(judged)
-            places.append(len(verdicts))
-            verdicts.append(Verdict.ALREADY_SEEN)
-        else:
+        if isinstance(judged, Verdict):
             verdicts.append(judged)
+            continue
+        wanted.append(judged)
+        places.append(len(verdicts))
+        verdicts.append(Verdict.ALREADY_SEEN)  # unless it is admitted
     if wanted:
         rows = op.tx.get_many(Family.SEEN, [item.key for item in wanted])
         op.read_queues(
@@ -75,8 +75,7 @@ def schedule(
             if row is None or anew or item.candidate.refetch_before_ms is not None:
                 verdicts[place] = admission.admit(item, row)
         admission.close()
-        texts = (item.candidate.uri for item in wanted)
-        crawl.remember_texts(text for text in texts if len(text) <= MAX_REMEMBERED_TEXT)
+        crawl.remember_texts({text for item in wanted if len(text := item.candidate.uri) <= LONG_TEXT})
     tally = op.counters(crawl).verdicts
     for verdict, count in Counter(verdicts).items():
         tally[verdict.value] = tally.get(verdict.value, 0) + count
@@ -159,7 +158,7 @@ def _refusing_rule(
     if known is None:
         known = authority_in_scope(op.tx, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, known)
-    extends = not known and (seed or seed_redirect(path))
+    extends = not known and (seed or (path[:1] == "R" and seed_redirect(path)))
     rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, known or extends)
     if extends and not rule:
         add_authority(op.tx, crawl.number, origin.host, origin.authority)
