@@ -24,7 +24,7 @@ from .operation import Operation, is_barred
 from .origin import Site
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import LeaseRow, PendingUri, QueueRow, RobotsRow, SeenRow, decode, encode
+from .records import LeaseRow, PendingUri, QueueRow, SeenRow, decode, encode
 from .robotstxt.authority import Gate, standing
 from .robotstxt.robots_table import RobotsTable
 from .rules.disposition import (
@@ -37,6 +37,7 @@ from .rules.politeness import rest_ms
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .uri.assign import partition_of
+from .uri.canonical import CanonicalUri
 
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
 WEIGHT_PER_CLEARING = 100
@@ -108,7 +109,6 @@ class Dispatcher:
         if row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
-        fetched_for_it = crawl.number, row.robots_serial
         while row.count and share.clearings > 0:
             head = self._first_to_go(op, crawl, queue, awaited, share)
             if head is None:
@@ -131,7 +131,7 @@ class Dispatcher:
                 continue
             key = site.robots_key
             robots = self.robots.row(op.tx, key)
-            its = standing(robots, op.now_ms, head.settings.robots, said_by(robots) == fetched_for_it)
+            its = standing(robots, op.now_ms, head.settings.robots, robots_tried_ms(row, head.uri))
             match its.gate:
                 case Gate.FETCH:
                     lease = self._robots_lease(op, queue, head, its.tries, node, session)
@@ -204,8 +204,7 @@ class Dispatcher:
         if longest.until_ms > op.now_ms:
             return longest
         robots = self.robots.row(op.tx, crawl.origins.site(uri, settings).robots_key)
-        fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
-        its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
+        its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, uri))
         if its.gate is Gate.WAIT and robots is not None:
             return Wait(its.next_try_ms, f"its robots.txt ({robots.fetch_status})")
         if its.gate is Gate.FETCH and self.leases.robots_out(crawl.number, uri.scheme, uri.authority):
@@ -430,13 +429,13 @@ def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: in
     """Give a queue's head its final disposition without fetching it."""
     disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
     final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
-    op.touch(queue).robots_serial = 0
+    op.touch(queue).robots_of = ""
     conclude(op, crawl, queue, head.suffix, head.pending, final, head.settings)
 
 
-def said_by(robots: RobotsRow | None) -> tuple[int, int] | None:
-    """The lease whose report said last what is known of a robots.txt: its crawl, and its number."""
-    return None if robots is None else (robots.token_crawl, robots.token_serial)
+def robots_tried_ms(row: QueueRow, uri: CanonicalUri) -> int:
+    """When the last try began to fetch the robots.txt of a queue's head for it; 0 if there was none."""
+    return row.robots_ms if row.robots_of == uri.origin else 0
 
 
 def retire_reason(row: QueueRow, settings: QueueSettings) -> str:

@@ -151,9 +151,11 @@ class QueueRow(Record):
     uri_precedences: dict[int, int] = {}  # of its URIs → how many
     queue_ms: int = 0  # when a URI was last put into it
     lease_ms: int = 0  # when the last of its leases that have ended was given
-    robots_serial: int = 0  # of that lease, if it was for a robots.txt that the next page needs
+    robots_serial: int = 0  # unused: older servers kept the number of a lease for a robots.txt
     heads: dict[int, int] = {}  # level that may have URIs (directive, precedence) → none has a lower ordinal
     woken_ms: int = 0  # when somebody last ended its rests
+    robots_of: str = ""  # scheme and authority whose robots.txt was last tried for the next page
+    robots_ms: int = 0  # when the lease for that was given
 
     def __post_init__(self) -> None:
         """Give a row that has none of them the heads that follow from its one head."""

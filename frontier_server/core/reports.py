@@ -127,7 +127,7 @@ class Reports:
     def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
         ended = self._end(op, crawl, lease)
         row, queue = lease.row, ended.queue
-        queue.row.robots_serial = 0
+        queue.row.robots_of = ""
         _, pending, candidate, uri, settings = self._head(op, crawl, lease)
         status = report.fetch_status
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
@@ -183,7 +183,8 @@ class Reports:
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
-            ended.queue.row.robots_serial = 0 if status == UNFETCHABLE_URI else lease.serial
+            ended.queue.row.robots_of = "" if status == UNFETCHABLE_URI else f"{row.scheme}://{row.authority}"
+            ended.queue.row.robots_ms = row.lease_ms
         if status == UNFETCHABLE_URI:
             # Not fetchable from here says nothing about the host's wishes, which are
             # shared by all crawls: only the URI that waited has its answer.
@@ -259,7 +260,7 @@ class Reports:
         else:
             crawl_delay_ms = self._crawl_delay_ms(op, crawl, uri, settings)
         if not lease.robots:
-            ended.queue.row.robots_serial = 0
+            ended.queue.row.robots_of = ""
         if not lease.robots and why is not Lapse.PAUSE:
             lapses = pending.lapses + (why is Lapse.SILENCE)
             pending = replace(pending, attempts=pending.attempts + 1, lapses=lapses)

@@ -115,7 +115,7 @@ MUTANTS = (
     Mutation(
         "A copy of robots.txt that expires counts for the page that it was tried for",
         "robotstxt/authority",
-        "if answered and (for_this or _lasts(row.answer_ms, now_ms, settings)):",
+        "if answered and (tried_ms or _lasts(row.answer_ms, now_ms, settings)):",
         "if answered and _lasts(row.answer_ms, now_ms, settings):",
         ("have not ended", "too much happens"),
     ),

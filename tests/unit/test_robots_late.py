@@ -1,5 +1,7 @@
 """A robots.txt that expired before the page that it was fetched for had its turn: it counts for that page."""
 
+from dataclasses import replace
+
 import pytest
 from core_doubles.shell import Shell
 
@@ -91,6 +93,35 @@ def test_where_no_try_brings_a_new_copy_the_last_one_counts_for_the_page_that_wa
     for host in HOSTS:
         its = [uri.removeprefix(f"http://{host}") for uri in fetched if f"//{host}/" in uri]
         assert its == ["/0", "/robots.txt", "/1"]
+
+
+@pytest.mark.parametrize("allow_unreachable", [True, False])
+@pytest.mark.parametrize("most_requests", [1, 2])
+def test_crawls_that_share_a_host_without_robots_txt_end_though_each_tries_after_the_other(
+    allow_unreachable: bool, most_requests: int
+) -> None:
+    """A crawl gives up for its page also where another one has tried since."""
+    shell = Shell()
+    settings = CrawlSettings(
+        allowed_addresses=("loopback",),
+        politeness=replace(POLITE, max_parallel=most_requests),
+        robots=RobotsSettings(validity_ms=10_000, retry_delay_ms=14_000, allow_unreachable=allow_unreachable),
+    )
+    names = ("one", "other", "third")
+    for name in names:
+        shell.create(name, settings)
+        shell.launch(name, f"http://{HOSTS[0]}/{name}")
+    for _ in range(200):
+        for grant in shell.grants():
+            shell.finish(Report(grant.token, fetch_status=503 if grant.robots else 200))
+        if all(shell.state(name) is CrawlState.FINISHED for name in names):
+            break
+        due_ms = shell.frontier.next_due_ms()
+        assert due_ms is not None
+        shell.now_ms = max(shell.now_ms, due_ms)
+        shell.tick()
+    ends = [[row.fetch_status for row in shell.outcomes(name)][-1:] for name in names]
+    assert ends == [[200 if allow_unreachable else -61]] * len(names)
 
 
 def test_an_old_robots_txt_is_not_taken_for_one_that_was_fetched_for_this_page() -> None:

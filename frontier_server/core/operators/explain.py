@@ -6,7 +6,7 @@ holds for the crawl as a whole (`idle`) comes first.
 
 from .. import figures, keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher, over_quota, retire_reason, said_by, session_spent
+from ..dispatch import Dispatcher, over_quota, retire_reason, robots_tried_ms, session_spent
 from ..head import Head
 from ..host import Group, Host, full, rest_of
 from ..leases import Lease
@@ -144,8 +144,7 @@ class Explanations:
             words = "it has spent the budget of its session, so queues that wait go first"
             found.append(Reason(Why.QUEUE_INACTIVE, words))
         robots = self.dispatcher.robots.row(op.tx, crawl.origins.site(head.uri, head.settings).robots_key)
-        fetched_for_it = said_by(robots) == (crawl.number, queue.row.robots_serial)
-        its = standing(robots, op.now_ms, settings.robots, fetched_for_it)
+        its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, head.uri))
         match its.gate:
             case Gate.FETCH:
                 words = f"{_robots_uri(head.uri)} is fetched first"

@@ -49,19 +49,18 @@ ALLOW_AFTER_ATTEMPTS = 3  # Heritrix 2.8
 KEPT_TRIES = 1_000  # whose times are kept at least: as many as a crawl may have (RobotsSpec.max_attempts)
 
 
-def standing(
-    row: RobotsRow | None, now_ms: int, settings: RobotsSettings, for_this: bool = False
-) -> Standing:
+def standing(row: RobotsRow | None, now_ms: int, settings: RobotsSettings, tried_ms: int = 0) -> Standing:
     """What to do about a URI of the authority, by the settings of its crawl.
 
-    What was fetched just for this URI (`for_this`) counts though it has expired meanwhile:
-    else a host that rests for longer than that would be asked for nothing but its robots.txt.
-    So does the last copy when a try for this URI brought no new one, though another is due by then.
+    `tried_ms` is when a fetch of the file just for this URI began; 0 if there was none. What has
+    come of that counts though it has expired meanwhile, or others have tried since: else a host that
+    rests for longer would be asked for nothing but its robots.txt. So does the last copy when the try
+    brought no new one.
     """
     if row is None:
         return Standing(Gate.FETCH)
     answered = row.outcome != Outcome.NONE.value
-    if answered and (for_this or _lasts(row.answer_ms, now_ms, settings)):
+    if answered and (tried_ms or _lasts(row.answer_ms, now_ms, settings)):
         return Standing(Gate.OPEN)
     if not row.attempts:
         return Standing(Gate.FETCH)
@@ -70,7 +69,7 @@ def standing(
     # While fetching again fails, the last copy counts (RFC 9309, 2.3.1.4), and so does leniency.
     lenient = answered or (tries.given_up_ms is not None and settings.allow_unreachable)
     if tries.given_up_ms is not None and (
-        _lasts(tries.given_up_ms, now_ms, settings) or (for_this and not tries.in_a_row)
+        _lasts(tries.given_up_ms, now_ms, settings) or 0 < tried_ms <= tries.given_up_ms
     ):
         return Standing(Gate.OPEN if lenient else Gate.FAIL, limit or 0)
     if not tries.in_a_row or now_ms >= tries.next_try_ms:

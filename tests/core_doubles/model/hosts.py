@@ -126,8 +126,9 @@ def robots_of(model: Model, settings: CrawlSettings, site: Site) -> Robots:
 
 def means(model: Model, settings: CrawlSettings, site: Site, queue: Queue | None) -> str:
     """What a robots.txt means for a URI, at the turn of its queue or (None) when it is offered."""
-    token = b"" if queue is None else queue.robots_token
-    return robots_of(model, settings, site).means(model.now_ms, settings.robots, token)
+    tried = None if queue is None else queue.robots_tried
+    tried_ms = tried[1] if tried is not None and tried[0] == site else None
+    return robots_of(model, settings, site).means(model.now_ms, settings.robots, tried_ms)
 
 
 def forbids(model: Model, settings: CrawlSettings, site: Site, uri: str, queue: Queue | None = None) -> bool:

@@ -72,7 +72,7 @@ def reported(model: Model, report: Report, file: RobotsFile, result: ReportResul
 
 def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> Disposition:
     uri, queue, status = crawl.uris[lease.identity], crawl.queues[lease.queue], report.fetch_status
-    queue.robots_token = b""
+    queue.robots_tried = None
     retry = places.settings_of_uri(crawl, uri).retry
     own = next((rule for rule in retry.statuses if rule.fetch_status == status), None)
     _rest(model, crawl, lease, report)
@@ -129,9 +129,9 @@ def _robots_reported(
         crawl.figures["robots_fetches"] += 1
         crawl.outcomes[lease.site.uri("/robots.txt"), status, disposition.value] += 1
     if not put_off and status != UNFETCHABLE:
-        crawl.queues[lease.queue].robots_token = lease.token
+        crawl.queues[lease.queue].robots_tried = lease.site, lease.lease_ms
     elif status == UNFETCHABLE:
-        crawl.queues[lease.queue].robots_token = b""
+        crawl.queues[lease.queue].robots_tried = None
         outcomes.conclude(model, crawl, uri, status, disposition)
     _rest(model, crawl, lease, report)
     _end(model, crawl, lease)
@@ -228,7 +228,7 @@ def lapsed(model: Model, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         hosts.robots_of(model, settings, lease.site).last_token = b""
     _rest(model, crawl, lease, Report(b"", fetch_status=LAPSED, duration_ms=model.now_ms - lease.lease_ms))
     if not lease.robots:
-        queue.robots_token = b""
+        queue.robots_tried = None
     if not lease.robots and why is not Lapse.PAUSE:
         uri.attempts += 1
         uri.lapses += why is Lapse.SILENCE

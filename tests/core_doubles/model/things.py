@@ -108,7 +108,7 @@ class Queue:
     paused: bool = False
     retired: bool = False
     retiring: bool = False
-    robots_token: bytes = b""  # of its last lease, if it was for a robots.txt that the next page needs
+    robots_tried: tuple[Site, int] | None = None  # whose robots.txt was tried for the next page, and when
     enqueued: int = 0
     successes: int = 0
     failed: int = 0
@@ -142,7 +142,7 @@ class Robots:
     good: RobotsFile | None = None  # the last answer
     good_ms: int = 0  # when it came
     failures_ms: list[int] = field(default_factory=list)  # since then
-    last_token: bytes = b""
+    last_token: bytes = b""  # of the last report that counted
 
     def patience(self, rules: RobotsSettings) -> Patience:
         """What a crawl with these settings makes of the failures. A copy that it has makes it patient."""
@@ -157,18 +157,20 @@ class Robots:
                 its = Patience(0, failed_ms + rules.validity_ms, failed_ms)
         return its
 
-    def means(self, now_ms: int, rules: RobotsSettings, for_this: bytes = b"") -> str:
+    def means(self, now_ms: int, rules: RobotsSettings, tried_ms: int | None = None) -> str:
         """What is to be done about a URI of the site: `ask`, `fetch`, `wait` or `fail`.
 
-        What was fetched just for this URI, by a lease of that token, counts however late it is.
+        What has come since it was tried just for this URI counts however late it is.
         """
-        its, late = self.patience(rules), bool(for_this) and for_this == self.last_token
-        if self.good is not None and (late or now_ms < self.good_ms + rules.validity_ms):
+        its = self.patience(rules)
+        if self.good is not None and (tried_ms is not None or now_ms < self.good_ms + rules.validity_ms):
             return "ask"
         if not self.failures_ms:
             return "fetch"
         open_meanwhile = self.good is not None or (rules.allow_unreachable and its.lost_ms is not None)
-        if its.lost_ms is not None and its.failures == 0 and (late or now_ms < its.retry_ms):
+        if its.lost_ms is not None and (
+            now_ms < its.lost_ms + rules.validity_ms or (tried_ms is not None and tried_ms <= its.lost_ms)
+        ):
             return "ask" if open_meanwhile else "fail"
         if now_ms >= its.retry_ms:
             return "fetch"

@@ -142,8 +142,17 @@ def _check_activation(model: Model, queue: Queue, passed_over: list[Queue]) -> N
         its = queue.precedence, model.step
     else:
         return
-    late = [other.key for other in passed_over if (other.waits_at, other.waits_since) < its]
+    late = [other.key for other in passed_over if _waits(model, other) < its]
     assert not late, f"{queue.key} was activated before {late}"
+
+
+def _waits(model: Model, queue: Queue) -> tuple[int, int]:
+    """At which precedence an inactive queue has waited, and since which step, when others were activated.
+
+    A queue that was given another precedence in this step lined up anew, before that or after it.
+    """
+    waited = queue.waits_at, queue.waits_since
+    return waited if queue.precedence == queue.waits_at else max(waited, (queue.precedence, model.step))
 
 
 def _check_giving_way(crawl: Crawl, queue: Queue, now: Told, passed_over: list[Queue]) -> None:
@@ -162,5 +171,5 @@ def _keep(model: Model, queue: Queue, now: Told) -> None:
     queue.session_start = now.session_start
     queue.starts = {queue.expenditure}
     if queue.cleared:
-        queue.robots_token = b""
+        queue.robots_tried = None
     queue.lent, queue.cleared = None, False
