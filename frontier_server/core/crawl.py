@@ -1,7 +1,7 @@
 """One crawl in memory: the rows that memory holds, and its active queues."""
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
 from .keys import FiguresOf
@@ -9,16 +9,15 @@ from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .operators.pace import Pace
+from .origin import Origins
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
 from .records import CountersRow, FiguresRow, OutcomeRow, SpecRow, StateRow
-from .site import Sites
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules
-from .uri.surt import surt_of
 
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
@@ -106,7 +105,9 @@ class Crawl:
         if self.settings.groups != before.groups:
             self.group_of_host = groups_of(self.settings)  # by identity rules, which are fixed
             self.groups = {group.name: group for group in self.settings.groups}
-        self.sites = Sites(self.settings, self.group_of_host)
+        self.origins = Origins(
+            self.number, self.settings, self.group_of_host, self.overrides, self.scope_rules
+        )
         self.known_texts.clear()
         self.scope_cache.clear()
 
@@ -216,21 +217,29 @@ class Crawl:
 
     def settings_for(self, uri: CanonicalUri) -> CrawlSettings:
         """The settings of a URI: the crawl's, with the overrides of its SURT prefixes."""
-        if not len(self.overrides):
-            return self.settings
-        return self.overrides.settings_for(surt_of(uri)) or self.settings
+        return self.origins.settings_for(uri)
 
-    def remember_text(self, text: str) -> None:
-        """Note that a URI, written like this, has been seen."""
+    def put_override(self, prefix: str, override: bytes) -> None:
+        """Let an override hold from now on."""
+        self.overrides.put(prefix, override)
+        self.origins.forget()
+
+    def discard_override(self, prefix: str) -> None:
+        """Let an override hold no more."""
+        self.overrides.discard(prefix)
+        self.origins.forget()
+
+    def remember_texts(self, texts: Iterable[str]) -> None:
+        """Note that URIs, written like this, have been seen."""
         if len(self.known_texts) >= MAX_KNOWN_TEXTS:
             self.known_texts.clear()
-        self.known_texts.add(text)
+        self.known_texts.update(texts)
 
     def forget(self) -> None:
         """Let go of what only makes a crawl that goes on faster: it has finished."""
         self.known_texts.clear()
         self.scope_cache.clear()
-        self.sites.forget()
+        self.origins.forget()
         self.recent.clear()
         self.overrides.forget_made()
 

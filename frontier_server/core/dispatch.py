@@ -21,6 +21,7 @@ from .leases import Lease, LeaseTable
 from .line import Awaited
 from .model import CandidateCodec, EmptyReason, Grant
 from .operation import Operation, is_barred
+from .origin import Site
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import LeaseRow, PendingUri, QueueRow, SeenRow, decode, encode
@@ -33,7 +34,6 @@ from .rules.disposition import (
     Disposition,
 )
 from .rules.politeness import rest_ms
-from .site import Site
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .uri.assign import partition_of
@@ -124,7 +124,7 @@ class Dispatcher:
                 continue
             if self._sent_away(op, crawl, queue, head, spent):
                 return None
-            site = crawl.sites.of(head.uri, head.settings)
+            site = crawl.origins.site(head.uri, head.settings)
             if site.place.queue != queue.queue:
                 self._move(op, crawl, queue, head, site)
                 share.clearings -= 1
@@ -203,7 +203,7 @@ class Dispatcher:
         longest = max(waits, key=lambda each: each.until_ms)
         if longest.until_ms > op.now_ms:
             return longest
-        robots = self.robots.row(op.tx, crawl.sites.of(uri, settings).robots_key)
+        robots = self.robots.row(op.tx, crawl.origins.site(uri, settings).robots_key)
         its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, uri))
         if its.gate is Gate.WAIT and robots is not None:
             return Wait(its.next_try_ms, f"its robots.txt ({robots.fetch_status})")
@@ -273,7 +273,8 @@ class Dispatcher:
         """Put the head into the queue that it belongs to by now (S3.12, T9)."""
         take_out(op, crawl, queue, head.suffix, head.pending)
         other = queue_at(op, crawl, site.place, head.uri.host)
-        suffix = put_in(op, crawl, other, head.pending, head.candidate.directive, head.settings)
+        arriving = (head.pending, head.candidate.directive)
+        (suffix,) = put_in(op, crawl, other, (arriving,), head.settings)
         key = keys.seen_key(crawl.number, queue.partition, head.pending.subject)
         value = op.tx.get(Family.SEEN, key)
         seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
@@ -308,7 +309,7 @@ class Dispatcher:
         The last fetch tells how long it is; before the first one has ended, the least rest counts.
         """
         row, politeness = host.row, head.settings.politeness
-        key = crawl.sites.of(head.uri, head.settings).robots_key
+        key = crawl.origins.site(head.uri, head.settings).robots_key
         crawl_delay_ms = self.robots.rules(op.tx, key).crawl_delay_ms
         row.start_ms = op.now_ms
         row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, politeness)

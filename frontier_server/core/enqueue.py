@@ -5,7 +5,7 @@ that it belongs to now) and whoever takes one out keeps place, counts, costs and
 queue's precedence in step here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from . import keys
 from .crawl import Crawl
@@ -15,27 +15,33 @@ from .operation import Operation
 from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import MAX_COST, PendingUri, decode_pending, encode_pending
-from .rules.cost import cost_of
-from .rules.precedence import uri_precedence
+from .rules.cost import POLICIES as COSTS
+from .rules.precedence import URI_POLICIES as PRECEDENCES
 from .spec.settings import CrawlSettings
 from .store import Family
 from .sums import added
 from .uri import assign
-from .uri.canonical import CanonicalUri
 
 UNCHANGING = "base"  # the policy that what is in a queue does not change
 
 
-def price(candidate: Candidate, uri: CanonicalUri, settings: CrawlSettings) -> tuple[int, int]:
-    """The cost and the precedence of a URI: its caller's, or the policies' (Heritrix 2.5, 2.6)."""
-    queues = settings.queues
-    cost = candidate.cost
-    if cost is None:
-        cost = cost_of(queues.cost, uri, candidate.via)
-    precedence = candidate.precedence
-    if precedence is None:
-        precedence = uri_precedence(queues.uri_precedence, cost, candidate.path)
-    return min(cost, MAX_COST), precedence
+class Pricing:
+    """What URIs with the same settings cost, and how urgent they are (Heritrix 2.5, 2.6)."""
+
+    def __init__(self, settings: CrawlSettings) -> None:
+        self.settings = settings
+        self._cost = COSTS[settings.queues.cost]
+        self._precedence = PRECEDENCES[settings.queues.uri_precedence]
+
+    def of(self, candidate: Candidate, text: str) -> tuple[int, int]:
+        """The cost and the precedence of a URI: its caller's, or the policies'."""
+        cost = candidate.cost
+        if cost is None:
+            cost = self._cost(text, candidate.via)
+        precedence = candidate.precedence
+        if precedence is None:
+            precedence = self._precedence(cost, candidate.path)
+        return min(cost, MAX_COST), precedence
 
 
 def queue_at(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> WorkQueue:
@@ -49,25 +55,40 @@ def queue_at(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> Wor
 
 
 def put_in(
-    op: Operation, crawl: Crawl, queue: WorkQueue, uri: PendingUri, directive: int, settings: CrawlSettings
-) -> bytes:
-    """Put a URI into a queue, behind those as urgent as it is; its place there (S2.12 to S2.14)."""
+    op: Operation,
+    crawl: Crawl,
+    queue: WorkQueue,
+    arriving: Sequence[tuple[PendingUri, int]],
+    settings: CrawlSettings,
+) -> list[bytes]:
+    """Put URIs into a queue, behind those as urgent as they are; their places there (S2.12 to S2.14).
+
+    Each comes with its directive. `settings` are those of the last.
+    """
     row = op.touch(queue)
-    suffix = keys.pending_suffix(directive, uri.precedence, row.next_ordinal)
-    level = keys.level_of(suffix)
-    if queue.firsts.get(level, 0) is None:
-        row.heads[level] = queue.firsts[level] = row.next_ordinal
-    else:
-        row.heads.setdefault(level, row.next_ordinal)
-    row.next_ordinal += 1
-    if queue.passing is not None:
-        queue.passing.arrived(suffix)
-    op.add_uris(crawl, queue, 1)
-    row.enqueued += 1
-    row.last_cost = uri.cost
-    row.total_cost = added(row.total_cost, uri.cost)
+    queue_key = keys.queue_row_key(crawl.number, queue.queue)
+    suffixes: list[bytes] = []
+    precedences = row.uri_precedences
+    for uri, directive in arriving:
+        ordinal, level = row.next_ordinal, directive << 8 | uri.precedence
+        suffix = keys.level_suffix(level, ordinal)
+        if queue.firsts.get(level, 0) is None:
+            row.heads[level] = queue.firsts[level] = ordinal
+        elif level not in row.heads:
+            row.heads[level] = ordinal
+        row.next_ordinal = ordinal + 1
+        if queue.passing is not None:
+            queue.passing.arrived(suffix)
+        row.last_cost = uri.cost
+        row.total_cost = added(row.total_cost, uri.cost)
+        precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1
+        value = encode_pending(uri)
+        op.tx.put(Family.PENDING, queue_key + suffix, value)
+        queue.ahead.put(suffix, value)
+        suffixes.append(suffix)
+    op.add_uris(crawl, queue, len(arriving))
+    row.enqueued += len(arriving)
     row.queue_ms = op.now_ms
-    row.uri_precedences[uri.precedence] = row.uri_precedences.get(uri.precedence, 0) + 1
     filled = queue.state is QueueState.EXHAUSTED
     if filled:
         op.move(crawl, queue, QueueEvent.FILLED)
@@ -75,8 +96,7 @@ def put_in(
         op.appraise(crawl, queue, settings.queues)
     if shares(settings):
         _let_in(op, crawl, queue)
-    put_row(op, crawl, queue, suffix, uri)
-    return suffix
+    return suffixes
 
 
 def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:

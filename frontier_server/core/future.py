@@ -65,9 +65,9 @@ def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: byte
     candidate = codec.decode(uri.candidate)
     parsed = canonical(candidate.uri)
     settings = crawl.settings_for(parsed)
-    place = crawl.sites.of(parsed, settings).place
+    place = crawl.origins.site(parsed, settings).place
     queue = queue_at(op, crawl, place, parsed.host)
-    suffix = put_in(op, crawl, queue, uri, candidate.directive, settings)
+    (suffix,) = put_in(op, crawl, queue, ((uri, candidate.directive),), settings)
     key = keys.seen_key(crawl.number, partition, uri.subject)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else SeenRow(b"")

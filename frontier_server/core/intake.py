@@ -1,18 +1,16 @@
 """Schedule: candidates in, verdicts out.
 
-canonical form → scope → seen-set → robots.txt, if known → its work queue, or until its
-time comes among the future URIs. A slice of a batch is one operation with one look-up
-of the seen-set for all.
+canonical form → scope → seen-set → admission. A slice of a batch is one operation with one
+look-up of the seen-set for all. Most candidates are canonical already and of an origin that is
+known: all but their own text, and the way to them, has been decided before.
 """
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from . import future, keys
-from .conclusion import Final, record
+from .admission import Admission, Wanted
 from .crawl import Crawl
-from .enqueue import price, put_in, queue_at
 from .model import (
     HOP_LETTERS,
     MAX_ANNOTATIONS_BYTES,
@@ -23,13 +21,11 @@ from .model import (
     Verdict,
 )
 from .operation import Operation
-from .queue import WorkQueue
-from .records import MAX_COST, PendingUri, SeenRow, decode, encode
+from .origin import Origin
+from .records import MAX_COST
 from .robotstxt.robots_table import RobotsTable
-from .rules.disposition import ROBOTS_PRECLUDED, Disposition
-from .site import Site
-from .spec.settings import CrawlSettings
 from .store import Family
+from .uri.assign import hash64
 from .uri.canonical import (
     MAX_URI_BYTES,
     CanonicalUri,
@@ -38,68 +34,52 @@ from .uri.canonical import (
     UnsupportedScheme,
     canonical,
     longer_than,
+    plain_from,
 )
-from .uri.scope import HOP_RULES, add_authority, authority_in_scope, seed_redirect
+from .uri.scope import HOP_RULES, Standing, add_authority, authority_in_scope, seed_redirect
 
-LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
 MAX_SCOPE_CACHE = 20_000
-MAX_REMEMBERED_TEXT = 512
+LONG_TEXT = 512  # longer ones are not remembered
 SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths
 _HOPS = "".join(sorted(HOP_LETTERS))
 _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
 MAX_RECORD_BYTES = 24 * 1024  # fields that the contract does not have are stored, too
 
 
-class _Wanted(NamedTuple):
-    """A candidate in scope."""
-
-    number: int
-    uri: CanonicalUri
-    site: Site
-    fingerprint: bytes
-    settings: CrawlSettings
-
-
 def schedule(
     op: Operation, crawl: Crawl, candidates: Sequence[Candidate], robots: RobotsTable, anew: bool = False
 ) -> list[Verdict]:
     """Take in a slice of candidates; one verdict each, in order. `anew`: though they were fetched before."""
-    verdicts: list[Verdict | None] = [None] * len(candidates)
-    wanted: list[_Wanted] = []
-    seen_keys: list[bytes] = []
+    verdicts: list[Verdict] = []
+    wanted: list[Wanted] = []
+    places: list[int] = []  # of those among the verdicts
     known = crawl.known_texts
-    for number, candidate in enumerate(candidates):
+    for candidate in candidates:
         if candidate.uri in known and not anew and _changes_nothing(candidate):
-            verdicts[number] = Verdict.ALREADY_SEEN
+            verdicts.append(Verdict.ALREADY_SEEN)
             continue
         judged = judge(op, crawl, candidate)
         if isinstance(judged, Verdict):
-            verdicts[number] = judged
+            verdicts.append(judged)
             continue
-        settings = crawl.settings_for(judged)
-        site, fingerprint = crawl.sites.located(judged, settings)
-        wanted.append(_Wanted(number, judged, site, fingerprint, settings))
-        seen_keys.append(keys.seen_key(crawl.number, site.place.partition, fingerprint))
+        wanted.append(judged)
+        places.append(len(verdicts))
+        verdicts.append(Verdict.ALREADY_SEEN)  # unless it is admitted
     if wanted:
-        rows = op.tx.get_many(Family.SEEN, seen_keys)
-        taken: set[bytes] = set()  # by this slice
-        queues: dict[bytes, WorkQueue] = {}
+        rows = op.tx.get_many(Family.SEEN, [item.key for item in wanted])
         op.read_queues(
-            crawl, (item.site.place.queue for item, value in zip(wanted, rows, strict=True) if value is None)
+            crawl, (item.site.place.queue for item, row in zip(wanted, rows, strict=True) if row is None)
         )
-        for item, key, value in zip(wanted, seen_keys, rows, strict=True):
-            candidate = candidates[item.number]
-            if key in taken:
-                value = op.tx.get(Family.SEEN, key)
-            verdicts[item.number] = _admit(op, crawl, candidate, item, key, value, robots, queues, anew)
-            taken.add(key)
-            if len(candidate.uri) <= MAX_REMEMBERED_TEXT:
-                crawl.remember_text(candidate.uri)
+        admission = Admission(op, crawl, robots, anew)
+        for place, item, row in zip(places, wanted, rows, strict=True):
+            if row is None or anew or item.candidate.refetch_before_ms is not None:
+                verdicts[place] = admission.admit(item, row)
+        admission.close()
+        crawl.remember_texts({text for item in wanted if len(text := item.candidate.uri) <= LONG_TEXT})
     tally = op.counters(crawl).verdicts
-    answer = [verdict for verdict in verdicts if verdict is not None]
-    for verdict, count in Counter(answer).items():
+    for verdict, count in Counter(verdicts).items():
         tally[verdict.value] = tally.get(verdict.value, 0) + count
-    return answer
+    return verdicts
 
 
 def _changes_nothing(candidate: Candidate) -> bool:
@@ -107,8 +87,39 @@ def _changes_nothing(candidate: Candidate) -> bool:
     return candidate.refetch_before_ms is None and not (candidate.seed or seed_redirect(candidate.path))
 
 
-def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | Verdict:
-    """The canonical form of a candidate in scope, or why it is refused."""
+def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict:
+    """A candidate in scope, or why it is refused."""
+    refused = _fault(candidate)
+    if refused is not None:
+        return refused
+    text = candidate.uri
+    at = plain_from(text)
+    origin = crawl.origins.known(text[:at]) if at else None
+    if origin is not None and origin.seen_prefix:
+        settings, standing, site = origin.settings, origin.standing, origin.site
+        assert settings is not None and standing is not None and site is not None
+        key = origin.seen_prefix + hash64(text)
+    else:
+        try:
+            uri = canonical(text)
+        except TooLong:
+            return Verdict.TOO_LONG
+        except UnsupportedScheme:
+            return Verdict.UNSUPPORTED_SCHEME
+        except Malformed:
+            return Verdict.MALFORMED
+        text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
+        settings = crawl.settings_for(uri)
+        site, fingerprint = crawl.origins.located(uri, settings)
+        key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
+    rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed)
+    if rule:
+        return Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE
+    return Wanted(candidate, text, origin, settings, site, key)
+
+
+def _fault(candidate: Candidate) -> Verdict | None:
+    """What is wrong with a candidate, whatever its URI."""
     path, precedence, cost = candidate.path, candidate.precedence, candidate.cost
     # The record has all the others in it: where it is short they are, too.
     if len(candidate.record) > SHORT_BYTES and (
@@ -127,18 +138,7 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> CanonicalUri | V
         or not 0 <= candidate.not_before_ms <= future.LAST_MS
     ):
         return Verdict.MALFORMED
-    try:
-        uri = canonical(candidate.uri)
-    except TooLong:
-        return Verdict.TOO_LONG
-    except UnsupportedScheme:
-        return Verdict.UNSUPPORTED_SCHEME
-    except Malformed:
-        return Verdict.MALFORMED
-    rule = refusing_rule(op, crawl, uri, candidate.path, candidate.seed)
-    if rule:
-        return Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE
-    return uri
+    return None
 
 
 def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool) -> str:
@@ -147,67 +147,26 @@ def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, see
     The host of a seed, or of what a seed redirects to, is in scope from then on, if
     nothing else refuses the URI.
     """
-    cache = crawl.scope_cache
-    known = cache.get(uri.authority)
+    origins = crawl.origins
+    return _refusing_rule(op, crawl, origins.of(uri), origins.standing(uri), uri.uri, path, seed)
+
+
+def _refusing_rule(
+    op: Operation, crawl: Crawl, origin: Origin, standing: Standing, text: str, path: str, seed: bool
+) -> str:
+    known = crawl.scope_cache.get(origin.authority)
     if known is None:
-        known = authority_in_scope(op.tx, crawl.number, uri.host, uri.authority)
-        if len(cache) >= MAX_SCOPE_CACHE:
-            cache.clear()
-        cache[uri.authority] = known
-    extends = not known and (seed or seed_redirect(path))
-    rule = crawl.scope_rules.judge(uri, path, seed, known or extends)
+        known = authority_in_scope(op.tx, crawl.number, origin.host, origin.authority)
+        _remember(crawl, origin.authority, known)
+    extends = not known and (seed or (path[:1] == "R" and seed_redirect(path)))
+    rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, known or extends)
     if extends and not rule:
-        add_authority(op.tx, crawl.number, uri.host, uri.authority)
-        cache[uri.authority] = True
+        add_authority(op.tx, crawl.number, origin.host, origin.authority)
+        _remember(crawl, origin.authority, True)
     return rule
 
 
-def _admit(
-    op: Operation,
-    crawl: Crawl,
-    candidate: Candidate,
-    wanted: _Wanted,
-    key: bytes,
-    value: bytes | None,
-    robots: RobotsTable,
-    queues: dict[bytes, WorkQueue],
-    anew: bool,
-) -> Verdict:
-    """Take in a URI in scope unless it has been seen."""
-    _, uri, site, fingerprint, settings = wanted
-    place, before = site.place, candidate.refetch_before_ms
-    if value is not None and before is None and not anew:
-        return Verdict.ALREADY_SEEN
-    seen = decode(SeenRow, value) if value is not None else None
-    if seen is not None:
-        if seen.suffix:
-            return Verdict.ALREADY_QUEUED
-        # A time ahead of our clock would let a repeated request fetch twice.
-        if before is not None and seen.finish_ms >= min(before, op.now_ms):
-            return Verdict.ALREADY_SEEN
-        if seen.future_ms:
-            if not seen.finish_ms:
-                return Verdict.ALREADY_QUEUED  # it waits for the first time
-            future.drop(op, crawl, seen.future_ms, place.partition, fingerprint)
-            seen.future_ms = 0
-    cost, precedence = price(candidate, uri, settings)
-    visited = seen is not None and seen.visits > 0
-    pending = PendingUri(0, 0, cost, precedence, visited, fingerprint, candidate.record)
-    if seen is None:
-        op.sums(crawl).discovered += 1
-        seen = SeenRow(b"")
-    if robots.forbids(op.tx, site.robots_key, uri.target, settings, op.now_ms, LIGHT_RULES):
-        final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, uri, candidate)
-        record(op, crawl, place.partition, pending, final, settings)
-        return Verdict.ROBOTS_FORBIDDEN
-    if candidate.not_before_ms > op.now_ms:
-        future.keep(op, crawl, candidate.not_before_ms, place.partition, pending)
-        seen.future_ms = candidate.not_before_ms
-    else:
-        queue = queues.get(place.queue)
-        if queue is None:
-            queue = queues[place.queue] = queue_at(op, crawl, place, uri.host)
-        seen.suffix = put_in(op, crawl, queue, pending, candidate.directive, settings)
-        seen.queue = place.queue[8:]
-    op.tx.put(Family.SEEN, key, encode(seen))
-    return Verdict.QUEUED
+def _remember(crawl: Crawl, authority: str, in_scope: bool) -> None:
+    if len(crawl.scope_cache) >= MAX_SCOPE_CACHE:
+        crawl.scope_cache.clear()
+    crawl.scope_cache[authority] = in_scope

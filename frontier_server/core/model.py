@@ -44,6 +44,8 @@ class Verdict(Enum):
     MALFORMED = "MALFORMED"
     TOO_LONG = "TOO_LONG"
 
+    __hash__ = object.__hash__  # by identity: each one is counted
+
 
 class Candidate(msgspec.Struct, gc=False):
     """A URI offered. `record` is what is stored and what `CandidateCodec` can read again."""

@@ -108,7 +108,7 @@ def reopened(store: Store, rows: CrawlRows, settings_of: SettingsOf, version: st
 def _read_overrides(store: Store | Transaction, crawl: Crawl) -> None:
     prefix = keys.crawl_prefix(crawl.number)
     for key, value in store.scan(Family.OVERRIDES, prefix, prefix):
-        crawl.overrides.put(key[4:].decode(), value)
+        crawl.put_override(key[4:].decode(), value)
 
 
 def open_crawl(

@@ -223,7 +223,7 @@ class Rebuilding:
         if keys.serial_of(key) > crawl.counters.announced_seeds:
             return
         uri = canonical(value.decode())
-        site, subject = crawl.sites.located(uri, crawl.settings_for(uri))
+        site, subject = crawl.origins.located(uri, crawl.settings_for(uri))
         if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, subject)) is not None:
             add_authority(op.tx, crawl.number, uri.host, uri.authority)
 
@@ -252,12 +252,12 @@ class Rebuilding:
         settings = crawl.settings_for(parsed)
         queue = op.queue(crawl, queue_id)
         if queue is None:
-            place = crawl.sites.of(parsed, settings).place
+            place = crawl.origins.site(parsed, settings).place
             queue = queue_at(op, crawl, place, parsed.host)
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        new = put_in(op, crawl, queue, uri, suffix[0], settings)
+        (new,) = put_in(op, crawl, queue, ((uri, suffix[0]),), settings)
         if queue.queue not in self._found_again:  # then these count it already
             row.last_cost, row.total_cost, row.queue_ms = kept
         self._note(op, crawl, queue_id[:8], uri.subject, suffix=new, queue=queue.queue[8:])

@@ -7,7 +7,7 @@ another format.
 """
 
 import struct
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -336,7 +336,7 @@ def decode(kind: type[R], value: bytes) -> R:
     return record
 
 
-class PendingUri(NamedTuple):
+class PendingUri(msgspec.Struct, frozen=True, gc=False):
     """A URI that waits or is out. `candidate` is the caller's message, untouched."""
 
     attempts: int  # that were reported or lapsed
@@ -356,9 +356,10 @@ _DEFERRED = struct.Struct(">BHBBB?8sB")  # version 2: of one that was put off
 
 def encode_pending(uri: PendingUri) -> bytes:
     """A pending URI as it is stored: a fixed head, then the candidate."""
+    head = uri.attempts, uri.lapses, uri.cost, uri.precedence, uri.visited, uri.subject
     if uri.deferrals:
-        return _DEFERRED.pack(2, *uri[:6], uri.deferrals) + uri.candidate
-    return _PENDING.pack(1, *uri[:6]) + uri.candidate
+        return _DEFERRED.pack(2, *head, uri.deferrals) + uri.candidate
+    return _PENDING.pack(1, *head) + uri.candidate
 
 
 def decode_pending(value: bytes) -> PendingUri:

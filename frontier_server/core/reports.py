@@ -8,6 +8,8 @@ from copy import copy
 from enum import Enum
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from . import future, keys
 from .conclusion import Final, conclude, log
 from .crawl import Crawl
@@ -145,11 +147,11 @@ class Reports:
         if decision.disposition is Disposition.DEFERRED:
             op.counters(crawl).deferred += 1
             if decision.counts:
-                pending = pending._replace(attempts=pending.attempts + 1)
+                pending = replace(pending, attempts=pending.attempts + 1)
                 queue_row = op.touch(queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)  # S1.6
             else:
-                pending = pending._replace(deferrals=pending.deferrals + 1)
+                pending = replace(pending, deferrals=pending.deferrals + 1)
             if status > 0:
                 happened = Happened(status, Disposition.DEFERRED, report.body_bytes)
                 note(op, crawl, uri.host, final.source, happened)
@@ -177,7 +179,7 @@ class Reports:
             # Nothing is learned and nothing counts, but the host was asked.
             disposition = Disposition.DEFERRED
             op.counters(crawl).deferred += 1
-            self._keep(op, crawl, lease, pending._replace(deferrals=pending.deferrals + 1), 0)
+            self._keep(op, crawl, lease, replace(pending, deferrals=pending.deferrals + 1), 0)
         else:
             disposition = Disposition.SUCCEEDED if status > 0 else Disposition.FAILED
             op.counters(crawl).robots_fetches += 1
@@ -261,7 +263,7 @@ class Reports:
             ended.queue.row.robots_of = ""
         if not lease.robots and why is not Lapse.PAUSE:
             lapses = pending.lapses + (why is Lapse.SILENCE)
-            pending = pending._replace(attempts=pending.attempts + 1, lapses=lapses)
+            pending = replace(pending, attempts=pending.attempts + 1, lapses=lapses)
             spent = lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts
             if spent or why is Lapse.STOP:
                 final = Final(
@@ -342,7 +344,7 @@ class Reports:
         future.keep(op, crawl, due_ms, queue.partition, pending)
 
     def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        return self.robots.rules(op.tx, crawl.sites.of(uri, settings).robots_key).crawl_delay_ms
+        return self.robots.rules(op.tx, crawl.origins.site(uri, settings).robots_key).crawl_delay_ms
 
     def _rest_host(
         self, op: Operation, ended: "_Ended", report: Report, crawl_delay_ms: int, settings: CrawlSettings

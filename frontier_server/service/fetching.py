@@ -49,7 +49,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         )
         if answer.grants and context.done():
             await runner.take_back(answer)
-        response = frontier_pb2.NextResponse(leases=[wire.lease(grant) for grant in answer.grants])
+        response = wire.leases(answer.grants)
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
             retry_ms = await self._retry_ms(request.crawl, answer.empty_reason, wait_s)
@@ -82,7 +82,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         check_batch(len(request.reports), "reports")
         reports = [wire.report(message) for message in request.reports]
         results = await self._runner.finished(reports, request.node, request.session)
-        return frontier_pb2.FinishedResponse(results=[wire.report_result(result) for result in results])
+        return wire.results(results)
 
     @answered
     async def Heartbeat(

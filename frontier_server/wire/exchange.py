@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 from ..core.model import (
@@ -19,7 +21,7 @@ from ..core.model import (
 from ..core.rules.disposition import Disposition
 from ..core.spec.fetch_policy import FetchPolicy
 from .specs import part
-from .times import due_ms, duration, milliseconds, moment_ms, timestamp
+from .times import due_ms, duration, milliseconds, moment_ms
 
 VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for verdict in Verdict}
 DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
@@ -126,35 +128,54 @@ def validator(text: str) -> str:
     return text if len(text.encode()) <= MAX_VALIDATOR_BYTES else ""
 
 
-def report_result(result: ReportResult) -> frontier_pb2.ReportResult:
-    """What a report means."""
-    return frontier_pb2.ReportResult(
-        disposition=DISPOSITIONS[result.disposition], repeated=result.repeated, problem=result.problem
-    )
+def results(found: Iterable[ReportResult]) -> frontier_pb2.FinishedResponse:
+    """What reports mean, in their order."""
+    response = frontier_pb2.FinishedResponse()
+    for result in found:  # made in their place: to put messages into others is to copy them
+        message = response.results.add()
+        message.disposition = DISPOSITIONS[result.disposition]
+        message.repeated = result.repeated
+        message.problem = result.problem
+    return response
 
 
-def lease(grant: Grant) -> frontier_pb2.Lease:
-    """A lease as given out."""
+def leases(grants: Iterable[Grant]) -> frontier_pb2.NextResponse:
+    """Leases as given out."""
+    response = frontier_pb2.NextResponse()
+    for grant in grants:
+        _write(response.leases.add(), grant)
+    return response
+
+
+def _write(message: frontier_pb2.Lease, grant: Grant) -> None:
     offered = grant.candidate
-    message = frontier_pb2.Lease(
-        token=grant.token,
-        crawl=grant.crawl,
-        uri=grant.uri,
-        purpose=frontier_pb2.PURPOSE_ROBOTS if grant.robots else frontier_pb2.PURPOSE_PAGE,
-        via=offered.uri if grant.robots else offered.via,
-        path=offered.path + "P" if grant.robots else offered.path,
-        attempt=grant.attempt,
-        queue_key=grant.queue_key,
-        expire_time=timestamp(grant.expire_ms),
-        fetch_policy_id=grant.fetch_policy_id,
-        source=grant.source,
-        etag=grant.etag,
-        last_modified=grant.last_modified,
-        last_digest=grant.last_digest,
-    )
-    if not grant.robots:
-        message.annotations = offered.annotations
-        message.seed = offered.seed
+    message.token = grant.token
+    message.crawl = grant.crawl
+    message.uri = grant.uri
+    message.attempt = grant.attempt
+    message.queue_key = grant.queue_key
+    message.expire_time.CopyFrom(_expiry(grant.expire_ms))
+    message.fetch_policy_id = grant.fetch_policy_id
+    message.source = grant.source
+    if grant.etag or grant.last_modified or grant.last_digest:
+        message.etag = grant.etag
+        message.last_modified = grant.last_modified
+        message.last_digest = grant.last_digest
+    if grant.robots:
+        message.purpose = frontier_pb2.PURPOSE_ROBOTS
+        message.via, message.path = offered.uri, offered.path + "P"
+        return
+    message.purpose = frontier_pb2.PURPOSE_PAGE
+    message.via, message.path = offered.via, offered.path
+    message.annotations = offered.annotations
+    message.seed = offered.seed
+
+
+@lru_cache(maxsize=64)
+def _expiry(expire_ms: int) -> Timestamp:
+    """A time that all leases of an answer have."""
+    message = Timestamp()
+    message.FromMilliseconds(expire_ms)
     return message
 
 

@@ -22,6 +22,11 @@ def rows_of(store: Store, crawl: Crawl, family: Family, kind: type[R]) -> dict[b
     return {key: decode(kind, value) for key, value in found}
 
 
+def everything(store: Store) -> list[tuple[Family, bytes, bytes]]:
+    """Every row of every crawl, and of the server."""
+    return [(family, *row) for family in Family for row in rows(store, family, b"")]
+
+
 def all_rows_of(store: Store, number: int) -> list[tuple[Family, bytes, bytes]]:
     """Every row of a crawl."""
     prefix = keys.crawl_prefix(number)

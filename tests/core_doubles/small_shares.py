@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core import crawl, dispatch, operation, queue, site
+from frontier_server.core import crawl, dispatch, operation, origin, queue
 from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
-from frontier_server.core.uri import scope
 
 SHARES = (
     (seeding, "SEEDS_PER_SLICE", 3),
@@ -23,8 +22,7 @@ SHARES = (
     (dispatch, "MAX_KEPT_BYTES", 80),
     (crawl, "MAX_FIGURES", 2),
     (crawl, "MAX_UNLOGGED", 3),
-    (site, "MAX_KNOWN", 3),
-    (scope, "MAX_ORIGINS", 3),
+    (origin, "MAX_KNOWN", 3),
 )
 
 

@@ -65,9 +65,9 @@ MUTANTS = (
     ),
     Mutation(
         "The seen-set has a URI with the write that queues it",
-        "intake",
-        "    op.tx.put(Family.SEEN, key, encode(seen))\n    return Verdict.QUEUED",
-        "    return Verdict.QUEUED",
+        "admission",
+        "            op.tx.put(Family.SEEN, wanted.key, encode(seen))\n",
+        "            pass\n",
         ("waits twice", "a URI is lost, or there twice", "discovered URIs"),
     ),
     Mutation(

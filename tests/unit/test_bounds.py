@@ -7,10 +7,10 @@ from core_doubles.codec import candidate
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core import opening
+from frontier_server.core.admission import LIGHT_RULES
 from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
 from frontier_server.core.frontier import LAPSES_PER_TICK
-from frontier_server.core.intake import LIGHT_RULES
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ

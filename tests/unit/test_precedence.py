@@ -8,7 +8,6 @@ from frontier_server.core.rules.precedence import (
     QUEUE_POLICIES,
     URI_POLICIES,
     queue_precedence,
-    uri_precedence,
 )
 from frontier_server.core.spec.settings import QueueSettings
 
@@ -29,7 +28,7 @@ def test_a_uri_s_precedence_is_what_its_policy_says(
     policy: str, cost: int, path: str, precedence: int
 ) -> None:
     """Heritrix 2.6."""
-    assert uri_precedence(policy, cost, path) == precedence
+    assert URI_POLICIES[policy](cost, path) == precedence
 
 
 @pytest.mark.parametrize(
@@ -90,4 +89,4 @@ def test_a_precedence_fits_where_it_is_stored(
 
 @given(st.sampled_from(sorted(URI_POLICIES)), st.integers(0, 1 << 62), st.text("LERXMPIS", max_size=200))
 def test_a_uri_s_precedence_fits_into_its_key(policy: str, cost: int, path: str) -> None:
-    assert 0 <= uri_precedence(policy, cost, path) <= 127
+    assert 0 <= URI_POLICIES[policy](cost, path) <= 127

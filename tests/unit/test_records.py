@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from frontier_server.core import records
 from frontier_server.core.errors import StoreCorrupt
@@ -156,5 +157,5 @@ def test_the_format_is_what_stores_have() -> None:
     assert decode(LeaseRow, b"\x01" + msgspec.msgpack.encode(stored)) == row
     pending = PendingUri(3, 1, 2, 5, True, b"subject.", b"candidate")
     assert encode_pending(pending) == bytes.fromhex("01 0003 01 02 05 01") + b"subject.candidate"
-    put_off = pending._replace(deferrals=4)
+    put_off = replace(pending, deferrals=4)
     assert encode_pending(put_off) == bytes.fromhex("02 0003 01 02 05 01") + b"subject.\x04candidate"

@@ -307,23 +307,22 @@ def test_a_time_that_is_asked_for_is_one_that_can_be_kept_and_told(seconds: int,
 
 def test_a_lease_has_its_source_and_the_validators_of_the_last_visit() -> None:
     offered = wire.candidate(frontier_pb2.Candidate(uri="http://a.example/", annotations=b"mine"))
-    told = wire.lease(
-        Grant(
-            b"t",
-            "crawl",
-            "http://a.example/",
-            False,
-            offered,
-            2,
-            "example,a,",
-            9_000,
-            "policy",
-            source="http://seed.example/",
-            etag='"7"',
-            last_modified="yesterday",
-            last_digest="sha1:ABC",
-        )
+    grant = Grant(
+        b"t",
+        "crawl",
+        "http://a.example/",
+        False,
+        offered,
+        2,
+        "example,a,",
+        9_000,
+        "policy",
+        source="http://seed.example/",
+        etag='"7"',
+        last_modified="yesterday",
+        last_digest="sha1:ABC",
     )
+    (told,) = wire.leases([grant]).leases
     assert told == frontier_pb2.Lease(
         token=b"t",
         crawl="crawl",

@@ -128,7 +128,7 @@ class UriDeletion:
             candidate = self.codec.decode(pending.candidate)
             uri = canonical(candidate.uri)
             settings = self.crawl.settings_for(uri)
-            place = self.crawl.sites.of(uri, settings).place
+            place = self.crawl.origins.site(uri, settings).place
             if full_match(self.queues, place.queue_key) and full_match(self.uris, uri.uri):
                 self.row.changed += 1
                 job.find(self.row, uri.uri)

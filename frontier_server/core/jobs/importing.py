@@ -110,7 +110,7 @@ def note_seen(
     op: Operation, crawl: Crawl, uri: CanonicalUri, fetch_status: int = 0, disposition: str = ""
 ) -> bool:
     """Note a URI as seen without queueing it (2.4, 2.14); whether it was new."""
-    site, fingerprint = crawl.sites.located(uri, crawl.settings_for(uri))
+    site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     if op.tx.get(Family.SEEN, key) is not None:
         return False
@@ -121,7 +121,7 @@ def note_seen(
 
 def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     """Forget that a URI was seen, unless it waits in a queue; whether it was forgotten."""
-    site, fingerprint = crawl.sites.located(uri, crawl.settings_for(uri))
+    site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else None

@@ -236,7 +236,7 @@ class Administration:
         op = self._frontier.begin(now_ms)
         op.acted(crawl, by, "put-override", surt)
         op.tx.put(Family.OVERRIDES, keys.override_key(crawl.number, surt), override)
-        crawl.overrides.put(surt, override)
+        crawl.put_override(surt, override)
         self._overrides_changed(op, crawl)
         return surt, self._frontier.end(op)
 
@@ -252,7 +252,7 @@ class Administration:
         op = self._frontier.begin(now_ms)
         op.acted(crawl, by, "delete-override", surt)
         op.tx.delete(Family.OVERRIDES, keys.override_key(crawl.number, surt))
-        crawl.overrides.discard(surt)
+        crawl.discard_override(surt)
         self._overrides_changed(op, crawl)
         return None, self._frontier.end(op)
 

@@ -107,7 +107,7 @@ class Explanations:
         self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, until_ms: int, reason: str
     ) -> Reason:
         if reason.startswith("its robots.txt"):
-            robots = self.dispatcher.robots.row(op.tx, crawl.sites.of(head.uri, head.settings).robots_key)
+            robots = self.dispatcher.robots.row(op.tx, crawl.origins.site(head.uri, head.settings).robots_key)
             its = standing(robots, op.now_ms, head.settings.robots)
             return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots, its), until_ms)
         why = Why.GROUP_BUSY if reason.endswith(": gap") else Why.QUEUE_SNOOZED
@@ -143,7 +143,7 @@ class Explanations:
         if session_spent(queue.row, settings.queues):
             words = "it has spent the budget of its session, so queues that wait go first"
             found.append(Reason(Why.QUEUE_INACTIVE, words))
-        robots = self.dispatcher.robots.row(op.tx, crawl.sites.of(head.uri, head.settings).robots_key)
+        robots = self.dispatcher.robots.row(op.tx, crawl.origins.site(head.uri, head.settings).robots_key)
         its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, head.uri))
         match its.gate:
             case Gate.FETCH:
@@ -210,8 +210,9 @@ class Explanations:
 
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         settings = crawl.settings_for(uri)
-        key = crawl.sites.of(uri, settings).robots_key
-        if self.dispatcher.robots.forbids(op.tx, key, uri.target, settings, op.now_ms, 1 << 30):
+        key = crawl.origins.site(uri, settings).robots_key
+        rules = self.dispatcher.robots.valid_rules(op.tx, key, settings, op.now_ms)
+        if rules is not None and not rules.allows(uri.target):
             return [Reason(Why.ROBOTS_FORBIDDEN, f"{_robots_uri(uri)} forbids {uri.uri}")]
         return []
 

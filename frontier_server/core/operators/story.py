@@ -27,7 +27,7 @@ class Found(NamedTuple):
 def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri) -> Found:
     """What is known of a URI."""
     settings = crawl.settings_for(uri)
-    site, fingerprint = crawl.sites.located(uri, settings)
+    site, fingerprint = crawl.origins.located(uri, settings)
     place = site.place
     identity = identity_of(uri, settings.identity).uri
     value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.partition, fingerprint))

@@ -60,15 +60,12 @@ class RobotsTable:
             _, (dropped, _) = self._known.popitem(last=False)
             self._size -= len(dropped.rules) if dropped else 0
 
-    def forbids(
-        self, tx: Transaction, key: bytes, target: str, settings: CrawlSettings, now_ms: int, weight: int
-    ) -> bool:
-        """Whether rules that are known, valid and no heavier than `weight` forbid a path and query."""
+    def valid_rules(self, tx: Transaction, key: bytes, settings: CrawlSettings, now_ms: int) -> Rules | None:
+        """The rules of an authority, if they are known and valid."""
         row = self.row(tx, key)
         if row is None or standing(row, now_ms, settings.robots).gate is not Gate.OPEN:
-            return False
-        rules = self.rules(tx, key)
-        return rules.weight <= weight and not rules.allows(target)
+            return None
+        return self.rules(tx, key)
 
 
 def key_of(scheme: str, host: str, authority: str, settings: CrawlSettings) -> bytes:

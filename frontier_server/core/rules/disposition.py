@@ -23,6 +23,8 @@ class Disposition(Enum):
     UNKNOWN_TOKEN = "UNKNOWN_TOKEN"
     INVALID_REPORT = "INVALID_REPORT"
 
+    __hash__ = object.__hash__  # by identity: each report's is looked up
+
 
 UNFETCHABLE_URI = -7
 PROTOCOL_ERROR = -10

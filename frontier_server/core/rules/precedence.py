@@ -13,11 +13,6 @@ MAX_QUEUE_PRECEDENCE = 255
 BASE_URI_PRECEDENCE = 1
 
 
-def uri_precedence(policy: str, cost: int, path: str) -> int:
-    """The precedence (0..127) of a URI of this cost and discovery path, by the policy of this name."""
-    return min(URI_POLICIES[policy](cost, path), MAX_PRECEDENCE)
-
-
 def queue_precedence(settings: QueueSettings, lowest_uri: int | None, successes: int) -> int:
     """The precedence (0..255) of a queue.
 
@@ -30,7 +25,7 @@ def queue_precedence(settings: QueueSettings, lowest_uri: int | None, successes:
 
 def _cost(cost: int, path: str) -> int:
     """As much as it costs."""
-    return cost
+    return min(cost, MAX_PRECEDENCE)
 
 
 def _base_uri(cost: int, path: str) -> int:
@@ -40,7 +35,7 @@ def _base_uri(cost: int, path: str) -> int:
 
 def _hops(cost: int, path: str) -> int:
     """One more for each link from the seed: the crawl goes breadth first."""
-    return BASE_URI_PRECEDENCE + path.count("L")
+    return min(BASE_URI_PRECEDENCE + path.count("L"), MAX_PRECEDENCE)
 
 
 def _base_queue(settings: QueueSettings, lowest_uri: int | None, successes: int) -> int:
@@ -72,6 +67,7 @@ def _success_counts(settings: QueueSettings, lowest_uri: int | None, successes: 
 URI_POLICIES: Mapping[str, Callable[[int, str], int]] = MappingProxyType(
     {"cost": _cost, "base": _base_uri, "hops": _hops}
 )
+"""By name: the precedence of a URI of this cost and discovery path."""
 QUEUE_POLICIES: Mapping[str, Callable[[QueueSettings, int | None, int], int]] = MappingProxyType(
     {"base": _base_queue, "highest-uri": _highest_uri, "success-counts": _success_counts}
 )

@@ -65,5 +65,9 @@ class Overrides:
             self._made.move_to_end(prefixes)
         return made
 
+    def tells_apart(self, surt: str) -> bool:
+        """Whether an override holds for some URIs of a SURT's origin, and not for others."""
+        return self._overrides.tells_apart(surt)
+
     def __len__(self) -> int:
         return len(self._overrides)

@@ -31,12 +31,7 @@ class Place(NamedTuple):
 
 def hash64(text: str) -> bytes:
     """64 bits that a hostile author of URIs cannot steer cheaply (keyless BLAKE2b)."""
-    return hash64_bytes(text.encode())
-
-
-def hash64_bytes(data: bytes) -> bytes:
-    """The same, of bytes."""
-    return blake2b(data, digest_size=8).digest()
+    return blake2b(text.encode(), digest_size=8).digest()
 
 
 @lru_cache(maxsize=16384)

@@ -51,13 +51,19 @@ class CanonicalUri(msgspec.Struct, frozen=True, gc=False):
 
 def canonical(text: str) -> CanonicalUri:
     """The canonical form of an absolute URI. Raises Malformed, UnsupportedScheme or TooLong."""
-    at = text.find("/", 8)  # behind `https://`, or the first character of a host
-    if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at):
+    at = plain_from(text)
+    if at:
         origin = text[:at]
         parts = _parts(origin)
         if parts is not None:
             return CanonicalUri(text, *parts, text[at:], origin)
     return parsed(text)
+
+
+def plain_from(text: str) -> int:
+    """Where the origin of a text ends that is a canonical URI if its origin is one; 0 if that is not sure."""
+    at = text.find("/", 8)  # behind `https://`, or the first character of a host
+    return at if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at) else 0
 
 
 @lru_cache(maxsize=16384)

@@ -5,6 +5,7 @@ are the crawl's settings, and decide without the store.
 """
 
 import sys
+from typing import NamedTuple
 
 from ..keys import scope_key
 from ..spec.settings import ScopeSettings
@@ -18,7 +19,6 @@ from .traps import path_repeats, too_many_segments
 EMBEDDED = "EXI"
 MAX_SHOWN = 80
 MAX_SEED_REDIRECTS = 5  # Heritrix 2.2, seedsRedirectNewSeeds
-MAX_ORIGINS = 20_000
 HOP_RULES = frozenset({"max_link_hops", "max_embed_hops", "max_redirect_hops"})
 """The rules whose verdict is TOO_MANY_HOPS."""
 
@@ -84,6 +84,17 @@ def parse_prefix(text: str) -> tuple[bool, str]:
     return sign != "-", surt_prefix(text[len(sign) :])
 
 
+class Standing(NamedTuple):
+    """What is to be said of a URI before its host, its path and the way to it are looked at."""
+
+    refused_by: str  # the rule that refuses it, whatever else there is; "" if none does
+    let_in: bool = False  # by a prefix
+
+
+_NO_SCHEME, _KEPT_OUT = Standing("schemes"), Standing("surt_prefixes")
+_LET_IN, _NOTHING_SAID = Standing("", True), Standing("")
+
+
 class ScopeRules:
     """A crawl's scope but for its hosts, made ready once.
 
@@ -103,16 +114,11 @@ class ScopeRules:
         self._settings = settings
         self._schemes = frozenset(settings.schemes)
         self._prefixes: SurtPrefixes[bool] = SurtPrefixes()
-        self._deep: set[str] = set()  # SURTs of authorities, of prefixes with a path
         for text in settings.surt_prefixes:
             lets_in, prefix = parse_prefix(text)
             self._prefixes.put(prefix, lets_in)
-            authority, closed, path = prefix.partition(")")
-            if len(path) > 1:
-                self._deep.add(authority + closed)
-        self._origins: dict[str, bool | None] = {}  # of which the path decides nothing → what `_let_in` says
-        self._accepting = PatternList(settings.accept_patterns)
-        self._rejecting = PatternList(settings.reject_patterns)
+        self._accepting = PatternList(settings.accept_patterns) if settings.accept_patterns else None
+        self._rejecting = PatternList(settings.reject_patterns) if settings.reject_patterns else None
         # So many slashes, and so many hops, are well whatever they are: most URIs have no more.
         slashes = []
         if settings.max_path_repetitions:
@@ -129,38 +135,39 @@ class ScopeRules:
         (`reject_patterns[2]`). For a redirected seed `host_in_scope` is true; its host is
         to be added to the scope only when it is not refused.
         """
+        return self.judge_standing(self.standing(uri), uri.uri, len(uri.origin), path, seed, host_in_scope)
+
+    def standing(self, uri: CanonicalUri) -> Standing:
+        """What is to be said of a URI by its scheme and the longest prefix that its SURT begins with."""
         if uri.scheme not in self._schemes:
-            return "schemes"
-        lets_in = self._let_in(uri)
-        if lets_in is False:
-            return "surt_prefixes"
-        if not (host_in_scope or seed or lets_in) and self._accepting.first(uri.uri) is None:
+            return _NO_SCHEME
+        found = self._prefixes.longest(surt_of(uri)) if len(self._prefixes) else None
+        if found is None:
+            return _NOTHING_SAID
+        return _LET_IN if found[1] else _KEPT_OUT
+
+    def tells_apart(self, surt: str) -> bool:
+        """Whether URIs of a SURT's origin may have another standing each."""
+        return self._prefixes.tells_apart(surt)
+
+    def judge_standing(
+        self, standing: Standing, text: str, target_at: int, path: str, seed: bool, host_in_scope: bool
+    ) -> str:
+        """The same as `judge`, of a canonical URI of this standing whose path begins at `target_at`."""
+        if standing.refused_by:
+            return standing.refused_by
+        if not (host_in_scope or seed or standing.let_in) and not self._accepts(text):
             return "hosts"
-        if (place := self._rejecting.first(uri.uri)) is not None:
+        if self._rejecting is not None and (place := self._rejecting.first(text)) is not None:
             return f"reject_patterns[{place}]"
         if seed:
             return ""
-        if uri.target.count("/") > self._few_slashes and (trap := self._trap(uri.target)):
+        if text.count("/", target_at) > self._few_slashes and (trap := self._trap(text[target_at:])):
             return trap
         return hop_rule(path, self._settings) if len(path) > self._few_hops else ""
 
-    def _let_in(self, uri: CanonicalUri) -> bool | None:
-        """Whether the longest prefix of a URI lets it in; None if it begins with none.
-
-        Remembered for origins of which no prefix has a path, for links come in swarms.
-        """
-        if uri.origin in self._origins:
-            return self._origins[uri.origin]
-        if not len(self._prefixes):
-            return None
-        surt = surt_of(uri)
-        found = self._prefixes.longest(surt)
-        lets_in = found[1] if found is not None else None
-        if surt[: surt.index(")") + 1] not in self._deep:
-            if len(self._origins) >= MAX_ORIGINS:
-                self._origins.clear()
-            self._origins[uri.origin] = lets_in
-        return lets_in
+    def _accepts(self, text: str) -> bool:
+        return self._accepting is not None and self._accepting.first(text) is not None
 
     def longest_prefix(self, uri: CanonicalUri) -> str:
         """The longest of `surt_prefixes` that a URI begins with; "" if none does."""

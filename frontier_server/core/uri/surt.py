@@ -7,6 +7,7 @@ case, so that neither tells two sites apart; addresses are not turned around.
 
 import re
 from bisect import insort
+from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Generic, TypeVar
@@ -109,12 +110,14 @@ class SurtPrefixes(Generic[T]):
 
     def __init__(self) -> None:
         self._values: dict[str, T] = {}
+        self._deep: Counter[str] = Counter()  # SURTs of authorities → their prefixes that have a path
         self._of_length: dict[int, int] = {}  # how many prefixes
         self._lengths: list[int] = []  # ascending
 
     def put(self, prefix: str, value: T) -> None:
         """Set the value of a prefix, which is one that `surt_prefix` gives."""
         if prefix not in self._values:
+            self._count_path(prefix, 1)
             length = len(prefix)
             count = self._of_length.get(length, 0)
             if count == 0:
@@ -127,6 +130,7 @@ class SurtPrefixes(Generic[T]):
         if prefix not in self._values:
             return
         del self._values[prefix]
+        self._count_path(prefix, -1)
         length = len(prefix)
         self._of_length[length] -= 1
         if self._of_length[length] == 0:
@@ -147,6 +151,16 @@ class SurtPrefixes(Generic[T]):
             for length in self._lengths
             if length <= len(surt) and (prefix := surt[:length]) in self._values
         ]
+
+    def tells_apart(self, surt: str) -> bool:
+        """Whether there is a prefix that some URIs of a SURT's origin begin with, and others not."""
+        return bool(self._deep) and self._deep[surt[: surt.index(")") + 1]] > 0
+
+    def _count_path(self, prefix: str, by: int) -> None:
+        """Count a prefix with a path, unless all paths begin with it."""
+        authority, closed, path = prefix.partition(")")
+        if len(path) > 1:
+            self._deep[authority + closed] += by
 
     def items(self) -> Iterable[tuple[str, T]]:
         """The prefixes and their values, in no particular order."""

@@ -1,0 +1,131 @@
+"""What follows for a candidate in scope: it was seen before, robots.txt forbids it, or it waits, in its work
+queue or for its time.
+
+URIs of a slice that belong to the same queue go into it together.
+"""
+
+import msgspec
+
+from . import future
+from .conclusion import Final, record
+from .crawl import Crawl
+from .enqueue import Pricing, put_in, queue_at
+from .model import Candidate, Verdict
+from .operation import Operation
+from .origin import Origin, Site
+from .records import PendingUri, SeenRow, decode, encode
+from .robotstxt.robots import Rules
+from .robotstxt.robots_table import RobotsTable
+from .rules.disposition import ROBOTS_PRECLUDED, Disposition
+from .spec.settings import CrawlSettings
+from .store import Family
+from .uri.canonical import CanonicalUri
+
+LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
+
+
+class Wanted(msgspec.Struct, frozen=True, gc=False):
+    """A candidate in scope: what it is, and where it belongs."""
+
+    candidate: Candidate
+    text: str  # of its canonical URI
+    origin: Origin
+    settings: CrawlSettings
+    site: Site
+    key: bytes  # in the seen-set; its end is the fingerprint
+
+    @property
+    def uri(self) -> CanonicalUri:
+        """Its canonical URI."""
+        return self.origin.uri(self.text)
+
+
+class Admission:
+    """How the candidates of a slice are admitted. `anew`: though they were fetched before."""
+
+    def __init__(self, op: Operation, crawl: Crawl, robots: RobotsTable, anew: bool) -> None:
+        self._op = op
+        self._crawl = crawl
+        self._robots = robots
+        self._anew = anew
+        self._taken: set[bytes] = set()  # keys of rows that this slice has changed, or is about to
+        # Those on their way into a queue, with their rows in the seen-set; by queue.
+        self._entries: dict[bytes, list[tuple[Wanted, PendingUri, SeenRow]]] = {}
+        self._discovered = 0
+        self._pricing = Pricing(crawl.settings)
+        self._rules: dict[bytes, tuple[CrawlSettings, Rules | None]] = {}  # by the keys of robots.txt files
+
+    def admit(self, wanted: Wanted, value: bytes | None) -> Verdict:
+        """Take in a URI unless it has been seen. `value` is its row in the seen-set, as the store has it."""
+        op, crawl, candidate, key = self._op, self._crawl, wanted.candidate, wanted.key
+        if key in self._taken:
+            self.close()
+            value = op.tx.get(Family.SEEN, key)
+        before = candidate.refetch_before_ms
+        if value is not None and before is None and not self._anew:
+            return Verdict.ALREADY_SEEN
+        seen = decode(SeenRow, value) if value is not None else None
+        if seen is not None:
+            if seen.suffix:
+                return Verdict.ALREADY_QUEUED
+            # A time ahead of our clock would let a repeated request fetch twice.
+            if before is not None and seen.finish_ms >= min(before, op.now_ms):
+                return Verdict.ALREADY_SEEN
+            if seen.future_ms:
+                if not seen.finish_ms:
+                    return Verdict.ALREADY_QUEUED  # it waits for the first time
+                future.drop(op, crawl, seen.future_ms, wanted.site.place.partition, key[-8:])
+                seen.future_ms = 0
+        self._taken.add(key)
+        if self._pricing.settings is not wanted.settings:
+            self._pricing = Pricing(wanted.settings)
+        cost, precedence = self._pricing.of(candidate, wanted.text)
+        visited = seen is not None and seen.visits > 0
+        pending = PendingUri(0, 0, cost, precedence, visited, key[-8:], candidate.record)
+        if seen is None:
+            self._discovered += 1
+            seen = SeenRow(b"")
+        if self._forbidden(wanted):
+            final = Final(ROBOTS_PRECLUDED, Disposition.DISREGARDED, wanted.uri, candidate)
+            record(op, crawl, wanted.site.place.partition, pending, final, wanted.settings)
+            return Verdict.ROBOTS_FORBIDDEN
+        if candidate.not_before_ms > op.now_ms:
+            future.keep(op, crawl, candidate.not_before_ms, wanted.site.place.partition, pending)
+            seen.future_ms = candidate.not_before_ms
+            op.tx.put(Family.SEEN, key, encode(seen))
+        else:
+            entry = wanted, pending, seen
+            entries = self._entries.get(wanted.site.place.queue)
+            if entries is None:
+                self._entries[wanted.site.place.queue] = [entry]
+            else:
+                entries.append(entry)
+        return Verdict.QUEUED
+
+    def close(self) -> None:
+        """Put what was admitted into its queues, and count it."""
+        if self._discovered:
+            self._op.sums(self._crawl).discovered += self._discovered
+            self._discovered = 0
+        for queue_id, entries in self._entries.items():
+            self._put_in(queue_id, entries)
+        self._entries.clear()
+
+    def _put_in(self, queue_id: bytes, entries: list[tuple[Wanted, PendingUri, SeenRow]]) -> None:
+        op, crawl, last = self._op, self._crawl, entries[-1][0]
+        queue = queue_at(op, crawl, last.site.place, last.origin.host)
+        arriving = [(pending, wanted.candidate.directive) for wanted, pending, _ in entries]
+        suffixes = put_in(op, crawl, queue, arriving, last.settings)
+        for (wanted, _, seen), suffix in zip(entries, suffixes, strict=True):
+            seen.suffix, seen.queue = suffix, queue_id[8:]
+            op.tx.put(Family.SEEN, wanted.key, encode(seen))
+
+    def _forbidden(self, wanted: Wanted) -> bool:
+        """Whether rules that are known, valid and light forbid a URI."""
+        key = wanted.site.robots_key
+        known = self._rules.get(key)
+        if known is None or known[0] is not wanted.settings:
+            rules = self._robots.valid_rules(self._op.tx, key, wanted.settings, self._op.now_ms)
+            light = rules if rules is not None and rules.weight <= LIGHT_RULES else None
+            known = self._rules[key] = wanted.settings, light
+        return known[1] is not None and not known[1].allows(wanted.text[len(wanted.origin.name) :])
