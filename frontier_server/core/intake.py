@@ -94,7 +94,7 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
         return refused
     text = candidate.uri
     at = plain_from(text)
-    origin = crawl.origins.known(text[:at]) if at else None
+    origin = crawl.origins.named(text[:at]) if at else None
     if origin is not None and origin.seen_prefix:
         settings, standing, site = origin.settings, origin.standing, origin.site
         assert settings is not None and standing is not None and site is not None

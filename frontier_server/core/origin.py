@@ -15,7 +15,7 @@ from .robotstxt.robots_table import key_of
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings
 from .uri import assign
-from .uri.canonical import CanonicalUri
+from .uri.canonical import CanonicalUri, canonical_origin
 from .uri.identity import identity_of
 from .uri.scope import ScopeRules, Standing
 from .uri.surt import surt_of
@@ -68,8 +68,14 @@ class Origins:
         self._overrides = overrides
         self._rules = rules
         self._known: dict[str, Origin] = {}
-        self.known = self._known.get
-        """An origin by its name, if it is remembered."""
+
+    def named(self, name: str) -> Origin | None:
+        """An origin by its name; None if that is not canonical."""
+        known = self._known.get(name)
+        if known is not None:
+            return known
+        root = canonical_origin(name)
+        return None if root is None else self._remembered(root)
 
     def of(self, uri: CanonicalUri) -> Origin:
         """The origin of a URI."""
@@ -111,7 +117,7 @@ class Origins:
     def _made(self, uri: CanonicalUri) -> Origin:
         surt = surt_of(uri)
         settings = None if self._overrides.tells_apart(surt) else self._overridden(surt)
-        standing = None if self._rules.tells_apart(surt) else self._rules.standing(uri)
+        standing = None if self._rules.tells_apart(surt) else self._rules.standing_of(uri.scheme, surt)
         site, prefix = None, b""
         if settings is not None and _lives_by_origin(settings):
             site = self._site(uri, uri, settings)

@@ -101,6 +101,7 @@ def test_a_uri_has_what_its_own_text_says(
         other = overriding if its is settings else settings
         assert origins.site(uri, other).robots_key == key_of(uri.scheme, uri.host, uri.authority, other)
         origin = origins.of(uri)
+        assert origins.named(uri.origin) is origin
         assert origin.uri(uri.uri) == uri
         if origin.seen_prefix:
             assert origin.seen_prefix + fingerprint == seen_key(CRAWL, expected.place.partition, fingerprint)
@@ -132,3 +133,17 @@ def test_the_longest_prefix_decides(
         assert found == max((each for each in chosen if surt_of(uri).startswith(each)), key=len, default="")
         refused = sign_of.get(found) == "-" or not (found or inside)
         assert bool(rules.judge(uri, "L", False, inside)) == refused
+
+
+def test_an_origin_that_is_not_canonical_has_no_name() -> None:
+    origins = Origins(CRAWL, CrawlSettings(), {}, merged(CrawlSettings(), CrawlSettings()), scope_of([], []))
+    for name in (
+        "http://A.example",
+        "http://a.example:80",
+        "http://a.example.",
+        "ftp://a.example",
+        "http://",
+    ):
+        assert origins.named(name) is None
+    found = origins.named("http://a.example")
+    assert found is not None and found is origins.of(canonical("http://a.example/page"))

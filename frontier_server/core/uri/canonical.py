@@ -66,6 +66,12 @@ def plain_from(text: str) -> int:
     return at if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at) else 0
 
 
+def canonical_origin(origin: str) -> CanonicalUri | None:
+    """The root page of `https://host:port`, if that is canonical as it is."""
+    parts = _parts(origin)
+    return None if parts is None else CanonicalUri(f"{origin}/", *parts, "/", origin)
+
+
 @lru_cache(maxsize=16384)
 def _parts(origin: str) -> tuple[str, str, str] | None:
     """Scheme, host and authority of `https://host:port`, if that is canonical as it is."""

@@ -139,9 +139,13 @@ class ScopeRules:
 
     def standing(self, uri: CanonicalUri) -> Standing:
         """What is to be said of a URI by its scheme and the longest prefix that its SURT begins with."""
-        if uri.scheme not in self._schemes:
+        return self.standing_of(uri.scheme, surt_of(uri))
+
+    def standing_of(self, scheme: str, surt: str) -> Standing:
+        """The same, of a scheme and a SURT."""
+        if scheme not in self._schemes:
             return _NO_SCHEME
-        found = self._prefixes.longest(surt_of(uri)) if len(self._prefixes) else None
+        found = self._prefixes.longest(surt)
         if found is None:
             return _NOTHING_SAID
         return _LET_IN if found[1] else _KEPT_OUT
