@@ -49,7 +49,7 @@ class Admission:
         self._robots = robots
         self._anew = anew
         self._taken: set[bytes] = set()  # keys of rows that this slice has changed, or is about to
-        # Those on their way into a queue, with their rows in the seen-set; by queue.
+        # By queue: those on their way into it, all with the same settings, and their rows in the seen-set.
         self._entries: dict[bytes, list[tuple[Wanted, PendingUri, SeenRow]]] = {}
         self._discovered = 0
         self._pricing = Pricing(crawl.settings)
@@ -96,6 +96,9 @@ class Admission:
         else:
             entry = wanted, pending, seen
             entries = self._entries.get(wanted.site.place.queue)
+            if entries and entries[0][0].settings is not wanted.settings:
+                self.close()
+                entries = None
             if entries is None:
                 self._entries[wanted.site.place.queue] = [entry]
             else:
@@ -112,10 +115,10 @@ class Admission:
         self._entries.clear()
 
     def _put_in(self, queue_id: bytes, entries: list[tuple[Wanted, PendingUri, SeenRow]]) -> None:
-        op, crawl, last = self._op, self._crawl, entries[-1][0]
-        queue = queue_at(op, crawl, last.site.place, last.origin.host)
+        op, crawl, first = self._op, self._crawl, entries[0][0]
+        queue = queue_at(op, crawl, first.site.place, first.origin.host)
         arriving = [(pending, wanted.candidate.directive) for wanted, pending, _ in entries]
-        suffixes = put_in(op, crawl, queue, arriving, last.settings)
+        suffixes = put_in(op, crawl, queue, arriving, first.settings)
         for (wanted, _, seen), suffix in zip(entries, suffixes, strict=True):
             seen.suffix, seen.queue = suffix, queue_id[8:]
             op.tx.put(Family.SEEN, wanted.key, encode(seen))

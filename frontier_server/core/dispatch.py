@@ -139,7 +139,7 @@ class Dispatcher:
                         # Another queue of the host has it fetched.
                         crawl.lines.join(self.hosts.robots_of(crawl, lease.scheme, lease.authority), queue)
                         return None
-                    address = f"{head.uri.scheme}://{head.uri.authority}/robots.txt"
+                    address = f"{head.uri.origin}/robots.txt"
                     return self._grant(op, crawl, queue, host, groups, lease, head, address)
                 case Gate.WAIT:
                     assert robots is not None
@@ -175,7 +175,7 @@ class Dispatcher:
             return self.wait(op, crawl, queue, found)
 
         read = partial(read_head, crawl, self.codec)
-        walk = Walk(partial(uris_from, op, crawl, queue), read, _address, wait_of)
+        walk = Walk(partial(uris_from, op, crawl, queue), read, _origin, wait_of)
         passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
         share.clearings -= looked
         if wait is not None:
@@ -392,8 +392,8 @@ def _wait_for(
         crawl.lines.close(host, until_ms)
 
 
-def _address(head: Head) -> str:
-    return f"{head.uri.scheme}://{head.uri.authority}"
+def _origin(head: Head) -> str:
+    return head.uri.origin
 
 
 class _Share:

@@ -63,7 +63,7 @@ def put_in(
 ) -> list[bytes]:
     """Put URIs into a queue, behind those as urgent as they are; their places there (S2.12 to S2.14).
 
-    Each comes with its directive. `settings` are those of the last.
+    Each comes with its directive. `settings` are those of all of them.
     """
     row = op.touch(queue)
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
@@ -82,9 +82,7 @@ def put_in(
         row.last_cost = uri.cost
         row.total_cost = added(row.total_cost, uri.cost)
         precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1
-        value = encode_pending(uri)
-        op.tx.put(Family.PENDING, queue_key + suffix, value)
-        queue.ahead.put(suffix, value)
+        _store(op, queue, queue_key, suffix, uri)
         suffixes.append(suffix)
     op.add_uris(crawl, queue, len(arriving))
     row.enqueued += len(arriving)
@@ -101,8 +99,12 @@ def put_in(
 
 def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
     """Store a URI at its place in its queue."""
+    _store(op, queue, keys.queue_row_key(crawl.number, queue.queue), suffix, uri)
+
+
+def _store(op: Operation, queue: WorkQueue, queue_key: bytes, suffix: bytes, uri: PendingUri) -> None:
     value = encode_pending(uri)
-    op.tx.put(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix), value)
+    op.tx.put(Family.PENDING, queue_key + suffix, value)
     queue.ahead.put(suffix, value)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Generator
 
 import grpc
 import pytest
 from client_doubles.fake_frontier import Refusal
 from grpc.aio import AioRpcError, Metadata
 
+from toehold_client import AsyncFrontierClient
 from toehold_client.errors import CrawlExists, from_rpc_error
 from toehold_client.first_status import FirstStatus
+from toehold_client.uploads import SeedBatches
 
 REFUSED = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c'", "CRAWL_EXISTS")
 LOST = Refusal(grpc.StatusCode.INTERNAL, "Internal error from Core")
@@ -82,3 +85,26 @@ def test_any_other_error_is_told_as_it_was_raised(noted: tuple[Refusal, ...], ra
 def test_a_call_that_has_not_ended_is_no_status() -> None:
     with pytest.raises(RuntimeError, match="had ended before it had"):
         FirstStatus().note(CallThatGoesOn(REFUSED))
+
+
+class ReplacedCall(Call):
+    """A stream that was refused, and whose refusal gRPC replaces before anybody has read it."""
+
+    def add_done_callback(self, callback: Callable[[Call], None]) -> None:
+        callback(self)
+        self._end = LOST
+        callback(self)
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+        raise _raised(LOST)
+
+
+def test_a_client_tells_the_refusal_of_a_stream_whatever_grpc_puts_in_its_place() -> None:
+    async def add_seeds() -> None:
+        async with AsyncFrontierClient("127.0.0.1:1") as client:
+            stream = SeedBatches("c", ["http://www.example.com/"])
+            await client._upload(lambda stubs: lambda *_, **__: ReplacedCall(REFUSED), stream, 1.0)  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(CrawlExists, match="there is a crawl 'c'"):
+        asyncio.run(add_seeds())

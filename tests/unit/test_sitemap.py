@@ -22,7 +22,7 @@ BASE = Base("http://a.example/sitemap.xml")
 SCHEMA = b'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 
 MEASURABLE_S = 0.5
-"""Of a processor: less says nothing of growth."""
+"""Less processor time than this says nothing about growth."""
 
 
 def xml(*pieces: bytes) -> list[str]:

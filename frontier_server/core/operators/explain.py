@@ -199,7 +199,7 @@ class Explanations:
         found = self._queue(op, crawl, told.queue)
         head = self.dispatcher.head_at(op, crawl, told.queue, told.suffix)
         if shares(head.settings) and (wait := self.dispatcher.wait(op, crawl, told.queue, head)):
-            authority = f"{head.uri.scheme}://{head.uri.authority}"
+            authority = head.uri.origin
             if wait.until_ms:
                 words = f"{authority} rests: {wait.reason}; other hosts of queue {told.queue.row.key} pass it"
                 found.insert(0, Reason(Why.QUEUE_SNOOZED, words, wait.until_ms))
@@ -243,7 +243,7 @@ def _over_quota(spent: figures.Spent, head: Head) -> Reason:
 
 
 def _robots_uri(uri: CanonicalUri) -> str:
-    return f"{uri.scheme}://{uri.authority}/robots.txt"
+    return f"{uri.origin}/robots.txt"
 
 
 def _unreachable(head: Head, robots: RobotsRow | None, its: Standing) -> str:
