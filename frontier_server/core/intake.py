@@ -8,7 +8,7 @@ known: all but their own text, and the way to them, has been decided before.
 from collections import Counter
 from collections.abc import Sequence
 
-from . import future, keys
+from . import future
 from .admission import Admission, Wanted
 from .crawl import Crawl
 from .model import (
@@ -95,10 +95,10 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
     text = candidate.uri
     at = plain_from(text)
     origin = crawl.origins.named(text[:at]) if at else None
-    if origin is not None and origin.seen_prefix:
-        settings, standing, site = origin.settings, origin.standing, origin.site
-        assert settings is not None and standing is not None and site is not None
-        key = origin.seen_prefix + hash64(text)
+    uri: CanonicalUri | None = None  # made where the origin does not decide all
+    if origin is not None and origin.decides:
+        standing = origin.standing
+        assert standing is not None
     else:
         try:
             uri = canonical(text)
@@ -109,13 +109,17 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
         except Malformed:
             return Verdict.MALFORMED
         text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
-        settings = crawl.settings_for(uri)
-        site, fingerprint = crawl.origins.located(uri, settings)
-        key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed)
     if rule:
         return Verdict.TOO_MANY_HOPS if rule in HOP_RULES else Verdict.OUT_OF_SCOPE
-    return Wanted(candidate, text, origin, settings, site, key)
+    if uri is None:
+        assert origin.settings is not None
+        settings = origin.settings
+        site, fingerprint = crawl.origins.site_of(origin, settings), hash64(text)
+    else:
+        settings = crawl.settings_for(uri)
+        site, fingerprint = crawl.origins.located(uri, settings)
+    return Wanted(candidate, text, origin, settings, site, site.seen_prefix + fingerprint)
 
 
 def _fault(candidate: Candidate) -> Verdict | None:

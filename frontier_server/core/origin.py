@@ -24,13 +24,15 @@ MAX_KNOWN = 20_000
 
 
 class Site(NamedTuple):
-    """Where a URI lives, and the key of its robots.txt."""
+    """Where a URI lives, the key of its robots.txt, and what its key in the seen-set begins with: its
+    fingerprint follows."""
 
     place: assign.Place
     robots_key: bytes
+    seen_prefix: bytes
 
 
-class Origin(msgspec.Struct, frozen=True, gc=False):
+class Origin(msgspec.Struct, gc=False):
     """What holds for all URIs of an origin; None where it depends on their path or query."""
 
     name: str  # `https://host:port`
@@ -39,10 +41,13 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     authority: str
     settings: CrawlSettings | None
     standing: Standing | None
-    site: Site | None
-    seen_prefix: bytes = b""
-    """What the keys of all its URIs in the seen-set begin with, before their fingerprints; only where
-    nothing of this is None."""
+    together: bool  # whether all of them have one site
+    site: Site | None = None  # that one, once it has been asked for: of most origins the scope refuses all
+
+    @property
+    def decides(self) -> bool:
+        """Whether nothing of this depends on path or query."""
+        return self.together and self.standing is not None
 
     def uri(self, text: str) -> CanonicalUri:
         """A URI of it that is canonical as it is written."""
@@ -92,17 +97,20 @@ class Origins:
     def site(self, uri: CanonicalUri, settings: CrawlSettings) -> Site:
         """The site of a URI that has these settings."""
         origin = self.of(uri)
-        if origin.site is not None and origin.settings is settings:
-            return origin.site
-        return self._site(uri, identity_of(uri, settings.identity), settings)
+        if origin.together and origin.settings is settings:
+            return self.site_of(origin, settings)
+        return self._found(uri, identity_of(uri, settings.identity), settings)
+
+    def site_of(self, origin: Origin, settings: CrawlSettings) -> Site:
+        """The one site of an origin whose URIs have these settings and live together."""
+        if origin.site is None:
+            root = origin.uri(f"{origin.name}/")
+            origin.site = self._found(root, root, settings)
+        return origin.site
 
     def located(self, uri: CanonicalUri, settings: CrawlSettings) -> tuple[Site, bytes]:
-        """The same, and the URI's fingerprint there."""
-        origin = self.of(uri)
-        if origin.site is not None and origin.settings is settings:
-            return origin.site, assign.fingerprint(uri)
-        identity = identity_of(uri, settings.identity)
-        return self._site(uri, identity, settings), assign.fingerprint(identity)
+        """The site of a URI that has these settings, and its fingerprint there."""
+        return self.site(uri, settings), assign.fingerprint(identity_of(uri, settings.identity))
 
     def forget(self) -> None:
         """Let go of what is remembered: overrides have changed, or nobody will ask."""
@@ -115,22 +123,19 @@ class Origins:
         return origin
 
     def _made(self, uri: CanonicalUri) -> Origin:
-        surt = surt_of(uri)
+        surt = surt_of(uri) if len(self._overrides) or self._rules.has_prefixes else ""
         settings = None if self._overrides.tells_apart(surt) else self._overridden(surt)
         standing = None if self._rules.tells_apart(surt) else self._rules.standing_of(uri.scheme, surt)
-        site, prefix = None, b""
-        if settings is not None and _lives_by_origin(settings):
-            site = self._site(uri, uri, settings)
-            if standing is not None:
-                prefix = crawl_prefix(self._crawl) + site.place.partition
-        return Origin(uri.origin, uri.scheme, uri.host, uri.authority, settings, standing, site, prefix)
+        together = settings is not None and _lives_by_origin(settings)
+        return Origin(uri.origin, uri.scheme, uri.host, uri.authority, settings, standing, together)
 
     def _overridden(self, surt: str) -> CrawlSettings:
         return self._overrides.settings_for(surt) or self._settings
 
-    def _site(self, uri: CanonicalUri, identity: CanonicalUri, settings: CrawlSettings) -> Site:
+    def _found(self, uri: CanonicalUri, identity: CanonicalUri, settings: CrawlSettings) -> Site:
         place = assign.place_of(uri, identity, settings, self._groups)
-        return Site(place, key_of(uri.scheme, uri.host, uri.authority, settings))
+        robots_key = key_of(uri.scheme, uri.host, uri.authority, settings)
+        return Site(place, robots_key, crawl_prefix(self._crawl) + place.partition)
 
 
 def _lives_by_origin(settings: CrawlSettings) -> bool:

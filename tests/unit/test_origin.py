@@ -6,7 +6,7 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.keys import seen_key
+from frontier_server.core.keys import crawl_prefix, seen_key
 from frontier_server.core.origin import Origins, Site
 from frontier_server.core.robotstxt.robots_table import key_of
 from frontier_server.core.spec.overrides import Overrides
@@ -94,6 +94,7 @@ def test_a_uri_has_what_its_own_text_says(
         expected = Site(
             assign.place_of(uri, identity, its, of_host),
             key_of(uri.scheme, uri.host, uri.authority, its),
+            crawl_prefix(CRAWL) + assign.place_of(uri, identity, its, of_host).partition,
         )
         assert origins.site(uri, its) == expected
         fingerprint = assign.fingerprint(identity)
@@ -103,9 +104,10 @@ def test_a_uri_has_what_its_own_text_says(
         origin = origins.of(uri)
         assert origins.named(uri.origin) is origin
         assert origin.uri(uri.uri) == uri
-        if origin.seen_prefix:
-            assert origin.seen_prefix + fingerprint == seen_key(CRAWL, expected.place.partition, fingerprint)
-            assert None not in (origin.settings, origin.standing, origin.site)
+        assert expected.seen_prefix + fingerprint == seen_key(CRAWL, expected.place.partition, fingerprint)
+        if origin.decides:
+            assert origin.settings is its and origin.standing == rules.standing(uri)
+            assert (origins.site_of(origin, its), assign.fingerprint(uri)) == (expected, fingerprint)
 
 
 @given(crawl_settings, crawl_settings, prefixes, st.lists(uris, min_size=1, max_size=12))

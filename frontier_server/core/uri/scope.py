@@ -150,6 +150,11 @@ class ScopeRules:
             return _NOTHING_SAID
         return _LET_IN if found[1] else _KEPT_OUT
 
+    @property
+    def has_prefixes(self) -> bool:
+        """Whether any SURT is looked at."""
+        return len(self._prefixes) > 0
+
     def tells_apart(self, surt: str) -> bool:
         """Whether URIs of a SURT's origin may have another standing each."""
         return self._prefixes.tells_apart(surt)

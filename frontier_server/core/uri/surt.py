@@ -154,13 +154,15 @@ class SurtPrefixes(Generic[T]):
 
     def tells_apart(self, surt: str) -> bool:
         """Whether there is a prefix that some URIs of a SURT's origin begin with, and others not."""
-        return bool(self._deep) and self._deep[surt[: surt.index(")") + 1]] > 0
+        return bool(self._deep) and surt[: surt.index(")") + 1] in self._deep
 
     def _count_path(self, prefix: str, by: int) -> None:
         """Count a prefix with a path, unless all paths begin with it."""
         authority, closed, path = prefix.partition(")")
         if len(path) > 1:
-            self._deep[authority + closed] += by
+            left = self._deep[authority + closed] = self._deep[authority + closed] + by
+            if not left:
+                del self._deep[authority + closed]
 
     def items(self) -> Iterable[tuple[str, T]]:
         """The prefixes and their values, in no particular order."""
