@@ -1,5 +1,7 @@
 """How the node of `toehold crawl` is asked to run: its command line, and what makes no sense."""
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -7,7 +9,7 @@ import pytest
 
 from crawler_node.program import main as node
 from toehold_client.cli import toehold
-from toehold_client.embedded.node_plan import NodePlan
+from toehold_client.embedded.node_plan import NodePlan, usual_processes
 from toehold_client.embedded.trouble import BadPlan
 
 WARCS, PAGES, LOGS = Path("warcs"), Path("pages"), Path("logs")
@@ -51,6 +53,33 @@ def test_the_node_understands_all_that_it_is_told() -> None:
         "resolves": ("a.example:80:127.0.0.1", "b.example:80:127.0.0.2"),
         "ca_file": Path("ca.pem"),
     }
+
+
+@pytest.mark.parametrize(
+    ("processors", "toes", "hook", "processes"),
+    [
+        (2, 16, None, 2),
+        (64, 16, None, 4),
+        (64, 400, None, 64),
+        (2, 7, None, None),
+        (1, 16, None, None),
+        (8, 16, "mine:page", None),
+    ],
+)
+def test_each_processor_has_a_process_unless_it_would_have_hardly_a_toe(
+    monkeypatch: pytest.MonkeyPatch, processors: int, toes: int, hook: str | None, processes: int | None
+) -> None:
+    def affinity(pid: int) -> Iterable[int]:
+        return set(range(processors))
+
+    monkeypatch.setattr(os, "sched_getaffinity", affinity)
+    assert usual_processes(toes, hook) == processes
+
+
+def test_where_processes_are_bound_to_no_processor_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert usual_processes(16, None) == 3
 
 
 def test_without_warc_there_is_no_place_for_it() -> None:

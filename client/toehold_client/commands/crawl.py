@@ -16,7 +16,7 @@ from toehold_client import show, spec_file
 from toehold_client.embedded.directory import CrawlDirectory, open_directory
 from toehold_client.embedded.display import Display, LivePanel, PlainLines, Silent, WhileSeen
 from toehold_client.embedded.interruptions import Interruptions
-from toehold_client.embedded.node_plan import DEFAULT_TOES, NodePlan
+from toehold_client.embedded.node_plan import DEFAULT_TOES, TOES_A_PROCESS, NodePlan, usual_processes
 from toehold_client.embedded.plan import (
     ATTEMPTS,
     DEFAULT_NAME,
@@ -125,7 +125,8 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
     type=click.IntRange(1, _MOST_PROCESSES),
     metavar="N",
     help="Fetch in N processes, which share the toes: for more than one processor can do. One that dies or "
-    "hangs is replaced.  [default: in one, without that]",
+    f"hangs is replaced.  [default: one for each processor with {TOES_A_PROCESS} toes or more; with --hook: "
+    "one, not replaced]",
 )
 @click.option("--no-warc", is_flag=True, help="Write no WARC files to DIR/warcs.")
 @click.option(
@@ -217,7 +218,7 @@ def crawl(
         try:
             node = NodePlan(
                 toes=toes,
-                processes=processes,
+                processes=processes or usual_processes(toes, hook),
                 warc=not no_warc,
                 warc_metadata=warc_metadata,
                 pages=pages,

@@ -5,6 +5,7 @@ Nothing of it is the frontier's business, so all of it may differ from run to ru
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,29 @@ from .trouble import BadPlan
 
 DEFAULT_TOES = 16
 """How many URIs are fetched at once, at most."""
+
+TOES_A_PROCESS = 4
+"""Fewer toes than these are not worth a process: its memory, and the second that it takes to start."""
+
+
+def usual_processes(toes: int, hook: str | None) -> int | None:
+    """How many processes share the toes if nobody says so: one for each processor that has TOES_A_PROCESS.
+
+    None, for one that nobody watches over, where that makes one, and with a hook: it may count on having all
+    pages in one process.
+    """
+    if hook is not None:
+        return None
+    most = min(_processors(), toes // TOES_A_PROCESS)
+    return most if most > 1 else None
+
+
+def _processors() -> int:
+    """How many processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # systems that bind no process to processors
+        return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
