@@ -2,8 +2,9 @@
 
 RocksDB syncs each record of its MANIFEST before anything that follows from it is done. A power cut before
 that may leave any pages of the record. Where its beginning or its end is missing RocksDB stops at the record
-before; where a page amid it is missing (so that zeros stand there) it takes the whole store for damaged.
-Nothing that was durable is gone in any of these cases, so the record is cut off here.
+before; where a page amid it is missing (so that zeros stand there), or the beginning of a part of one that
+lies in two blocks, it takes the whole store for damaged. Nothing that was durable is gone in any of these
+cases, so the record is cut off here.
 
 A record that is wrong for another reason stays: what it says may have been done, and a store without it would
 silently lack rows.
@@ -21,7 +22,7 @@ BLOCK = 32 * 1024  # records do not cross the end of a block
 SECTOR = 512  # is written whole, or not at all
 MOST_UNSYNCED = 16 * 1024  # of a MANIFEST: several times what it gets before each sync
 _HEADER = struct.Struct("<IHB")  # checksum, length, kind
-_FULL, _LAST = 1, 4  # the kinds of records, or of parts of them
+_FULL, _FIRST, _MIDDLE, _LAST = range(1, 5)  # the kinds of records, or of parts of them
 _CURRENT = re.compile(rb"MANIFEST-\d+\n")
 
 _log = structlog.get_logger()
@@ -54,21 +55,26 @@ def cut_torn_end(store: Path) -> bool:
 
 def torn_at(data: bytes) -> int | None:
     """Where the torn record begins at the end of a MANIFEST; None if there is none."""
-    at = 0
+    at = begin = 0  # of the part that is looked at, and of its record
+    amid = False  # whether the record has more parts than those before it
     while at + _HEADER.size <= len(data):
         left = BLOCK - at % BLOCK
         if left < _HEADER.size:
             at += left
             continue
+        begin = begin if amid else at
         checksum, length, kind = _HEADER.unpack_from(data, at)
         end = at + _HEADER.size + length
-        if not (checksum or length or kind):
-            return None  # zeros, which RocksDB takes for the end
         whole = _FULL <= kind <= _LAST and _HEADER.size + length <= left and end <= len(data)
-        if not whole or _masked(crc32c(data[at + 6 : end])) != checksum:
-            lacks = len(data) - at <= MOST_UNSYNCED and _lacks_a_sector(data, at, min(end, len(data)))
-            return at if lacks else None
-        at = end
+        if not (checksum or length or kind):
+            # RocksDB takes zeros for the end, unless its record is to go on, or something stands behind them.
+            lacks = amid or any(data[at:])
+        elif not whole or _masked(crc32c(data[at + 6 : end])) != checksum:
+            lacks = _lacks_a_sector(data, at, min(end, len(data)))
+        else:
+            at, amid = end, kind in (_FIRST, _MIDDLE)
+            continue
+        return begin if lacks and len(data) - begin <= MOST_UNSYNCED else None
     return None
 
 

@@ -14,14 +14,28 @@ from frontier_server.stores.manifest import BLOCK, MOST_UNSYNCED, SECTOR, crc32c
 from frontier_server.stores.rocks import RocksStore
 
 ROWS = {(Family.SEEN, b"%03d" % number): b"row" for number in range(100)}
-FULL = 1
+FULL, FIRST, LAST = 1, 2, 4
+HEADER_BYTES = 7
 
 
-def record(payload: bytes) -> bytes:
-    """A record of RocksDB's logs that is in one part."""
-    crc = crc32c(bytes((FULL,)) + payload)
+def record(payload: bytes, kind: int = FULL) -> bytes:
+    """A record of RocksDB's logs that is in one part, or a part of one."""
+    crc = crc32c(bytes((kind,)) + payload)
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    return struct.pack("<IHB", masked, len(payload), FULL) + payload
+    return struct.pack("<IHB", masked, len(payload), kind) + payload
+
+
+def ignored(length: int) -> bytes:
+    """An edit of a MANIFEST that says something which RocksDB does not know, and need not know."""
+    tag = b"\x81\x40"  # the bit 13 of a tag: safe to ignore
+    return tag + bytes((length & 0x7F | 0x80, length >> 7)) + b"x" * length
+
+
+def filled(data: bytes, left: int) -> bytes:
+    """A MANIFEST of one block that goes on until so many bytes of it are left."""
+    while (missing := BLOCK - left - len(data)) > 2_000:
+        data += record(ignored(1_000))
+    return data + record(ignored(missing - HEADER_BYTES - 4))
 
 
 def torn(before: bytes, after: bytes, lacking: int) -> bytes:
@@ -81,6 +95,24 @@ def test_a_store_that_lacks_a_page_of_the_last_record_of_its_manifest_opens_with
     RocksStore(store).close()
 
 
+@pytest.mark.parametrize("lacking", [{0}, {1}, {2}, {3}, {0, 1}, {0, 2}, {0, 3}, {2, 3}, {1, 2, 3}, {2, 3, 4}])
+@pytest.mark.parametrize("left", [HEADER_BYTES, 100, SECTOR, SECTOR + 100])
+def test_so_does_one_whose_last_record_lies_in_two_blocks(store: Path, left: int, lacking: set[int]) -> None:
+    """RocksDB looks for the next record behind zeros in the next block, and finds the rest of this one."""
+    path = manifest(store)
+    before = filled(path.read_bytes(), left)
+    assert len(before) == BLOCK - left
+    edit = ignored(2 * SECTOR)
+    first, last = edit[: left - HEADER_BYTES], edit[left - HEADER_BYTES :]
+    data = before + record(first, FIRST) + record(last, LAST)
+    for one in lacking:
+        data = torn(before, data[len(before) :], one)
+    path.write_bytes(data)
+    opened = RocksStore(store)
+    assert {(Family.SEEN, key): value for key, value in opened.scan(Family.SEEN, b"", b"")} == ROWS
+    opened.close()
+
+
 def test_a_store_whose_manifest_is_wrong_for_another_reason_is_damaged_and_left_as_it_is(store: Path) -> None:
     """What the record says may have been done: without it rows would be missing, and nobody would know."""
     path = manifest(store)
@@ -118,6 +150,6 @@ def test_what_was_synced_is_never_cut_off(synced: list[bytes], last: bytes, lack
         data = torn(before, data[len(before) :], one)
     at = torn_at(data)
     assert at in (None, len(before))
-    if data != before + record(last) and len(data) < BLOCK and any(data[len(before) : len(before) + 7]):
+    if data != before + record(last) and len(data) < BLOCK and any(data[len(before) :]):
         assert at == len(before), "a record that lacks a sector is found"
     assert torn_at(before) is None and torn_at(before + record(last)) is None
