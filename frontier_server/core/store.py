@@ -5,6 +5,7 @@ which shows its own changes to later reads of the same operation. Nothing here
 writes: the shell makes `Changes` durable.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Protocol
@@ -91,18 +92,23 @@ class WritableStore(Store, Protocol):
 class Transaction:
     """One operation's view of the store, with its changes on top."""
 
-    __slots__ = ("_store", "changes")
+    __slots__ = ("_own", "_store", "changes")
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.changes: Changes = {}
+        self._own: dict[Family, list[bytes]] = {}  # changed keys, in order, of families that were scanned
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         """Set a row."""
+        if family in self._own:
+            self._note(family, key)
         self.changes[family, key] = value
 
     def delete(self, family: Family, key: bytes) -> None:
         """Remove a row, whether it is there or not."""
+        if family in self._own:
+            self._note(family, key)
         self.changes[family, key] = None
 
     def get(self, family: Family, key: bytes) -> bytes | None:
@@ -122,11 +128,7 @@ class Transaction:
 
     def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from `start` on with `prefix`, as this operation sees them now."""
-        own = sorted(
-            (key, value)
-            for (of, key), value in self.changes.items()
-            if of is family and key >= start and key.startswith(prefix)
-        )
+        own = [(key, self.changes[family, key]) for key in self._changed(family, max(start, prefix), prefix)]
         place = 0
         for key, value in self._store.scan(family, start, prefix):
             while place < len(own) and own[place][0] < key:
@@ -139,3 +141,21 @@ class Transaction:
         for own_key, own_value in own[place:]:
             if own_value is not None:
                 yield own_key, own_value
+
+    def _changed(self, family: Family, start: bytes, prefix: bytes) -> list[bytes]:
+        """The changed keys of a family from `start` on with `prefix`, in their order.
+
+        An operation may scan a family for each of a hundred queues, with a thousand changes by then: so its
+        keys are put in order once, and stay so.
+        """
+        own = self._own.get(family)
+        if own is None:
+            own = self._own[family] = sorted(key for of, key in self.changes if of is family)
+        first = end = bisect_left(own, start)
+        while end < len(own) and own[end].startswith(prefix):
+            end += 1
+        return own[first:end]
+
+    def _note(self, family: Family, key: bytes) -> None:
+        if (family, key) not in self.changes:
+            insort(self._own[family], key)

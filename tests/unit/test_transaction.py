@@ -27,22 +27,26 @@ def test_reads_see_the_store_with_the_changes_on_top(
     }
     before = {family: dict(rows) for family, rows in expected.items()}
     tx = Transaction(store)
-    for family, key, value in changed:
+
+    def within(family: Family) -> list[tuple[bytes, bytes]]:
+        rows = expected[family].items()
+        return sorted((key, value) for key, value in rows if key >= start and key.startswith(prefix))
+
+    for at, (family, key, value) in enumerate(changed):
         if value is None:
             tx.delete(family, key)
             expected[family].pop(key, None)
         else:
             tx.put(family, key, value)
             expected[family][key] = value
+        if at >= len(changed) // 2:  # changes go on after the first scan
+            assert list(tx.scan(family, start, prefix)) == within(family)
     for family in (Family.SEEN, Family.INDEX, Family.JOBS):
         rows = expected[family]
         for key in wanted:
             assert tx.get(family, key) == rows.get(key)
         assert tx.get_many(family, wanted) == [rows.get(key) for key in wanted]
-        within = sorted(
-            (key, value) for key, value in rows.items() if key >= start and key.startswith(prefix)
-        )
-        assert list(tx.scan(family, start, prefix)) == within
+        assert list(tx.scan(family, start, prefix)) == within(family)
         assert dict(store.scan(family, b"", b"")) == before[family]
     store.write(tx.changes)
     assert {family: dict(store.scan(family, b"", b"")) for family in Family} == expected
