@@ -10,22 +10,15 @@ A record that is wrong for another reason stays: what it says may have been done
 silently lack rows.
 """
 
-import os
 import re
-import struct
 from itertools import pairwise
 from pathlib import Path
 
-import structlog
+from .log_format import BLOCK, FULL, HEADER, LAST, Part, cut, parts
 
-BLOCK = 32 * 1024  # records do not cross the end of a block
 SECTOR = 512  # is written whole, or not at all
 MOST_UNSYNCED = 16 * 1024  # of a MANIFEST: several times what it gets before each sync
-_HEADER = struct.Struct("<IHB")  # checksum, length, kind
-_FULL, _FIRST, _MIDDLE, _LAST = range(1, 5)  # the kinds of records, or of parts of them
 _CURRENT = re.compile(rb"MANIFEST-\d+\n")
-
-_log = structlog.get_logger()
 
 
 def cut_torn_end(store: Path) -> bool:
@@ -42,40 +35,28 @@ def cut_torn_end(store: Path) -> bool:
     at = torn_at(data)
     if at is None:
         return False
-    kept = store.with_name(f"{store.name}.{path.name}.cut")
-    kept.write_bytes(data)
-    with path.open("r+b") as file:
-        file.truncate(at)
-        os.fsync(file.fileno())
-    _log.warning(
-        "manifest_cut", problem="a power cut has torn its last record", bytes=len(data) - at, kept=str(kept)
-    )
+    cut(path, at, store.with_name(f"{store.name}.{path.name}.cut"), "a power cut has torn its last record")
     return True
 
 
 def torn_at(data: bytes) -> int | None:
     """Where the torn record begins at the end of a MANIFEST; None if there is none."""
-    at = begin = 0  # of the part that is looked at, and of its record
-    amid = False  # whether the record has more parts than those before it
-    while at + _HEADER.size <= len(data):
-        left = BLOCK - at % BLOCK
-        if left < _HEADER.size:
-            at += left
-            continue
-        begin = begin if amid else at
-        checksum, length, kind = _HEADER.unpack_from(data, at)
-        end = at + _HEADER.size + length
-        whole = _FULL <= kind <= _LAST and _HEADER.size + length <= left and end <= len(data)
-        if not (checksum or length or kind):
-            # RocksDB takes zeros for the end, unless its record is to go on, or something stands behind them.
-            lacks = amid or any(data[at:])
-        elif not whole or _masked(crc32c(data[at + 6 : end])) != checksum:
-            lacks = _lacks_a_sector(data, at, min(end, len(data)))
+    for part in parts(data):
+        if part.is_missing:
+            # RocksDB takes zeros for the end, unless the record has begun, or something stands behind them.
+            lacks = part.is_amid or any(data[part.at :])
+        elif not _is_whole(data, part):
+            lacks = _lacks_a_sector(data, part.at, min(part.end, len(data)))
         else:
-            at, amid = end, kind in (_FIRST, _MIDDLE)
             continue
-        return begin if lacks and len(data) - begin <= MOST_UNSYNCED else None
+        return part.record if lacks and len(data) - part.record <= MOST_UNSYNCED else None
     return None
+
+
+def _is_whole(data: bytes, part: Part) -> bool:
+    in_block = part.at % BLOCK + HEADER.size + part.length <= BLOCK and part.end <= len(data)
+    known = FULL <= part.kind <= LAST
+    return in_block and known and _masked(crc32c(data[part.at + 6 : part.end])) == part.checksum
 
 
 def _lacks_a_sector(data: bytes, begin: int, end: int) -> bool:

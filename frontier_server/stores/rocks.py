@@ -10,7 +10,8 @@ RocksDB begins a new log whenever a family's buffer is full, although the end of
 before may not be durable. If a power cut took that end and left what came after it, the
 next start would take both for one history, with a hole in it (facebook/rocksdb#12488;
 RocksDB 9.8 cannot tell). So a log is begun by `begin_log`, between two writes and with
-nothing left to sync, long before a buffer is full.
+nothing left to sync, long before a buffer is full. Holes within a log are cut off at the
+start (`power_cut`).
 """
 
 import re
@@ -33,6 +34,7 @@ from rocksdict import (
 from ..core.store import Changes, Family, StoreDamaged, StoreFailed, WriteStalled
 from .copying import copy_live
 from .manifest import cut_torn_end
+from .power_cut import mend
 
 MIB = 1024 * 1024
 CACHE_BYTES = 32 * MIB  # of blocks, filters and indexes that were read, unless more is given
@@ -77,6 +79,11 @@ class RocksStore:
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
             # RocksDB would begin a new one, and delete the files of the old.
             raise StoreDamaged(f"{path}: its file CURRENT is gone")
+        if not read_only:
+            try:
+                mend(path)
+            except OSError as problem:
+                raise StoreUnavailable(f"{path} cannot be mended after a power cut: {problem}") from problem
         try:
             self._db = _opened(path, read_only, cache_bytes)
         except Exception as problem:

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.store import Family, StoreDamaged
-from frontier_server.stores.manifest import BLOCK, MOST_UNSYNCED, SECTOR, crc32c, torn_at
+from frontier_server.stores.log_format import BLOCK
+from frontier_server.stores.manifest import MOST_UNSYNCED, SECTOR, crc32c, torn_at
 from frontier_server.stores.rocks import RocksStore
 
 ROWS = {(Family.SEEN, b"%03d" % number): b"row" for number in range(100)}
@@ -155,3 +156,22 @@ def test_what_was_synced_is_never_cut_off(synced: list[bytes], last: bytes, lack
     if data != before + record(last) and len(data) < BLOCK and any(data[len(before) :]):
         assert at == len(before), "a record that lacks a sector is found"
     assert torn_at(before) is None and torn_at(before + record(last)) is None
+
+
+def test_a_store_whose_new_manifest_never_came_opens_by_the_one_before(store: Path) -> None:
+    """RocksDB lets CURRENT name a MANIFEST before both names are durable."""
+    before = manifest(store)
+    (store / "CURRENT").write_text("MANIFEST-000999\n")
+    opened = RocksStore(store)
+    assert {(Family.SEEN, key): value for key, value in opened.scan(Family.SEEN, b"", b"")} == ROWS
+    opened.close()
+    assert not before.exists(), "RocksDB has made a new one, and has deleted this one"
+
+
+def test_a_store_whose_only_manifest_is_gone_is_damaged_and_left_as_it_is(store: Path) -> None:
+    manifest(store).unlink()
+    there = sorted(path.name for path in store.iterdir())
+    for read_only in (False, True):
+        with pytest.raises(StoreDamaged):
+            RocksStore(store, read_only)
+    assert sorted(path.name for path in store.iterdir() if not path.name.startswith("LOG.old")) == there

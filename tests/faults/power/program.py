@@ -26,7 +26,7 @@ from frontier_server.stores import copying, rocks
 from frontier_server.stores.rocks import RocksStore
 
 KIB = 1024
-STALL_EVERY, STALLS = 40, 2  # writes
+STALL_EVERY, STALLS, STALL_TELLING = 40, 2, 4  # writes
 NONE = "none"
 
 
@@ -39,11 +39,16 @@ def small_buffers() -> None:
 
 
 def writes_that_stall() -> None:
-    """Now and then the store takes no write for some moments, as when its flushes cannot keep up."""
-    write, times = RocksStore.write, itertools.count(1)
+    """Now and then the store takes no write for some moments, as when its flushes cannot keep up. Of those
+    that tell of an event every fourth."""
+    write, times, telling = RocksStore.write, itertools.count(1), itertools.count(1)
+    refused: list[Changes] = []  # the last one, which is tried again
 
     def stalling(store: RocksStore, changes: Changes) -> None:
-        if next(times) % STALL_EVERY < STALLS:
+        tells = any(family is Family.EVENTS for family, _ in changes)
+        stalls = next(times) % STALL_EVERY < STALLS or (tells and next(telling) % STALL_TELLING == 0)
+        if stalls and changes not in refused:
+            refused[:] = [changes]
             raise WriteStalled("the test wants it")
         write(store, changes)
 

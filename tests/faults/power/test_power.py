@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from random import Random
 
+import grpc
 import pytest
 from faults.errors import manual
 from faults.errors.cases import STORE
@@ -224,7 +225,7 @@ def test_a_power_cut_of_a_server_that_has_ended_as_its_disk_is_full_or_fails_los
 def test_a_broken_promise_is_noticed(library: Path, tmp_path: Path, soak: Soak, mutant: str) -> None:
     try:
         made = small(library, tmp_path, mutant)
-    except AssertionError as ended:  # the server has noticed it by itself, and refuses its callers
+    except (AssertionError, grpc.RpcError) as ended:  # the server has noticed it, and refuses its callers
         assert "UNAVAILABLE" in str(ended)
         soak.count(faults=1)
     else:
