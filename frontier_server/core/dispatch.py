@@ -330,7 +330,8 @@ class Dispatcher:
         counters = op.counters(crawl)
         serial = self.leases.serial(counters.next_lease)
         counters.next_lease += 1
-        row.host, row.groups = host.name, tuple(group.host.name for group in groups)
+        shared = [group.host for group in groups]
+        row.host, row.groups = host.name, tuple(each.name for each in shared) if shared else ()
         hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)
         row.hard_ms = hard_ms
         lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
@@ -340,7 +341,7 @@ class Dispatcher:
         token = self.leases.add(lease)
         if crawl.state_row.nodes.get(row.node) != row.session:
             join(op, crawl, row.node, row.session)
-        note_out(crawl, queue, (host, *(group.host for group in groups)), lease)
+        note_out(crawl, queue, (host, *shared), lease)
         if head.settings.politeness.max_parallel > 1:
             self._start(op, crawl, host, head)
         for group in groups:

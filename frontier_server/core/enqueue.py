@@ -176,11 +176,13 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: 
         row.heads[level] = ordinal + 1
         queue.firsts.pop(level, None)
     row.uri_precedences[uri.precedence] -= 1
-    if not row.uri_precedences[uri.precedence]:
+    left = row.uri_precedences[uri.precedence]
+    if not left:
         del row.uri_precedences[uri.precedence]
-    for empty in [each for each in row.heads if _is_empty(queue, each)]:
-        del row.heads[empty]
-        queue.firsts.pop(empty, None)
+    if not left or None in queue.firsts.values():
+        for empty in [each for each in row.heads if _is_empty(queue, each)]:
+            del row.heads[empty]
+            queue.firsts.pop(empty, None)
     op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
     queue.ahead.took(suffix)
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):

@@ -163,8 +163,7 @@ class Frontier:
         """Release leases whose caller was gone before it had them."""
         op = self.begin(now_ms)
         for token in tokens:
-            genuine = self._leases.genuine(token)
-            lease = self._leases.get(genuine) if genuine else None
+            lease = self._leases.out(token)
             if lease is not None:
                 self._reports.release(op, lease)
         return None, self.end(op)
@@ -194,8 +193,7 @@ class Frontier:
         drain = self._leases.drains(node)
         answer = HeartbeatAnswer([], [], [], self.control.pool_size_of(node), drain)
         for token in tokens:
-            genuine = self._leases.genuine(token)
-            lease = self._leases.get(genuine) if genuine else None
+            lease = self._leases.out(token)
             if lease is None:
                 answer.ended.append(token)
                 continue

@@ -18,15 +18,18 @@ from .uri.assign import partition_of
 
 MAX_IDLE_IN_MEMORY = 20_000
 
+Place = tuple[Family, bytes]
+
 
 class Host(Awaited):
     """A host in memory, or a group of hosts."""
 
-    __slots__ = ("in_flight", "row")
+    __slots__ = ("in_flight", "place", "row")
 
-    def __init__(self, name: str, row: HostRow) -> None:
+    def __init__(self, name: str, row: HostRow, place: "Place | None" = None) -> None:
         super().__init__(name)
         self.row = row
+        self.place = place  # where its row is; None if it is stored nowhere
         self.in_flight = 0
 
 
@@ -50,8 +53,9 @@ class Hosts:
         """A host, or a group; unknown ones may be asked at once."""
         host = self._hosts.get(name)
         if host is None:
-            value = tx.get(*_place(name))
-            host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow())
+            place = _place(name)
+            value = tx.get(*place)
+            host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow(), place)
         return host
 
     def of(self, tx: Transaction, crawl: Crawl, name: str) -> Host:
@@ -63,7 +67,10 @@ class Hosts:
     def robots_of(self, crawl: Crawl, scheme: str, authority: str) -> Host:
         """What the queues of a crawl wait for whose robots.txt is being fetched for another one."""
         name = f"{crawl.number}\0robots\0{scheme}://{authority}"
-        return self._hosts.setdefault(name, Host(name, HostRow()))
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = Host(name, HostRow())
+        return host
 
     def authority(self, tx: Transaction, crawl: Crawl, scheme: str, authority: str) -> Host:
         """What rests before a retry in a queue that several hosts share: one of them, by itself."""
@@ -117,7 +124,8 @@ class Hosts:
 
     def put(self, tx: Transaction, host: Host) -> None:
         """Store a host's row."""
-        tx.put(*_place(host.name), encode(host.row))
+        assert host.place is not None
+        tx.put(*host.place, encode(host.row))
 
     def in_flight(self) -> dict[str, int]:
         """Hosts and groups with requests in flight."""
@@ -138,7 +146,7 @@ def _is_awaited(host: Host) -> bool:
     return bool(host.in_flight) or in_line or asleep
 
 
-def _place(name: str) -> tuple[Family, bytes]:
+def _place(name: str) -> Place:
     """Where a host's row is. The name of one that only a crawl knows begins with its number."""
     number, of_one_crawl, own = name.partition("\0")
     if of_one_crawl:

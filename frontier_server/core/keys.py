@@ -7,6 +7,7 @@ text stands last, so that any bytes in it are safe.
 """
 
 import struct
+from collections.abc import Callable
 from enum import IntEnum
 from hashlib import blake2b
 from typing import NamedTuple
@@ -44,9 +45,8 @@ class IndexSet(IntEnum):
     NAME = 7
 
 
-def crawl_prefix(crawl: int) -> bytes:
-    """What every key of a crawl begins with."""
-    return crawl.to_bytes(4, "big")
+crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
+"""What every key of a crawl begins with. Each row asks for it: a method of C takes half as long."""
 
 
 def crawl_key(crawl: int, row: CrawlRow) -> bytes:

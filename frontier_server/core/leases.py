@@ -29,7 +29,7 @@ LeaseId = tuple[int, int]  # crawl, serial
 class Lease:
     """A URI that is out."""
 
-    __slots__ = ("crawl", "deadline_ms", "hard_ms", "head", "robots", "row", "said", "serial")
+    __slots__ = ("crawl", "deadline_ms", "hard_ms", "head", "robots", "row", "said", "sent", "serial")
 
     def __init__(self, crawl: int, serial: int, row: LeaseRow, deadline_ms: int, hard_ms: int) -> None:
         self.crawl = crawl
@@ -39,6 +39,7 @@ class Lease:
         self.hard_ms = hard_ms
         self.robots = bool(row.scheme)  # whether it is for a robots.txt
         self.said = Token(crawl, row.queue[:8], serial, row.subject, self.robots)  # what its token says
+        self.sent = b""  # its token, once it was given out
         # What is out, unless it was given before a restart, or is large: its row says it then.
         self.head: Head | None = None
 
@@ -84,6 +85,7 @@ class LeaseTable:
         self._incarnation = incarnation
         self.period_ms = period_ms
         self._leases: dict[LeaseId, Lease] = {}
+        self._by_token: dict[bytes, Lease] = {}
         self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
         self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
         self._present: OrderedDict[str, _Node] = OrderedDict()  # of them; likewise
@@ -107,12 +109,14 @@ class LeaseTable:
             self._robots.add((lease.crawl, lease.row.scheme, lease.row.authority))
         self._node(lease.row.node, lease.row.session).leases.add(number)
         heappush(self._deadlines, (lease.deadline_ms, number))
-        return lease.token(self._secret)
+        lease.sent = lease.token(self._secret)
+        self._by_token[lease.sent] = lease
+        return lease.sent
 
     def remove(self, lease: Lease) -> None:
         """Forget a lease that has ended."""
         number = (lease.crawl, lease.serial)
-        del self._leases[number]
+        del self._leases[number], self._by_token[lease.sent]
         if lease.robots:
             self._robots.discard((lease.crawl, lease.row.scheme, lease.row.authority))
         node = self._nodes.get(lease.row.node)
@@ -126,10 +130,9 @@ class LeaseTable:
         """What a token says, or None if it was never given out."""
         return decode_token(token, self._secret)
 
-    def get(self, token: Token) -> Lease | None:
+    def out(self, token: bytes) -> Lease | None:
         """The lease of a token, while it is out."""
-        lease = self._leases.get((token.crawl, token.serial))
-        return lease if lease is not None and lease.said == token else None
+        return self._by_token.get(token)
 
     def robots_out(self, crawl: int, scheme: str, authority: str) -> bool:
         """Whether a node is fetching an authority's robots.txt already."""
@@ -156,7 +159,7 @@ class LeaseTable:
 
     def of(self, name: str, but: Collection[bytes] = ()) -> list[Lease]:
         """The leases of a node, in their order, without those of some tokens."""
-        known = {(token.crawl, token.serial) for each in but if (token := self.genuine(each))}
+        known = {(lease.crawl, lease.serial) for each in but if (lease := self.out(each))}
         return [self._leases[number] for number in sorted(self._nodes[name].leases - known)]
 
     def leaves(self, name: str) -> None:

@@ -11,7 +11,7 @@ from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
 from .keys import FiguresOf, IndexSet
-from .queue import QueueEvent, QueueState, WorkQueue, after
+from .queue import ACTIVE, QueueEvent, QueueState, WorkQueue, after
 from .records import CountersRow, EventRow, OutcomeRow, QueueRow, decode, encode
 from .rules.precedence import queue_precedence
 from .spec.settings import QueueSettings
@@ -106,7 +106,7 @@ class Operation:
         if state is before:
             return
         self.look_at(crawl)
-        was_in_memory = queue.in_memory
+        row, was_in_memory = queue.row, queue.in_memory
         if was_in_memory:
             crawl.active_counts[before] -= 1
         else:
@@ -115,7 +115,8 @@ class Operation:
         queue.wake_ms, queue.rest_reason = wake_ms, reason
         if state is QueueState.SNOOZED and crawl.active_counts[state] >= MAX_SNOOZED_IN_MEMORY:
             self.touch(queue).far_ms = wake_ms
-        if queue.in_memory:
+        in_memory = state in ACTIVE and not row.far_ms
+        if in_memory:
             crawl.active_counts[state] += 1
             if state is QueueState.SNOOZED:
                 crawl.push_snoozed(queue, wake_ms)
@@ -123,7 +124,7 @@ class Operation:
                 crawl.ready.append(queue)
         else:
             self._enter(crawl, queue)
-        if queue.in_memory is not was_in_memory:
+        if in_memory is not was_in_memory:
             self._hold(crawl, queue)
 
     def wake(self, crawl: Crawl, queue: WorkQueue) -> None:
@@ -219,10 +220,10 @@ class Operation:
             self.touch(queue).precedence = precedence
             if inactive:
                 self._enter(crawl, queue)
-        barred = is_barred(queue, settings)
-        if barred and queue.state is QueueState.INACTIVE:
-            self.move(crawl, queue, QueueEvent.BARRED)
-        elif not barred and queue.state is QueueState.INELIGIBLE:
+        if queue.state is QueueState.INACTIVE:
+            if is_barred(queue, settings):
+                self.move(crawl, queue, QueueEvent.BARRED)
+        elif queue.state is QueueState.INELIGIBLE and not is_barred(queue, settings):
             self.admit(crawl, queue)
 
     def admit(self, crawl: Crawl, queue: WorkQueue) -> None:

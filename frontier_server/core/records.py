@@ -366,8 +366,7 @@ def decode_pending(value: bytes) -> PendingUri:
     """A stored pending URI."""
     if len(value) < _PENDING.size:
         raise StoreCorrupt(f"a pending URI of {len(value)} bytes; the head alone has {_PENDING.size}")
-    version, *head = _PENDING.unpack_from(value)
-    attempts, lapses, cost, precedence, visited, subject = head
+    version, attempts, lapses, cost, precedence, visited, subject = _PENDING.unpack_from(value)
     layout, deferrals = _PENDING, 0
     if version == 2 and len(value) >= _DEFERRED.size:
         layout, deferrals = _DEFERRED, value[_PENDING.size]

@@ -86,15 +86,10 @@ class Reports:
 
     def finished(self, op: Operation, report: Report) -> ReportResult:
         """What one report means. Idempotent by token."""
-        token = self.leases.genuine(report.token)
-        if token is None:
-            return ReportResult(Disposition.UNKNOWN_TOKEN)
-        crawl = self.crawls.get(token.crawl)
-        if crawl is None:
-            return STALE
-        lease = self.leases.get(token)
+        lease = self.leases.out(report.token)
         if lease is None:
-            return self._repeated(op, token)
+            return self._repeated(op, report.token)
+        crawl = self.crawls[lease.crawl]
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)
@@ -108,7 +103,12 @@ class Reports:
             return self._robots(op, crawl, lease, report)
         return self._page(op, crawl, lease, report)
 
-    def _repeated(self, op: Operation, token: keys.Token) -> ReportResult:
+    def _repeated(self, op: Operation, data: bytes) -> ReportResult:
+        token = self.leases.genuine(data)
+        if token is None:
+            return ReportResult(Disposition.UNKNOWN_TOKEN)
+        if token.crawl not in self.crawls:
+            return STALE
         if token.robots:
             return self._robots_repeated(op, token)
         value = op.tx.get(Family.SEEN, keys.seen_key(token.crawl, token.partition, token.subject))

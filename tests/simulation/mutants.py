@@ -34,8 +34,9 @@ MUTANTS = (
     Mutation(
         "A token is matched by all that it says, not by its number alone",
         "leases",
-        "return lease if lease is not None and lease.said == token else None",
-        "return lease",
+        "return self._by_token.get(token)",
+        """said = self.genuine(token)
+        return self._leases.get((said.crawl, said.serial)) if said is not None else None""",
         ("a report of a lease that has ended counts",),
     ),
     Mutation(

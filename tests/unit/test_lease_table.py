@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.keys import Token
+from frontier_server.core.keys import Token, encode_token
 from frontier_server.core.leases import MAX_NODES, MAX_TOE_STEPS, Lease, LeaseTable
 from frontier_server.core.records import LeaseRow
 from frontier_server.core.spec.settings import FetchSettings
@@ -43,16 +43,17 @@ def test_a_lease_is_found_by_its_token_until_it_is_removed() -> None:
     token = leases.add(out)
     said = leases.genuine(token)
     assert said == Token(1, b"partitio", 7, b"subject.", False)
-    assert leases.get(said) is out and len(leases) == 1 and list(leases) == [out]
+    assert leases.out(token) is out and len(leases) == 1 and list(leases) == [out]
     leases.remove(out)
-    assert leases.get(said) is None and len(leases) == 0 and leases.genuine(token) == said
+    assert leases.out(token) is None and len(leases) == 0 and leases.genuine(token) == said
 
 
 @pytest.mark.parametrize("wrong", [{"partition": b"another."}, {"subject": b"another."}, {"robots": True}])
 def test_a_lease_is_found_by_no_token_that_says_anything_else_of_it(wrong: dict[str, Any]) -> None:
     leases, out = table(), lease(7)
     leases.add(out)
-    assert leases.get(out.said) is out and leases.get(out.said._replace(**wrong)) is None
+    assert leases.out(encode_token(out.said, SECRET)) is out
+    assert leases.out(encode_token(out.said._replace(**wrong), SECRET)) is None
 
 
 def test_a_token_of_another_server_is_not_genuine() -> None:

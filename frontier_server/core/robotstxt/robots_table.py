@@ -34,11 +34,13 @@ class RobotsTable:
 
     def rules(self, tx: Transaction, key: bytes) -> Rules:
         """The rules of an authority that has a row."""
-        row = self.row(tx, key)
-        rules = self._known[key][1]
+        _, rules = self._known.get(key) or (None, None)
         if rules is None:
+            row = self.row(tx, key)
             rules = Rules(row.rules if row else "")
             self._remember(key, row, rules)
+        else:
+            self._known.move_to_end(key)
         return rules
 
     def put(self, tx: Transaction, key: bytes, row: RobotsRow) -> None:
