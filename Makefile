@@ -12,7 +12,7 @@ UV := build/uv/bin/uv
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench diagrams picture protos lock clean
+.PHONY: help crawl test check soak bench bench-quick diagrams picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -54,6 +54,11 @@ soak: $(SETUP) $(PAGES)
 ##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N
 bench: $(SETUP) $(PAGES)
 	@$(PY) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %)
+
+## make bench-quick
+##               the same in two minutes, at one size; an item may cost half as much again as its budget
+bench-quick: $(SETUP) $(PAGES)
+	@$(PY) tests/benchmarks/bench.py --quick
 
 ## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
 picture: $(SETUP) $(PAGES)

@@ -4,7 +4,8 @@
 beginning of a record never came there are zeros. RocksDB takes these for room that was set aside, and goes on
 with the next block: it would take in later writes without those before them, and nobody would know. So a log
 ends, from now on, where its first hole begins. A sync makes all durable that was written before it: nothing
-behind the hole was ever acknowledged.
+behind the hole was ever acknowledged. Logs that follow it stay as they are: the one with the hole may be of
+an earlier start, all of it in files by now, and be there again because its removal was not durable.
 
 **A name without a file.** At each start RocksDB writes a new MANIFEST, lets CURRENT name it and then syncs
 the directory, which has both names. POSIX lets a cut before that leave the second without the first. Nothing
@@ -42,7 +43,7 @@ def mend(store: Path) -> None:
         _let_current_name(store, former)
     for path, at in holes:
         kept = store.with_name(f"{store.name}.{path.name}.cut")
-        cut(path, at, kept, "a power cut has left a hole in it, or in the log before it")
+        cut(path, at, kept, "a power cut has left a hole in it")
 
 
 def hole_at(data: bytes | bytearray | mmap.mmap) -> int | None:
@@ -55,13 +56,9 @@ def hole_at(data: bytes | bytearray | mmap.mmap) -> int | None:
 
 
 def _holes(store: Path) -> list[tuple[Path, int]]:
-    """The logs that are to be cut, and where: the first with a hole, and all of each that follows it."""
-    found: list[tuple[Path, int]] = []
-    for path in _numbered(store, _LOG):
-        at = 0 if found else _hole_of(path)
-        if at is not None:
-            found.append((path, at))
-    return found
+    """The logs that have holes, and where the first begins."""
+    holes = [(path, _hole_of(path)) for path in _numbered(store, _LOG)]
+    return [(path, at) for path, at in holes if at is not None]
 
 
 def _hole_of(path: Path) -> int | None:

@@ -1,6 +1,6 @@
 """`make bench`: what an item costs on this machine, beside a calibration loop that tells how fast it is.
 
-Exit codes: 0 done; 1 a figure is over its limit; 2 bad arguments; 3 a part failed.
+Exit codes: 0 done; 1 a figure is over its limit, or far over its budget; 2 bad arguments; 3 a part failed.
 """
 
 import argparse
@@ -13,13 +13,15 @@ import time
 from pathlib import Path
 
 import grpc
-from benchmarks import growth, idle, parts
+from benchmarks import budgets, growth, idle, parts
 from benchmarks.calibration import REFERENCE_MS
 from benchmarks.measuring import SERVER, Figure
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 SYNCS = 200
 OVER_LIMIT, PART_FAILED = 1, 3
+QUICK = ("growth", "idle", "node")
+QUICK_SIZES, QUICK_QUEUES = (growth.DEFAULT[0],), (20_000,)
 
 
 def main() -> int:
@@ -44,11 +46,17 @@ def main() -> int:
     parser.add_argument(
         "--queues", type=_count, action="append", metavar="N", help="how many rest in part idle; repeatable"
     )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{', '.join(QUICK)} in two minutes, at the sizes of budgets.toml, which alone has the limits",
+    )
     given = parser.parse_args()
     for part in given.parts:
         if part not in parts.NAMES:
             parser.error(f"there is no part {part!r}; there are {', '.join(parts.NAMES)}")
-    sizes, queues = given.size or growth.DEFAULT, given.queues or idle.DEFAULT
+    usual_sizes, usual_queues = (QUICK_SIZES, QUICK_QUEUES) if given.quick else (growth.DEFAULT, idle.DEFAULT)
+    sizes, queues = given.size or usual_sizes, given.queues or usual_queues
     given.dir.mkdir(parents=True, exist_ok=True)
     machine = {
         "python": platform.python_version(),
@@ -62,7 +70,7 @@ def main() -> int:
         f"at {REFERENCE_MS:.0f} ms: where the loop takes that long.\n\n{_HEADER}"
     )
     figures: list[Figure] = []
-    for part in given.parts or parts.NAMES:
+    for part in given.parts or (QUICK if given.quick else parts.NAMES):
         try:
             for figure in parts.run(part, given.dir, sizes, queues):
                 figures.append(figure)
@@ -79,10 +87,13 @@ def main() -> int:
             ],
         }
         given.json.write_text(json.dumps(content, indent=2) + "\n")
-    limits = [figure.limit for figure in figures if figure.limit is not None]
+    known = budgets.budgets()
+    limits = [limit for figure in figures for limit in budgets.limits(figure, known)]
+    if not given.quick:
+        limits += [figure.limit for figure in figures if figure.limit is not None]
     for limit in limits:
         met = "met" if limit.met else "NOT MET"
-        print(f"\n{limit.value:.1f} {limit.words}; at most {limit.most:g}: {met}.")
+        print(f"\n{limit.value:.2f} {limit.words}; at most {limit.most:g}: {met}.")
     return 0 if all(limit.met for limit in limits) else OVER_LIMIT
 
 
