@@ -140,7 +140,7 @@ def crawl(folder: Path) -> Iterator[Figure]:
         if done.returncode != 0:
             raise RuntimeError(f"toehold crawl ended with {done.returncode}: {done.stderr[-2000:]}")
         report = json.loads(done.stdout)
-        used_s = programs.cpu_s()
+        used_s, peak_mib = programs.cpu_s(), programs.peak_mib()
     loops_ms.append(loop_ms())
     pages = report["pages"]
     yield Figure(
@@ -149,6 +149,7 @@ def crawl(folder: Path) -> Iterator[Figure]:
         pages / report["duration_seconds"],
         {name: seconds / pages * 1e6 for name, seconds in used_s.items()},
         min(loops_ms),
+        mib=peak_mib,
     )
 
 

@@ -80,8 +80,7 @@ class FrontierServer:
     def resident_mib(self) -> float:
         """Memory that it holds."""
         assert self._child is not None
-        status = Path(f"/proc/{self._child.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+        return _resident_mib(self._child.pid)
 
     def cpu_s(self) -> float:
         """CPU time that it has used so far."""
@@ -135,7 +134,7 @@ class Child:
 
 
 class Descendants:
-    """CPU time of this process's descendants by what they are, within a `with` block.
+    """CPU time and memory of this process's descendants by what they are, within a `with` block.
 
     Sampled, as they end before they can be asked: what a process uses in its last `SAMPLE_S` is missed.
     """
@@ -144,6 +143,7 @@ class Descendants:
         """`name_of` makes a name of a command line; processes that it has none for are left out."""
         self._name_of = name_of
         self._used: dict[int, tuple[str, float]] = {}
+        self._peak_mib: dict[str, float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="cpu", daemon=True)
 
@@ -164,8 +164,13 @@ class Descendants:
             used[name] = used.get(name, 0.0) + seconds
         return used
 
+    def peak_mib(self) -> dict[str, float]:
+        """The most memory that was resident at a time, by name."""
+        return dict(self._peak_mib)
+
     def _sample(self) -> None:
         while not self._ended.wait(SAMPLE_S):
+            resident_mib: dict[str, float] = {}
             for pid in _descendants(os.getpid()):
                 try:
                     known = self._used.get(pid)
@@ -173,8 +178,17 @@ class Descendants:
                     name = known[0] if known else self._name_of(command)
                     if name is not None:
                         self._used[pid] = name, cpu_s(pid)
+                        resident_mib[name] = resident_mib.get(name, 0.0) + _resident_mib(pid)
                 except OSError:  # it has ended meanwhile
                     continue
+            for name, mib in resident_mib.items():
+                self._peak_mib[name] = max(mib, self._peak_mib.get(name, 0.0))
+
+
+def _resident_mib(pid: int) -> float:
+    """Memory that a process holds; 0 once it has ended. OSError where it is gone."""
+    held = Path(f"/proc/{pid}/status").read_text().partition("VmRSS:")[2].split()
+    return int(held[0]) / 1024 if held else 0.0
 
 
 def _descendants(pid: int) -> list[int]:
