@@ -3,7 +3,7 @@
 A lot is everything that has finished so far. Its WARC records are made durable, then its links are
 offered to Schedule, then its pages are reported to Finished; then comes the next lot. While leases wait for
 toes a lot waits for more pages, LINGER_S at most: what it brings could not be started yet, and each lot costs
-two calls and a sync. Else a page is reported at once.
+two calls and a sync. A page that comes while none waits is reported at once.
 """
 
 import threading
@@ -96,9 +96,11 @@ class Reporter:
     def append(self, pages: Iterable[Page]) -> None:
         """Takes small pages that nobody may wait with."""
         with self._lock:
+            before = len(self._backlog)
             self._backlog.extend((page, 0) for page in pages)
-            self._due_at_s = 0.0
-            self._work.notify()
+            if len(self._backlog) > before:
+                self._due_at_s = 0.0
+                self._work.notify()
 
     def lift_bound(self) -> None:
         """Lets no toe wait any more: each has at most one more page."""

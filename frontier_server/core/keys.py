@@ -74,13 +74,9 @@ LAST_SUFFIX = b"\xff" * SUFFIX_BYTES
 _MAX_ORDINAL = (1 << 48) - 1
 
 
-def pending_suffix(directive: int, precedence: int, ordinal: int) -> bytes:
-    """The order of a URI within its queue: directive, precedence, ordinal (Heritrix 2.3)."""
-    return bytes((directive, precedence)) + ordinal.to_bytes(6, "big")
-
-
 def level_suffix(level: int, ordinal: int) -> bytes:
-    """The same, with directive and precedence as one number: a level of the queue."""
+    """The order of a URI within its queue: directive and precedence, which are its level, then its ordinal
+    (Heritrix 2.3)."""
     return level.to_bytes(2, "big") + ordinal.to_bytes(6, "big")
 
 

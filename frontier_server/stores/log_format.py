@@ -1,6 +1,5 @@
 """How RocksDB writes its logs and its MANIFEST: records, cut where a block ends."""
 
-import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -41,8 +40,8 @@ class Part(NamedTuple):
         return self.at + HEADER.size + self.length
 
 
-def parts(data: bytes | bytearray | mmap.mmap) -> Iterator[Part]:
-    """The parts of a log, up to the first that is missing."""
+def parts(data: bytes | bytearray) -> Iterator[Part]:
+    """The parts of a log, up to the first that is missing or of no known kind."""
     at = record = 0
     goes_on = False
     while at + HEADER.size <= len(data):
@@ -53,7 +52,7 @@ def parts(data: bytes | bytearray | mmap.mmap) -> Iterator[Part]:
         record = record if goes_on else at
         part = Part(record, at, *HEADER.unpack_from(data, at))
         yield part
-        if part.is_missing:
+        if not FULL <= part.kind <= LAST:
             return
         at, goes_on = part.end, part.kind in (FIRST, MIDDLE)
 
@@ -63,7 +62,10 @@ def cut(path: Path, at: int, kept: Path, problem: str) -> None:
 
     Raises OSError.
     """
-    kept.write_bytes(path.read_bytes())
+    with kept.open("wb") as copy:
+        copy.write(path.read_bytes())
+        copy.flush()
+        os.fsync(copy.fileno())
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.truncate(at)

@@ -53,6 +53,15 @@ def torn_at(data: bytes) -> int | None:
     return None
 
 
+def is_whole(data: bytes) -> bool:
+    """Whether a MANIFEST has records, and all of each."""
+    last = None
+    for last in parts(data):
+        if not _is_whole(data, last):
+            return False
+    return last is not None and last.kind in (FULL, LAST)
+
+
 def _is_whole(data: bytes, part: Part) -> bool:
     in_block = part.at % BLOCK + HEADER.size + part.length <= BLOCK and part.end <= len(data)
     known = FULL <= part.kind <= LAST

@@ -4,8 +4,10 @@
 beginning of a record never came there are zeros. RocksDB takes these for room that was set aside, and goes on
 with the next block: it would take in later writes without those before them, and nobody would know. So a log
 ends, from now on, where its first hole begins. A sync makes all durable that was written before it: nothing
-behind the hole was ever acknowledged. Logs that follow it stay as they are: the one with the hole may be of
-an earlier start, all of it in files by now, and be there again because its removal was not durable.
+behind the hole was ever acknowledged. One byte of the record is left, so that RocksDB sees a torn end: it
+goes on with the next log only if that follows on, and tells if rows are in files that the logs should have
+before. Logs behind one with a hole stay as they are: it may be of an earlier start, all of it in files by
+now, and be there again because its removal was not durable.
 
 **A name without a file.** At each start RocksDB writes a new MANIFEST, lets CURRENT name it and then syncs
 the directory, which has both names. POSIX lets a cut before that leave the second without the first. Nothing
@@ -14,15 +16,17 @@ deletes it later. So CURRENT names that one again.
 """
 
 import fcntl
-import mmap
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import structlog
 
 from ..durable import sync_directory
 from .log_format import cut, parts
+from .manifest import is_whole
 
 _SOMETHING = re.compile(rb"[^\0]")
 _MANIFEST = re.compile(r"MANIFEST-(\d+)")
@@ -36,17 +40,20 @@ def mend(store: Path) -> None:
 
     What is cut off logs is kept beside the store. Raises OSError.
     """
-    former, holes = _former_manifest(store), _holes(store)
-    if not (former or holes) or _is_in_use(store):
+    if _former_manifest(store) is None and not _holes(store):
         return
-    if former is not None:
-        _let_current_name(store, former)
-    for path, at in holes:
-        kept = store.with_name(f"{store.name}.{path.name}.cut")
-        cut(path, at, kept, "a power cut has left a hole in it")
+    with _locked(store) as is_ours:
+        if not is_ours:
+            return
+        former = _former_manifest(store)
+        if former is not None:
+            _let_current_name(store, former)
+        for path, at in _holes(store):
+            kept = store.with_name(f"{store.name}.{path.name}.cut")
+            cut(path, at + 1, kept, "a power cut has left a hole in it")
 
 
-def hole_at(data: bytes | bytearray | mmap.mmap) -> int | None:
+def hole_at(data: bytes | bytearray) -> int | None:
     """Where the record begins of which a part is missing, though something stands behind it; None if there is
     none."""
     for part in parts(data):
@@ -57,31 +64,31 @@ def hole_at(data: bytes | bytearray | mmap.mmap) -> int | None:
 
 def _holes(store: Path) -> list[tuple[Path, int]]:
     """The logs that have holes, and where the first begins."""
-    holes = [(path, _hole_of(path)) for path in _numbered(store, _LOG)]
-    return [(path, at) for path, at in holes if at is not None]
-
-
-def _hole_of(path: Path) -> int | None:
-    if not path.stat().st_size:
-        return None  # there is nothing to map
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return hole_at(data)
+    found = []
+    for path in _numbered(store, _LOG):
+        try:
+            at = hole_at(path.read_bytes())
+        except FileNotFoundError:  # whoever has the store has removed it
+            continue
+        if at is not None:
+            found.append((path, at))
+    return found
 
 
 def _former_manifest(store: Path) -> Path | None:
-    """The newest MANIFEST, if CURRENT names none that is there."""
+    """The newest MANIFEST that is whole, if CURRENT names none that is there."""
     try:
         named = (store / "CURRENT").read_text("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    there = _numbered(store, _MANIFEST)
-    if not there or not _MANIFEST.fullmatch(named) or store / named in there:
+    if not _MANIFEST.fullmatch(named) or (store / named).exists():
         return None
-    return there[-1]
+    there = reversed(_numbered(store, _MANIFEST))
+    return next((path for path in there if is_whole(path.read_bytes())), None)
 
 
 def _let_current_name(store: Path, manifest: Path) -> None:
-    new = store / "CURRENT.dbtmp"  # as RocksDB calls it, which deletes one that is left
+    new = store / "CURRENT.dbtmp"
     with new.open("w") as file:
         file.write(f"{manifest.name}\n")
         file.flush()
@@ -97,13 +104,13 @@ def _numbered(store: Path, name: re.Pattern[str]) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-def _is_in_use(store: Path) -> bool:
-    """Whether another process has locked the store, as RocksDB does."""
-    try:
-        with (store / "LOCK").open("r+b") as file:
+@contextmanager
+def _locked(store: Path) -> Iterator[bool]:
+    """Keep others from opening the store, as RocksDB does; False if another process has it."""
+    with (store / "LOCK").open("ab") as file:
+        try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import WriteBatch
 
-from frontier_server.core.store import Family
+from frontier_server.core.store import Family, StoreDamaged
 from frontier_server.stores.log_format import BLOCK
 from frontier_server.stores.manifest import crc32c
 from frontier_server.stores.power_cut import hole_at
@@ -42,13 +42,15 @@ def batch_bytes(value: bytes) -> int:
     return int(batch.size_in_bytes()) + 1  # and the family
 
 
+ROOM = BLOCK - HEADER_BYTES
+VALUE = b"x" * (2 * ROOM - batch_bytes(b"x" * ROOM))
+
+
 def written(path: Path) -> Path:
     """A store whose writes have a block of the log each; the log."""
     store = RocksStore(path)
-    room = BLOCK - HEADER_BYTES
-    value = b"x" * (room - batch_bytes(b"x" * room) + room)
     for number in range(WRITES):
-        store.write({(Family.SEEN, key(number)): value})
+        store.write({(Family.SEEN, key(number)): VALUE})
     store.flush()
     # As it is now, with the log that the process would leave behind if it were killed.
     (log,) = [each for each in path.glob("*.log") if each.stat().st_size]
@@ -85,7 +87,44 @@ def test_where_the_beginning_of_a_write_is_missing_the_store_ends_before_it(
     assert rows(log.parent) == [key(number) for number in range(lacking)]
 
 
-def test_a_log_that_is_there_again_takes_nothing_of_those_that_follow_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", [range(1), range(2, 4)])
+def test_a_log_behind_one_with_a_hole_is_not_taken_in(tmp_path: Path, lacking: range) -> None:
+    """Where flushes cannot keep up RocksDB begins a log by itself, before the end of the last is durable."""
+    log = written(tmp_path / "store")
+    data = bytearray(log.read_bytes())
+    for page in lacking:
+        data[2 * BLOCK + page * PAGE : 2 * BLOCK + (page + 1) * PAGE] = bytes(PAGE)
+    log.with_name(f"{int(log.stem) + 1:06d}.log").write_bytes(data[3 * BLOCK :])
+    log.write_bytes(data[: 3 * BLOCK])
+    for _ in range(2):
+        assert rows(log.parent) == [key(0), key(1)]
+
+
+def test_rows_in_files_that_the_log_lacks_are_told(tmp_path: Path) -> None:
+    """A family was flushed, another was not, and the log between is damaged: acknowledged rows are gone."""
+    path = tmp_path / "store"
+    store = RocksStore(path)
+    for number in range(WRITES):
+        store.write({(Family.SEEN, key(number)): VALUE, (Family.INDEX, key(number)): b"x"})
+    store.flush()
+    store._families[Family.SEEN].flush(True)
+    store.write({(Family.SEEN, b"later"): b"x"})
+    store.flush()
+    left = path.with_name("left")
+    left.mkdir()
+    for each in path.iterdir():
+        if each.name != "LOCK":
+            (left / each.name).write_bytes(each.read_bytes())
+    store.close()
+    (log,) = [each for each in left.glob("*.log") if each.stat().st_size > WRITES * BLOCK // 2]
+    data = bytearray(log.read_bytes())
+    data[2 * BLOCK : 3 * BLOCK] = bytes(BLOCK)
+    log.write_bytes(data)
+    with pytest.raises(StoreDamaged):
+        RocksStore(left)
+
+
+def test_an_old_log_that_reappears_leaves_later_logs_alone(tmp_path: Path) -> None:
     """RocksDB removes a log whose writes are all in files; a power cut may bring it back, with a hole."""
     path = tmp_path / "store"
     log = written(path)
@@ -180,7 +219,7 @@ def test_no_page_that_is_missing_lets_anything_later_in(
     at = hole_at(data)
     whole = log_of(synced + unsynced)
     assert at is None or at >= durable
-    left = bytes(data if at is None else data[:at])
+    left = bytes(data if at is None else data[: at + 1])
     assert hole_at(left) is None
     assert taken_in(left) == taken_in(whole)[: len(taken_in(left))]
 

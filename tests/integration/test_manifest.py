@@ -168,6 +168,15 @@ def test_a_store_whose_new_manifest_never_came_opens_by_the_one_before(store: Pa
     assert not before.exists(), "RocksDB has made a new one, and has deleted this one"
 
 
+@pytest.mark.parametrize("unfinished", [b"", record(ignored(100))[:50]])
+def test_a_manifest_that_was_never_finished_is_passed_over(store: Path, unfinished: bytes) -> None:
+    (store / "MANIFEST-000998").write_bytes(unfinished)
+    (store / "CURRENT").write_text("MANIFEST-000999\n")
+    opened = RocksStore(store)
+    assert {(Family.SEEN, key): value for key, value in opened.scan(Family.SEEN, b"", b"")} == ROWS
+    opened.close()
+
+
 def test_a_store_whose_only_manifest_is_gone_is_damaged_and_left_as_it_is(store: Path) -> None:
     manifest(store).unlink()
     there = sorted(path.name for path in store.iterdir())

@@ -120,8 +120,8 @@ MUTATIONS = (
     Mutation(
         "What is as urgent goes first come, first served (2.3)",
         "keys",
-        "return bytes((directive, precedence)) + ordinal",
-        "return bytes((directive, precedence)) + (9_999 - ordinal)",
+        'return level.to_bytes(2, "big") + ordinal',
+        'return level.to_bytes(2, "big") + (9_999 - ordinal)',
         ("what waits in",),
     ),
     Mutation(

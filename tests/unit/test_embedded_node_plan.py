@@ -56,30 +56,36 @@ def test_the_node_understands_all_that_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("processors", "toes", "hook", "processes"),
+    ("processors", "toes", "hook", "bytes_per_second", "processes"),
     [
-        (2, 16, None, 2),
-        (64, 16, None, 4),
-        (64, 400, None, 64),
-        (2, 7, None, None),
-        (1, 16, None, None),
-        (8, 16, "mine:page", None),
+        (2, 16, None, None, 2),
+        (64, 16, None, None, 4),
+        (96, 400, None, None, 64),
+        (2, 7, None, None, None),
+        (1, 16, None, None, None),
+        (8, 16, "mine:page", None, None),
+        (8, 16, None, 1_000_000, None),
     ],
 )
 def test_each_processor_has_a_process_unless_it_would_have_hardly_a_toe(
-    monkeypatch: pytest.MonkeyPatch, processors: int, toes: int, hook: str | None, processes: int | None
+    monkeypatch: pytest.MonkeyPatch,
+    processors: int,
+    toes: int,
+    hook: str | None,
+    bytes_per_second: int | None,
+    processes: int | None,
 ) -> None:
     def affinity(pid: int) -> Iterable[int]:
         return set(range(processors))
 
     monkeypatch.setattr(os, "sched_getaffinity", affinity)
-    assert usual_processes(toes, hook) == processes
+    assert usual_processes(toes, hook, bytes_per_second) == processes
 
 
 def test_where_processes_are_bound_to_no_processor_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert usual_processes(16, None) == 3
+    assert usual_processes(16, None, None) == 3
 
 
 def test_without_warc_there_is_no_place_for_it() -> None:

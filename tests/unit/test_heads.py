@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.keys import pending_suffix
+from frontier_server.core.keys import level_suffix
 from frontier_server.core.model import Directive, Report
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 from frontier_server.core.records import QueueRow, decode, encode
@@ -92,7 +92,7 @@ def test_a_row_of_an_older_store_gets_the_heads_that_follow_from_its_one() -> No
     older = QueueRow(row.key, row.host, row.state, row.precedence, row.count, row.enqueued)
     older.next_ordinal, older.uri_precedences = row.next_ordinal, row.uri_precedences
     older.inactive_serial = row.inactive_serial
-    older.head = pending_suffix(Directive.HIGH, *_place_of_urgent(row))
+    older.head = level_suffix(*_place_of_urgent(row))
     shell.store.write({(Family.QUEUES, key): encode(older)})
     shell.restart()
     got = [uri for _ in range(6) for uri in fetch(shell)]
@@ -101,12 +101,12 @@ def test_a_row_of_an_older_store_gets_the_heads_that_follow_from_its_one() -> No
 
 def _place_of_urgent(row: QueueRow) -> tuple[int, int]:
     level = min(row.heads)
-    return level & 0xFF, row.heads[level]
+    return level, row.heads[level]
 
 
 # What is read ahead.
 
-PLACES = tuple(pending_suffix(directive, 1, ordinal) for directive in (1, 4) for ordinal in range(8))
+PLACES = tuple(level_suffix(directive << 8 | 1, ordinal) for directive in (1, 4) for ordinal in range(8))
 
 
 @given(

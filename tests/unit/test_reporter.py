@@ -411,6 +411,7 @@ def test_while_leases_wait_for_toes_a_page_waits_for_others_to_go_with_it(runnin
     running.book.add([(lease("waiting"), POLICY)])
     running.reporter.put(pages[0])
     looked_again(running)
+    running.reporter.give_back([])
     running.clock.now_s += LINGER_S / 2
     running.reporter.put(pages[1])
     looked_again(running)

@@ -16,7 +16,13 @@ from toehold_client import show, spec_file
 from toehold_client.embedded.directory import CrawlDirectory, open_directory
 from toehold_client.embedded.display import Display, LivePanel, PlainLines, Silent, WhileSeen
 from toehold_client.embedded.interruptions import Interruptions
-from toehold_client.embedded.node_plan import DEFAULT_TOES, TOES_A_PROCESS, NodePlan, usual_processes
+from toehold_client.embedded.node_plan import (
+    DEFAULT_TOES,
+    MOST_PROCESSES,
+    TOES_A_PROCESS,
+    NodePlan,
+    usual_processes,
+)
 from toehold_client.embedded.plan import (
     ATTEMPTS,
     DEFAULT_NAME,
@@ -38,7 +44,7 @@ from toehold_client.exits import ExitCode
 _MOST_SECONDS, _MOST_HOPS, _MOST_ATTEMPTS = 86_400, 10_000, 10_000
 
 # The node's own.
-_MOST_TOES, _MOST_PROCESSES = 1000, 64
+_MOST_TOES = 1000
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -122,11 +128,11 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
 )
 @click.option(
     "--processes",
-    type=click.IntRange(1, _MOST_PROCESSES),
+    type=click.IntRange(1, MOST_PROCESSES),
     metavar="N",
     help="Fetch in N processes, which share the toes: for more than one processor can do. One that dies or "
-    f"hangs is replaced.  [default: one for each processor with {TOES_A_PROCESS} toes or more; with --hook: "
-    "one, not replaced]",
+    f"hangs is replaced.  [default: one for each processor that has {TOES_A_PROCESS} toes; with --hook or "
+    "--max-bytes-per-second: one, not replaced]",
 )
 @click.option("--no-warc", is_flag=True, help="Write no WARC files to DIR/warcs.")
 @click.option(
@@ -218,7 +224,7 @@ def crawl(
         try:
             node = NodePlan(
                 toes=toes,
-                processes=processes or usual_processes(toes, hook),
+                processes=processes or usual_processes(toes, hook, max_bytes_per_second),
                 warc=not no_warc,
                 warc_metadata=warc_metadata,
                 pages=pages,

@@ -15,19 +15,21 @@ from .trouble import BadPlan
 DEFAULT_TOES = 16
 """How many URIs are fetched at once, at most."""
 
+MOST_PROCESSES = 64
 TOES_A_PROCESS = 4
 """Fewer toes than these are not worth a process: its memory, and the second that it takes to start."""
 
 
-def usual_processes(toes: int, hook: str | None) -> int | None:
+def usual_processes(toes: int, hook: str | None, max_bytes_per_second: int | None) -> int | None:
     """How many processes share the toes if nobody says so: one for each processor that has TOES_A_PROCESS.
 
-    None, for one that nobody watches over, where that makes one, and with a hook: it may count on having all
-    pages in one process.
+    None, for one that nobody watches over, where that makes one; with a hook, which may count on having all
+    pages in one process; and with a bound of bytes, of which each process would have a share, even if the
+    crawl has one host.
     """
-    if hook is not None:
+    if hook is not None or max_bytes_per_second is not None:
         return None
-    most = min(_processors(), toes // TOES_A_PROCESS)
+    most = min(_processors(), toes // TOES_A_PROCESS, MOST_PROCESSES)
     return most if most > 1 else None
 
 
