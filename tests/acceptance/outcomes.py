@@ -78,6 +78,8 @@ class Exchange:
     """The response's body as stored."""
     truncated: str
     """The response record's WARC-Truncated."""
+    date: str
+    """Its WARC-Date."""
 
     @property
     def status(self) -> int:
@@ -97,7 +99,7 @@ def exchanges(file: Path) -> list[Exchange]:
     must be the last.
     """
     requests: dict[str, str] = {}
-    responses: dict[str, tuple[str, str, bytes, str]] = {}
+    responses: dict[str, tuple[str, str, bytes, str, str]] = {}
     torn = False
     with file.open("rb") as stream:
         for record in ArchiveIterator(stream, parse_http=False):
@@ -111,17 +113,20 @@ def exchanges(file: Path) -> list[Exchange]:
                 requests[headers["WARC-Concurrent-To"]] = head.decode("latin-1")
             elif record.record_type == WarcRecordType.response:
                 url, truncated = headers["WARC-Target-URI"], headers.get("WARC-Truncated") or ""
-                responses[headers["WARC-Record-ID"]] = url, head.decode("latin-1"), body, truncated
+                said = url, head.decode("latin-1"), body, truncated, headers["WARC-Date"]
+                responses[headers["WARC-Record-ID"]] = said
     assert not torn or file.suffix == ".open", f"{file.name} was closed with a torn record"
     return [
-        Exchange(url, requests.get(name, ""), head, body, truncated)
-        for name, (url, head, body, truncated) in responses.items()
+        Exchange(url, requests.get(name, ""), head, body, truncated, date)
+        for name, (url, head, body, truncated, date) in responses.items()
     ]
 
 
 def all_exchanges(folder: Path) -> list[Exchange]:
-    """The exchanges of all WARC files in a folder, closed or not."""
-    return [found for file in sorted(folder.glob("*.warc.gz*")) for found in exchanges(file)]
+    """The exchanges of all WARC files in a folder, closed or not, in the order of their dates: each process
+    has files of its own."""
+    found = [one for file in sorted(folder.glob("*.warc.gz*")) for one in exchanges(file)]
+    return sorted(found, key=lambda one: one.date)
 
 
 def closed_files(folder: Path) -> list[Path]:
