@@ -179,11 +179,6 @@ class LeaseBook:
 
     # the reporter's side
 
-    def has_more(self) -> bool:
-        """Whether leases wait for toes: then none has to wait for what a report brings."""
-        with self._lock:
-            return bool(self._queue)
-
     def settle(self, held: Iterable[Held]) -> None:
         """These leases are over: reported, handed back or dropped."""
         with self._lock:

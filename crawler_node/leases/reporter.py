@@ -1,13 +1,11 @@
 """Reporter: hands what toes have finished to the frontier, in lots, telling nothing before it is true.
 
 A lot is everything that has finished so far. Its WARC records are made durable, then its links are
-offered to Schedule, then its pages are reported to Finished; then comes the next lot. While leases wait for
-toes a lot waits for more pages, LINGER_S at most: what it brings could not be started yet, and each lot costs
-two calls and a sync. A page that comes while none waits is reported at once.
+offered to Schedule, then its pages are reported to Finished; then comes the next lot. There is no timer:
+under load lots grow by themselves, and a single slow page is reported at once.
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -36,9 +34,6 @@ MAX_BACKLOG_PAGES = 500
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 """What the links and robots.txt bodies of those pages may take, about."""
 
-LINGER_S = 0.05
-"""How long a finished page may wait for others to be reported with it."""
-
 MAX_LOT_PAGES = 500
 MAX_LOT_BYTES = 8 * 1024 * 1024
 """A lot ends with the page that reaches this: as candidates, links take several times as much."""
@@ -51,15 +46,8 @@ _T = TypeVar("_T")
 class Reporter:
     """Takes finished pages from the toes, and reports them until it is told that no more will come."""
 
-    def __init__(
-        self,
-        frontier: Frontier,
-        book: LeaseBook,
-        archive: Archive,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, frontier: Frontier, book: LeaseBook, archive: Archive) -> None:
         self._frontier = frontier
-        self._clock_s = clock_s
         self._book = book
         self._archive = archive
         self._known = KnownLinks()
@@ -70,7 +58,6 @@ class Reporter:
         self._backlog: deque[tuple[Page, int]] = deque()  # with its size
         self._backlog_bytes = 0
         self._in_hand_count = 0
-        self._due_at_s = 0.0  # when the backlog is to be reported at the latest, if there is one
         self._open_ended = False
         self._finishing = False
         self._abandoned = threading.Event()
@@ -83,8 +70,6 @@ class Reporter:
         with self._lock:
             while self._is_full() and not self._open_ended:
                 self._room.wait()
-            if not self._backlog:
-                self._due_at_s = self._clock_s() + LINGER_S
             self._backlog.append((page, size_bytes))
             self._backlog_bytes += size_bytes
             self._work.notify()
@@ -96,11 +81,8 @@ class Reporter:
     def append(self, pages: Iterable[Page]) -> None:
         """Takes small pages that nobody may wait with."""
         with self._lock:
-            before = len(self._backlog)
             self._backlog.extend((page, 0) for page in pages)
-            if len(self._backlog) > before:
-                self._due_at_s = 0.0
-                self._work.notify()
+            self._work.notify()
 
     def lift_bound(self) -> None:
         """Lets no toe wait any more: each has at most one more page."""
@@ -138,8 +120,8 @@ class Reporter:
         """Everything that has finished so far, within bounds; nothing when there is no more to come."""
         with self._lock:
             self._in_hand_count = 0
-            while not (self._finishing or self._is_due()):
-                self._work.wait(self._due_at_s - self._clock_s() if self._backlog else None)
+            while not self._backlog and not self._finishing:
+                self._work.wait()
             if self._abandoned.is_set():
                 return []
             lot: list[Page] = []
@@ -234,11 +216,6 @@ class Reporter:
         return persist(call, self._abandoned)
 
     # under the lock
-
-    def _is_due(self) -> bool:
-        if not self._backlog:
-            return False
-        return self._is_full() or self._clock_s() >= self._due_at_s or not self._book.has_more()
 
     def _is_full(self) -> bool:
         return len(self._backlog) >= MAX_BACKLOG_PAGES or self._backlog_bytes >= MAX_BACKLOG_BYTES

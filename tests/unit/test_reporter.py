@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from frontier_harness.waiting import PATIENCE_S
 from node_doubles.client import FakeClient
-from node_doubles.leases import POLICY, held, lease
+from node_doubles.leases import held, lease
 from node_doubles.stages import FakeWriter, page
 from node_doubles.waiting import eventually
 
@@ -17,7 +17,7 @@ from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.frontier import MAX_FAILURES, Rests, Superseded
 from crawler_node.leases.page import Page
 from crawler_node.leases.report import fetched, released
-from crawler_node.leases.reporter import LINGER_S, Reporter
+from crawler_node.leases.reporter import Reporter
 from crawler_node.output.archive import Archive
 from crawler_node.output.visit import Visit
 from toehold.frontier.v1.crawl_pb2 import (
@@ -41,18 +41,6 @@ from toehold_client.errors import (
 )
 
 
-class Clock:
-    """Stands still; counts how often it was looked at."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-        self.looks = 0
-
-    def __call__(self) -> float:
-        self.looks += 1
-        return self.now_s
-
-
 class Rig:
     """A reporter whose frontier and WARC writer are not real. Pages put before `report` are one lot."""
 
@@ -62,8 +50,7 @@ class Rig:
         self.archive = Archive([self.writer])
         self.book = LeaseBook()
         self.book.resize(100)
-        self.clock = Clock()
-        self.reporter = Reporter(self.client.as_frontier(), self.book, self.archive, self.clock)
+        self.reporter = Reporter(self.client.as_frontier(), self.book, self.archive)
 
     def page(
         self,
@@ -398,48 +385,6 @@ def running(rig: Rig) -> Iterator[Rig]:
 def test_a_single_page_is_reported_at_once(running: Rig) -> None:
     running.put("a")
     eventually(lambda: running.client.told == [("finished", ["a"])])
-
-
-def looked_again(rig: Rig) -> None:
-    """The reporter has made up its mind about what it has."""
-    looks = rig.clock.looks
-    eventually(lambda: rig.clock.looks >= looks + 4)
-
-
-def test_while_leases_wait_for_toes_a_page_waits_for_others_to_go_with_it(running: Rig) -> None:
-    pages = [running.page(uri) for uri in ("a", "b", "c")]
-    running.book.add([(lease("waiting"), POLICY)])
-    running.reporter.put(pages[0])
-    looked_again(running)
-    running.reporter.give_back([])
-    running.clock.now_s += LINGER_S / 2
-    running.reporter.put(pages[1])
-    looked_again(running)
-    assert running.client.told == []
-    running.clock.now_s += LINGER_S / 2
-    eventually(lambda: running.client.told == [("finished", ["a", "b"])])
-    running.reporter.put(pages[2])
-    looked_again(running)
-    assert running.client.told == [("finished", ["a", "b"])]
-    running.clock.now_s += LINGER_S
-    eventually(lambda: running.client.told == [("finished", ["a", "b"]), ("finished", ["c"])])
-
-
-def test_a_page_waits_no_longer_when_toes_have_nothing_else_to_do(running: Rig) -> None:
-    one = running.page("a")
-    running.book.add([(lease("waiting"), POLICY)])
-    running.reporter.put(one)
-    looked_again(running)
-    assert running.client.told == []
-    assert running.book.take(threading.Event()) is not None
-    eventually(lambda: running.client.told == [("finished", ["a"])])
-
-
-def test_leases_that_are_handed_back_wait_for_nothing(running: Rig) -> None:
-    (back,) = held(running.book, lease("back"))
-    running.book.add([(lease("waiting"), POLICY)])
-    running.reporter.give_back([back])
-    eventually(lambda: running.client.reports == [released(back.lease)])
 
 
 def test_what_finishes_while_a_lot_is_under_way_is_the_next_lot(running: Rig) -> None:
