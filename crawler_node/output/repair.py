@@ -35,6 +35,8 @@ MAX_WASTED_BYTES = 1024 * 1024 * 1024
 like the beginning of one may be anything that was fetched."""
 
 _PIECE_BYTES = 64 * 1024
+_FIRST_PIECE_BYTES = 1024
+"""Less is read at first: most of what looks like a beginning is none, or has another close behind it."""
 
 log = structlog.get_logger()
 
@@ -98,7 +100,7 @@ def parts_of_records(file: BinaryIO) -> Iterator[Part]:
             found = members.next_beginning(found + 1) if members.wasted_bytes <= most_wasted else None
             if found is not None and _record_type(members, found) is not None:
                 break
-            members.wasted_bytes += members.piece_bytes + _PIECE_BYTES
+            members.wasted_bytes += members.piece_bytes
         if found is None:
             yield Part(at, size, State.UNFINISHED if is_unfinished else State.DAMAGED)
             return
@@ -259,15 +261,17 @@ class _Members:
         self.piece_bytes = 0
         """How much the last one has cost to read, packed and unpacked."""
         self.wasted_bytes = 0
+        """How much was read that led to no member."""
 
     def pieces(self, begin: int) -> Iterator[bytes]:
         """What the member at an offset holds; nothing at the end of the file. Raises _Torn."""
         self.is_unfinished, self.piece_bytes = False, 0
-        read_bytes, data = begin, b""
+        read_bytes, data, most = begin, b"", _FIRST_PIECE_BYTES
         member = zlib.decompressobj(zlib.MAX_WBITS + 16)
         while not member.eof:
             if not data:
-                data = _read(self._file, read_bytes)
+                data = _read(self._file, read_bytes, most)
+                most = _more(most)
                 read_bytes += len(data)
                 self.piece_bytes += len(data)
                 if not data:
@@ -285,14 +289,21 @@ class _Members:
 
     def next_beginning(self, offset: int) -> int | None:
         """Where the next bytes are that begin a member of ours, from an offset on."""
-        data = b""
-        while piece := _read(self._file, offset + len(data)):
+        data, most = b"", _FIRST_PIECE_BYTES
+        while piece := _read(self._file, offset + len(data), most):
+            most = _more(most)
+            self.wasted_bytes += len(piece)
             data += piece
             if (found := _MEMBER_HEAD.search(data)) is not None:
                 return offset + found.start()
             offset += max(len(data) - _MEMBER_HEAD_BYTES + 1, 0)
             data = data[-_MEMBER_HEAD_BYTES + 1 :]
         return None
+
+
+def _more(piece_bytes: int) -> int:
+    """How much to read after a piece of that size."""
+    return min(4 * piece_bytes, _PIECE_BYTES)
 
 
 def _read(file: BinaryIO, offset: int, most: int = _PIECE_BYTES) -> bytes:

@@ -208,6 +208,25 @@ def test_a_repair_that_was_cut_short_is_done_again(tmp_path: Path, monkeypatch: 
     assert path.with_suffix("").read_bytes() == content[: starts[4]] + content[starts[5] :]
 
 
+class Counting(BytesIO):
+    """A file that counts what is read of it."""
+
+    read_bytes = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        piece = super().read(size)
+        self.read_bytes += len(piece)
+        return piece
+
+
+def test_what_is_at_once_seen_to_be_no_member_costs_little_however_often_it_comes() -> None:
+    head = bytes.fromhex("1f8b0800000000000003")
+    file = Counting((head + b"\xff" * 110) * 4_000)
+    (part,) = parts_of_records(file)
+    assert (part.begin, part.end, part.state) == (0, len(file.getvalue()), State.DAMAGED)
+    assert file.read_bytes < 25 * part.end
+
+
 def test_looking_for_where_it_goes_on_takes_time_in_proportion_to_the_file(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -216,18 +235,10 @@ def test_looking_for_where_it_goes_on_takes_time_in_proportion_to_the_file(
     head = bytes.fromhex("1f8b0800000000000003")
     stored = b"\x00" + (65000).to_bytes(2, "little") + (65000 ^ 0xFFFF).to_bytes(2, "little")
     hostile = (head + stored) * 60_000
-    read_bytes = 0
-
-    class Counting(BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            nonlocal read_bytes
-            piece = super().read(size)
-            read_bytes += len(piece)
-            return piece
-
-    (part,) = parts_of_records(Counting(hostile))
+    file = Counting(hostile)
+    (part,) = parts_of_records(file)
     assert (part.begin, part.end) == (0, len(hostile))
-    assert read_bytes < 40 * len(hostile) + 100_000_000
+    assert file.read_bytes < 40 * len(hostile) + 100_000_000
 
 
 def test_beginnings_that_a_page_holds_are_no_records(tmp_path: Path) -> None:
