@@ -1,5 +1,6 @@
 """ToePool: toe threads, their number changed while they work. It does not know what they do."""
 
+import sys
 import threading
 import time
 from collections import Counter
@@ -144,7 +145,8 @@ class ToePool:
         """All threads that run, in the order of their numbers, with their stacks if wanted."""
         with self._lock:
             toes = sorted(self._toes + self._left_behind, key=lambda toe: toe.serial)
-        return [(toe.report(), toe.stack() if stacks else "") for toe in toes if toe.is_alive()]
+        frames = sys._current_frames() if stacks else {}
+        return [(toe.report(), toe.stack(frames)) for toe in toes if toe.is_alive()]
 
     def serials(self) -> list[int]:
         """The numbers of the threads that work on, in their order."""

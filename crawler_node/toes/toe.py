@@ -7,7 +7,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Protocol
 
 import structlog
@@ -141,9 +143,13 @@ class ToeThread:
             self._abandoned,
         )
 
-    def stack(self) -> str:
-        """Where in the program it is, innermost call last; empty if it does not run."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
+    def stack(self, frames: Mapping[int, FrameType] | None = None) -> str:
+        """Where in the program it is, innermost call last; empty if it does not run.
+
+        `frames` are those of all threads (sys._current_frames), for who asks many: it is all or none.
+        """
+        frames = sys._current_frames() if frames is None else frames
+        frame = frames.get(self._thread.ident or 0)
         return "" if frame is None else "".join(traceback.format_stack(frame))
 
     # the thread's own side

@@ -1,8 +1,10 @@
 """The toe pool: its size, its numbers, and threads that die. Threads are real; what they fetch is not."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 from node_doubles.leases import POLICY, lease
@@ -283,6 +285,22 @@ def test_it_tells_what_each_thread_is_at_and_where_in_the_program(rig: Rig) -> N
     assert busy.held is not None and busy.held.lease.uri == "a" and busy.step is Step.FETCHING
     assert "def fetch" in stack or "in fetch" in stack
     assert idle.held is None and idle.step is Step.ABOUT_TO_GET_URI
+
+
+def test_stacks_of_all_threads_are_taken_at_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python tells those of all threads or none: one look a thread took a minute with ten thousand."""
+    rig.pool.set_size(20)
+    looks: list[int] = []
+
+    def look() -> dict[int, FrameType]:
+        looks.append(1)
+        return current_frames()
+
+    current_frames = sys._current_frames
+    monkeypatch.setattr(sys, "_current_frames", look)
+    told = rig.pool.reports(stacks=True)
+    assert len(told) == 20 and all(stack for _, stack in told) and len(looks) == 1
+    assert [stack for _, stack in rig.pool.reports()] == [""] * 20 and len(looks) == 1
 
 
 class DyingToe(ToeThread):
