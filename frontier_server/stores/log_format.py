@@ -4,18 +4,20 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 import structlog
 
 BLOCK = 32 * 1024  # no part of a record crosses the end of a block
 HEADER = struct.Struct("<IHB")  # checksum, length, kind
 FULL, FIRST, MIDDLE, LAST = range(1, 5)  # the kinds: of records, and of parts of them
 
+_GOING_ON = (FIRST, MIDDLE)
+
 _log = structlog.get_logger()
 
 
-class Part(NamedTuple):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of a record, or the zeros that stand in its place."""
 
     record: int  # where its record begins
@@ -44,17 +46,20 @@ def parts(data: bytes | bytearray) -> Iterator[Part]:
     """The parts of a log, up to the first that is missing or of no known kind."""
     at = record = 0
     goes_on = False
-    while at + HEADER.size <= len(data):
+    last = len(data) - HEADER.size
+    while at <= last:
         left = BLOCK - at % BLOCK
         if left < HEADER.size:
             at += left
             continue
-        record = record if goes_on else at
-        part = Part(record, at, *HEADER.unpack_from(data, at))
-        yield part
-        if not FULL <= part.kind <= LAST:
+        if not goes_on:
+            record = at
+        checksum, length, kind = HEADER.unpack_from(data, at)
+        yield Part(record, at, checksum, length, kind)
+        if not FULL <= kind <= LAST:
             return
-        at, goes_on = part.end, part.kind in (FIRST, MIDDLE)
+        at += HEADER.size + length
+        goes_on = kind in _GOING_ON
 
 
 def cut(path: Path, at: int, kept: Path, problem: str) -> None:

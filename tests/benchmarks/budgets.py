@@ -1,4 +1,4 @@
-"""What items may cost: `budgets.toml`, in µs of a process where the calibration loop takes REFERENCE_MS.
+"""Budgets of items: `budgets.toml`, in µs of a process where the calibration loop takes REFERENCE_MS.
 
 A budget is what an item costs. A figure is told to be over it from MOST_TIMES of it on, because machines
 differ from one minute to the next by more than most changes of code do.

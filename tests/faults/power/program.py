@@ -39,8 +39,8 @@ def small_buffers() -> None:
 
 
 def writes_that_stall() -> None:
-    """Now and then the store takes no write for some moments, as when its flushes cannot keep up. Of those
-    that tell of an event every fourth."""
+    """Now and then the store takes no write for some moments, as when its flushes cannot keep up, and every
+    fourth time it is to take one that tells of an event."""
     write, times, telling = RocksStore.write, itertools.count(1), itertools.count(1)
     refused: list[Changes] = []  # the last one, which is tried again
 
