@@ -128,9 +128,14 @@ class Operation:
             self._hold(crawl, queue)
 
     def wake(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14)."""
+        """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14).
+
+        One that was paused while its URI was out waits until it is resumed.
+        """
         waiting = crawl.waiting_precedence()
-        if waiting is not None and waiting < queue.row.precedence and queue.row.count:
+        if queue.row.paused and queue.row.count:
+            self.move(crawl, queue, QueueEvent.BARRED)
+        elif waiting is not None and waiting < queue.row.precedence and queue.row.count:
             self.move(crawl, queue, QueueEvent.YIELDED)
         else:
             self.move(crawl, queue, QueueEvent.WOKEN)

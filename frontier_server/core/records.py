@@ -234,6 +234,7 @@ class RobotsRow(Record):
     answer_ms: int = 0  # when the last answer came
     tries_ms: tuple[int, ...] = ()  # when those attempts ended, as far as that is kept
     report_ms: int = 0  # when a report of it last counted, whether or not it said anything
+    token_partition: bytes = b""  # of that lease, as its token says it
 
 
 class JobRow(Record):

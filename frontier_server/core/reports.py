@@ -120,7 +120,8 @@ class Reports:
     def _robots_repeated(self, op: Operation, token: keys.Token) -> ReportResult:
         for _, value in op.tx.scan(Family.ROBOTS, token.subject, token.subject):
             row = decode(RobotsRow, value)
-            if (row.token_crawl, row.token_serial) == (token.crawl, token.serial):
+            of = (row.token_crawl, row.token_partition, row.token_serial)
+            if of == (token.crawl, token.partition, token.serial):
                 return ReportResult(Disposition(row.token_disposition), repeated=True)
         return STALE
 
@@ -227,7 +228,8 @@ class Reports:
         else:
             row = after_fetch(before, report, op.now_ms, settings.fetch.product_token)
         if disposition is not None:
-            row.token_crawl, row.token_serial = lease.crawl, lease.serial
+            said = lease.said
+            row.token_crawl, row.token_partition, row.token_serial = said.crawl, said.partition, said.serial
             row.token_disposition = disposition.value
         row.report_ms = op.now_ms
         self.robots.put(op.tx, key, row)

@@ -157,6 +157,8 @@ class Server:
         if not self.up or self.stopped:
             return
         self.flush()
+        while self.entries:  # an answer that nobody awaited has led to more
+            self.flush()
         self._go()
         self._recover(False)
         self.loop.after(down_ms, self._again, self.life)

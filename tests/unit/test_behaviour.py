@@ -9,7 +9,7 @@ from core_doubles.shell import Shell
 from frontier_server.core import keys, operation
 from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.machines.lifecycle import CrawlState
+from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import EmptyReason, QueueView, Report, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.rules.disposition import Disposition
@@ -114,6 +114,37 @@ def test_beyond_a_number_queues_rest_on_disk_and_wake_in_time(monkeypatch: pytes
         shell.tick()
         given |= {grant.uri: shell.now_ms for grant in shell.grants()}
     assert given == retried_ms
+
+
+def paused_while_out(other: int) -> Shell:
+    """Queue a, was paused while its URI was out, and rests since that failed; queue b, has a precedence."""
+    shell = rested("http://a/", settings=replace(SETTINGS, retry=RetrySettings(delay_ms=60_000)))
+    (out,) = shell.grants()
+    change(shell, "a,", QueueChange(paused=True))
+    shell.finish(Report(out.token, fetch_status=-2))
+    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://b/"], now))
+    shell.work()
+    change(shell, "b,", QueueChange(precedence=other))
+    assert {key: view.state for key, view in queues(shell).items()} == {"a,": Q.SNOOZED, "b,": Q.INACTIVE}
+    return shell
+
+
+@pytest.mark.parametrize("other", [1, 200])
+def test_a_queue_that_was_paused_while_its_uri_was_out_is_ineligible_when_its_rest_ends(other: int) -> None:
+    shell = paused_while_out(other)
+    shell.now_ms += 60_000
+    shell.tick()
+    assert queues(shell)["a,"].state is Q.INELIGIBLE
+    change(shell, "a,", QueueChange(paused=False))
+    assert queues(shell)["a,"].state is Q.INACTIVE
+
+
+def test_a_queue_that_was_paused_while_its_uri_was_out_is_ineligible_when_its_crawl_ends() -> None:
+    shell = paused_while_out(1)
+    shell.request("crawl", Input.STOP)
+    shell.work()
+    assert shell.state("crawl") is CrawlState.FINISHED
+    assert {key: view.state for key, view in queues(shell).items()} == {"a,": Q.INELIGIBLE, "b,": Q.INACTIVE}
 
 
 def test_queues_wake_in_the_order_of_their_times_and_first_come_first_served() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from core_doubles.codec import candidate, override_of
-from core_doubles.shell import Shell
+from core_doubles.shell import SECRET, Shell
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -66,6 +66,26 @@ def shell_problem(report: Report, shell: Shell) -> str:
     """What is told of such a report of another lease."""
     (result,) = shell.finish(structs.replace(report, token=shell.grants(most=1)[0].token))
     return result.problem
+
+
+@pytest.mark.parametrize("robots", [True, False])
+def test_a_report_repeats_another_only_if_its_token_says_the_same(robots: bool) -> None:
+    """Serials come again once an older copy of the store was put back; the queue may be another."""
+    shell = crawl()
+    grant = shell.grants(most=1)[0] if robots else page(shell)
+    shell.finish(Report(grant.token, fetch_status=200))
+    (result,) = shell.finish(Report(grant.token, fetch_status=200))
+    assert (result.disposition, result.repeated) == (Disposition.SUCCEEDED, True)
+    token = keys.decode_token(grant.token, SECRET)
+    assert token is not None and token.robots is robots
+    for other in (
+        token._replace(crawl=token.crawl + 1),
+        token._replace(partition=hash64("other")),
+        token._replace(serial=token.serial + 1),
+        token._replace(subject=hash64("other")),
+    ):
+        (result,) = shell.finish(Report(keys.encode_token(other, SECRET), fetch_status=200))
+        assert (result.disposition, result.repeated) == (Disposition.STALE, False), other
 
 
 MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))

@@ -54,7 +54,10 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_o
 def unload_slice(op: Operation, crawl: Crawl) -> None:
     """Let go of some of the queues that a finished crawl still has in memory."""
     for queue in list(islice(crawl.queues.values(), QUEUES_PER_SLICE)):
-        op.move(crawl, queue, QueueEvent.YIELDED if queue.row.count else QueueEvent.DRAINED)
+        if not queue.row.count:
+            op.move(crawl, queue, QueueEvent.DRAINED)
+        else:
+            op.move(crawl, queue, QueueEvent.BARRED if queue.row.paused else QueueEvent.YIELDED)
     if not crawl.queues:
         crawl.ready.clear()
         crawl.snoozed.clear()
