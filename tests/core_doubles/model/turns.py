@@ -49,7 +49,7 @@ def told(model: Model, crawl: Crawl, queues: dict[QueueId, Told], after: After) 
             _check_session(model, crawl, queue, now)
             _check_activation(model, queue, passed_over)
         elif after is After.OTHER:
-            _check_giving_way(crawl, queue, now, passed_over)
+            _check_giving_way(model, crawl, queue, now, passed_over)
     for queue in crawl.queues.values():
         _keep(model, queue, queues[queue.id])
 
@@ -155,9 +155,13 @@ def _waits(model: Model, queue: Queue) -> tuple[int, int]:
     return waited if queue.precedence == queue.waits_at else max(waited, (queue.precedence, model.step))
 
 
-def _check_giving_way(crawl: Crawl, queue: Queue, now: Told, passed_over: list[Queue]) -> None:
-    """A queue that comes back from a lease or a rest gives way to those of a lower precedence (T11, T13)."""
-    if queue.state in (Q.BUSY, Q.SNOOZED) and now.state is Q.READY and crawl.in_order(queue):
+def _check_giving_way(model: Model, crawl: Crawl, queue: Queue, now: Told, passed_over: list[Queue]) -> None:
+    """A queue that comes back from a lease or a rest gives way to those of a lower precedence (T11, T13).
+
+    One that was empty then does not; it may have been filled in the same step.
+    """
+    held = any(uri.arrived < model.step for uri in crawl.in_order(queue))
+    if queue.state in (Q.BUSY, Q.SNOOZED) and now.state is Q.READY and held:
         lower = [other.key for other in passed_over if other.waits_at < queue.precedence]
         assert not lower, f"{queue.key} is ready before {lower}"
 
