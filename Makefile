@@ -11,8 +11,17 @@ UV := build/uv/bin/uv
 # Tests start programs by the hundred: each is to find its bytecode, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
+# With NATIVE=1 tests and benches run what `make wheel-native` makes, and so do the programs that they start:
+# the safe path keeps this folder's own core out of their way.
+ifdef NATIVE
+NATIVE_CORE := build/native/.stamp
+RUN := PYTHONPATH=$(CURDIR)/build/native PYTHONSAFEPATH=1 TOEHOLD_CORE=compiled $(PY)
+else
+RUN := $(PY)
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick diagrams picture protos lock clean
+.PHONY: help crawl test check soak bench bench-quick wheel-native diagrams picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -30,10 +39,10 @@ crawl: $(SETUP) $(PAGES)
 	@$(PY) tests/practice_web/crawl.py
 endif
 
-## make test     every check and every test but the long ones
+## make test     every check and every test but the long ones; NATIVE=1 tries the compiled core
 # Four files at a time, which two cores bear, as most tests wait for processes; the longest first (tests/conftest.py).
-test: check $(PAGES) $(COMPILED)
-	HYPOTHESIS_PROFILE=ci $(PY) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+test: check $(PAGES) $(COMPILED) $(NATIVE_CORE)
+	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 ## make check    style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)
@@ -51,14 +60,23 @@ soak: $(SETUP) $(PAGES)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
 ## make bench    what an item costs on this machine
-##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N
-bench: $(SETUP) $(PAGES)
-	@$(PY) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %)
+##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N,
+##               PART=mixed MINUTES=N: all kinds of work at once, for half an hour unless said otherwise;
+##               NATIVE=1 measures the compiled core
+bench: $(SETUP) $(PAGES) $(NATIVE_CORE)
+	@$(RUN) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %) $(MINUTES:%=--minutes %)
 
 ## make bench-quick
 ##               the same in two minutes, at one size; an item may cost half as much again as its budget
-bench-quick: $(SETUP) $(PAGES)
-	@$(PY) tests/benchmarks/bench.py --quick
+bench-quick: $(SETUP) $(PAGES) $(NATIVE_CORE)
+	@$(RUN) tests/benchmarks/bench.py --quick
+
+## make wheel-native
+##               build a wheel whose core is compiled, for this Python and this machine, in dist/; needs a C compiler
+wheel-native: $(SETUP)
+	@rm -f dist/*.whl
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	    --no-build-isolation --wheel-dir dist .
 
 ## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
 picture: $(SETUP) $(PAGES)
@@ -105,6 +123,11 @@ $(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
 $(COMPILED): | $(SETUP)
 	@echo "Setting up: tests"
 	@mkdir -p $(@D); $(PY) -m pytest --collect-only -q > /dev/null 2>&1; touch $@
+
+build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
+	@echo "Setting up: the core, compiled (some minutes)"
+	@rm -rf $(@D); $(MAKE) --no-print-directory wheel-native
+	@$(PY) -m zipfile -e dist/*.whl $(@D); touch $@
 
 # In an environment of its own: a broken lock must not keep anybody from making a new one.
 $(UV):

@@ -41,7 +41,7 @@ from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, register, service_names, version
+from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, core_kind, register, service_names, version
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
@@ -102,7 +102,9 @@ class CannotListen(Exception):
     is_flag=True,
     help="Take the machine's time, where the frontier's differs. What is left of rests is kept.",
 )
-@click.version_option(version(), prog_name="toehold-frontier")
+@click.version_option(
+    version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
+)
 def main(
     data: Path,
     config_file: Path | None,
@@ -284,7 +286,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     logging_task = runner.tasks.keep("crawl log", logs.run())
     runner.tasks.keep("watch of the clock", _watch_clock(clock))
     print(f"toehold-frontier serving on {host}:{port}", flush=True)
-    _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version())
+    _log.info("serving", listen=f"{host}:{port}", data=str(config.data), version=version(), core=core_kind())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((stopping, runner.failed), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

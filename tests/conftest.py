@@ -10,6 +10,8 @@ from frontier_harness import soaking
 from frontier_harness.soaking import soak  # noqa: F401  a fixture of all tests
 from hypothesis import HealthCheck, settings
 
+from frontier_server.service import core_kind
+
 # Neither judges by the wall clock: a busy machine must not fail a test.
 settings.register_profile(
     "ci",
@@ -38,6 +40,9 @@ for number, handler in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+if os.environ.get("TOEHOLD_CORE") == "compiled" and core_kind() != "compiled":
+    pytest.exit("the compiled core was asked for, and is not what is imported", returncode=2)
 
 LONGEST_FILES = (
     "test_frontier_machine.py",
@@ -95,4 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rank = {name: number for number, name in enumerate(LONGEST_FILES)}
     items[:], left = soaking.chosen(items)
     config.hook.pytest_deselected(items=left)
+    if core_kind() == "compiled":
+        for item in items:
+            if item.get_closest_marker("interpreted") is not None:
+                item.add_marker(pytest.mark.skip(reason="the core is compiled"))
     items.sort(key=lambda item: rank.get(item.path.name, len(rank)))

@@ -146,7 +146,7 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
         most = queue.row.count if level == levels[-1] else 1
         start = keys.level_suffix(level, queue.firsts.get(level) or queue.row.heads[level])
         rows = op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2])
-        queue.ahead.read(((key[len(queue_key) :], value) for key, value in rows), most)
+        queue.ahead.read(rows, len(queue_key), most)
         if queue.ahead.first is not None:
             return queue.ahead.first
         queue.firsts[level] = None

@@ -155,13 +155,16 @@ class Ahead:
         """All that are known."""
         return tuple(self._rows)
 
-    def read(self, rows: Iterable[tuple[bytes, bytes]], most: int = READ_AHEAD) -> None:
-        """Keep the first of a queue's rows, in their order; `most` of them are asked for."""
+    def read(self, rows: Iterable[tuple[bytes, bytes]], behind: int = 0, most: int = READ_AHEAD) -> None:
+        """Keep the first of a queue's rows, in their order; `most` of them are asked for.
+
+        Their keys are cut so far, where the queue is named.
+        """
         self._rows.clear()
         size = 0
-        for row in rows:
-            self._rows.append(row)
-            size += len(row[1])
+        for key, value in rows:
+            self._rows.append((key[behind:], value))
+            size += len(value)
             if len(self._rows) in (most, READ_AHEAD) or size >= READ_AHEAD_BYTES:
                 break
 

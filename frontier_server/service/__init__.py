@@ -8,7 +8,7 @@ from ..checkpoints import Checkpoints
 from ..config import Config
 from ..crawl_log import CrawlLogs
 from ..exchange import Exchange
-from .answering import version
+from .answering import core_kind, version
 from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
@@ -29,6 +29,7 @@ __all__ = [
     "FrontierAdminService",
     "FrontierService",
     "Guarded",
+    "core_kind",
     "register",
     "service_names",
     "version",

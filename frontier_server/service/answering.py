@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import functools
 import importlib.metadata
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn, TypeVar
 from weakref import WeakValueDictionary
@@ -17,6 +18,7 @@ from .. import status, wire
 from ..checkpoints import Checkpoints
 from ..config import Config
 from ..core.errors import FrontierError, InvalidRequest
+from ..core.frontier import Frontier
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
@@ -66,6 +68,11 @@ class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
 def version() -> str:
     """The version of what is installed."""
     return importlib.metadata.version("toehold-crawler")
+
+
+def core_kind() -> str:
+    """How the core runs: `compiled`, from a wheel of `make wheel-native`, or `interpreted`."""
+    return "interpreted" if inspect.isfunction(Frontier.next) else "compiled"
 
 
 def limits() -> frontier_pb2.Limits:

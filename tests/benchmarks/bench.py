@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import grpc
-from benchmarks import budgets, growth, idle, parts
+from benchmarks import budgets, growth, idle, mixed, parts
 from benchmarks.calibration import REFERENCE_MS
 from benchmarks.measuring import SERVER, Figure
 
@@ -27,7 +27,12 @@ QUICK_SIZES, QUICK_QUEUES = (growth.DEFAULT[0],), (20_000,)
 def main() -> int:
     """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.partition("\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(parts.NAMES)}; default: all")
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="PART",
+        help=f"of {', '.join(parts.NAMES)}; default: all but mixed",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
         "--dir",
@@ -45,6 +50,9 @@ def main() -> int:
     )
     parser.add_argument(
         "--queues", type=_count, action="append", metavar="N", help="how many rest in part idle; repeatable"
+    )
+    parser.add_argument(
+        "--minutes", type=_minutes, default=mixed.DEFAULT_MIN, metavar="N", help="how long part mixed takes"
     )
     parser.add_argument(
         "--quick",
@@ -70,9 +78,9 @@ def main() -> int:
         f"at {REFERENCE_MS:.0f} ms: where the loop takes that long.\n\n{_HEADER}"
     )
     figures: list[Figure] = []
-    for part in given.parts or (QUICK if given.quick else parts.NAMES):
+    for part in given.parts or (QUICK if given.quick else parts.USUAL):
         try:
-            for figure in parts.run(part, given.dir, sizes, queues):
+            for figure in parts.run(part, given.dir, sizes, queues, given.minutes):
                 figures.append(figure)
                 print(_row(figure), flush=True)
         except (RuntimeError, grpc.RpcError) as problem:
@@ -101,6 +109,18 @@ def _count(text: str) -> int:
     if not (text.isdecimal() and int(text)):
         raise argparse.ArgumentTypeError(f"must be a positive whole number, got {text!r}")
     return int(text)
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not mixed.LEAST_MIN <= minutes <= mixed.MOST_MIN:
+        raise argparse.ArgumentTypeError(
+            f"must be between {mixed.LEAST_MIN:g} and {mixed.MOST_MIN:g}, got {text!r}"
+        )
+    return minutes
 
 
 def _size(text: str) -> growth.Size:

@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
+from google.protobuf.message import Message
 
 from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, crawl_pb2, frontier_pb2
 
@@ -132,6 +133,20 @@ class Load:
             request_serializer=None,
             response_deserializer=None,
         )
+
+    def events(self, crawl: str) -> Any:
+        """The events of a crawl, from now on."""
+        request = frontier_pb2.StateEventsRequest(crawl=crawl)
+        return self._stream("FrontierService/StateEvents", request)
+
+    def outcomes(self, crawl: str) -> Any:
+        """The outcomes of a crawl, from now on."""
+        request = admin_pb2.StreamOutcomesRequest(crawl=crawl, follow=True)
+        return self._stream("FrontierAdminService/StreamOutcomes", request)
+
+    def _stream(self, method: str, request: Message) -> Any:
+        call: Any = self._channel.unary_stream(f"/toehold.frontier.v1.{method}", None, None)
+        return call(request.SerializeToString())
 
     def schedule(
         self, requests: Sequence[bytes], verdict: crawl_pb2.Verdict.ValueType

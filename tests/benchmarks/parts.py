@@ -19,6 +19,7 @@ from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
 from benchmarks.measuring import SERVER, Figure, Limit, measure
 from benchmarks.memory import memory
+from benchmarks.mixed import mixed
 from benchmarks.node import node
 from benchmarks.processes import Descendants, FrontierServer
 from benchmarks.restart import restart
@@ -176,18 +177,23 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
 }
 
 
-NAMES = (*_PARTS, "growth", "idle")
+USUAL = (*_PARTS, "growth", "idle")
+NAMES = (*USUAL, "mixed")
 
 
-def run(part: str, where: Path, sizes: Sequence[Size], queues: Sequence[int]) -> Iterator[Figure]:
+def run(
+    part: str, where: Path, sizes: Sequence[Size], queues: Sequence[int], minutes: float
+) -> Iterator[Figure]:
     """A part's figures as they come. Its store is in a folder of its own below `where`, gone afterwards.
 
-    `sizes` are those of *growth*, `queues` those of *idle*.
+    `sizes` are those of *growth*, `queues` those of *idle*, and *mixed* takes so many `minutes`.
     """
     with tempfile.TemporaryDirectory(prefix=f"bench-{part}-", dir=where) as folder:
         if part == "growth":
             yield from growth(Path(folder), sizes)
         elif part == "idle":
             yield from idle(Path(folder), queues)
+        elif part == "mixed":
+            yield from mixed(Path(folder), minutes)
         else:
             yield from _PARTS[part](Path(folder))

@@ -31,6 +31,7 @@ from frontier_server.core import opening
 from frontier_server.core.records import FORMAT, ServerRow, encode
 from frontier_server.core.store import Family
 from frontier_server.program import GRACE_S
+from frontier_server.service import core_kind, version
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -63,6 +64,7 @@ def test_it_says_one_line_when_it_serves_with_the_address_it_has(tmp_path: Path)
         assert server.stop()[0] == 0
         assert server.child.stdout is not None
         assert server.child.stdout.read() == ""
+        assert f'"core": "{core_kind()}"' in server.errors.read_text()
 
 
 def test_it_serves_on_ipv6_where_there_is_some(tmp_path: Path) -> None:
@@ -84,6 +86,12 @@ def test_a_settings_file_is_followed_and_flags_win_over_it(tmp_path: Path) -> No
         answer = server.stubs.heartbeat()
         assert answer.lease_duration.ToSeconds() == 77
         assert answer.interval_duration.ToSeconds() == 5
+
+
+def test_its_version_says_whether_the_core_is_compiled() -> None:
+    expected = f"toehold-frontier, version {version()} ({core_kind()} core)\n"
+    assert run_to_end("--version").stdout == expected
+    assert core_kind() == os.environ.get("TOEHOLD_CORE", "interpreted")
 
 
 def test_a_start_does_not_import_what_only_colours_logs() -> None:

@@ -364,12 +364,14 @@ def profile(examples: int) -> settings:
     return settings(max_examples=examples, report_multiple_bugs=False)
 
 
+@pytest.mark.interpreted
 def test_a_crawl_keeps_its_promises_whatever_has_happened() -> None:
     promises(profile(250))()
 
 
 @pytest.mark.soak("histories")
 @pytest.mark.timeout(0)
+@pytest.mark.interpreted
 def test_crawls_keep_their_promises_for_long(soak: Soak) -> None:
     examples = soak.cycles(20_000)
     promises(profile(examples))()

@@ -30,6 +30,7 @@ def test_the_soonest_comes_first_and_a_moment_that_changes_counts_once() -> None
     assert soonest.take_due(6) == [] and soonest.take_due(9) == [1]
 
 
+@pytest.mark.interpreted
 def test_crawls_that_have_nothing_to_do_cost_an_operation_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     shell = Shell()
     for number in range(40):

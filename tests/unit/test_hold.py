@@ -313,6 +313,7 @@ def test_a_report_of_a_lease_that_ended_before_is_answered_as_it_was() -> None:
 # What is refused.
 
 
+@pytest.mark.interpreted
 def test_every_operation_that_may_change_a_crawl_is_looked_at_here() -> None:
     assert all_there_are() == MUTATORS.keys() | OTHERS
 

@@ -178,6 +178,7 @@ def test_a_request_that_is_refused_in_the_middle_of_giving_out_holds_up_nothing_
     assert shell.state(NAME) is S.PAUSED
 
 
+@pytest.mark.interpreted
 def test_the_frontier_machine_knows_nothing_of_the_crawl_machine() -> None:
     """S0.50: requests go one way, what was reached comes the other; `life` joins the two."""
     source = Path(target.__file__).read_text()

@@ -424,6 +424,7 @@ def test_it_completes_whatever_is_killed_between_two_steps(killed_at: int, kind:
 # Its memory.
 
 
+@pytest.mark.interpreted
 def test_nothing_of_it_stays_in_memory() -> None:
     """S0.29: but for its name; the job log hears of it once more."""
     shell, grants = fetching(most=3)
@@ -498,6 +499,7 @@ def test_all_of_it_can_still_be_read_and_is_as_it_was(what: str) -> None:
     assert answer == READS[what](before.frontier, before.now_ms)
 
 
+@pytest.mark.interpreted
 def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
     reads = {name for name in vars(type(gone().frontier.administration)) if not name.startswith("_")}
     changing = {name.split(".")[1] for name in all_there_are() if name.startswith("Administration.")}
@@ -535,6 +537,7 @@ def test_what_would_change_it_is_refused_by_name(mutator: str) -> None:
     assert refused.value.metadata == {"crawl": NAME, "state": "FINISHED"}
 
 
+@pytest.mark.interpreted
 def test_every_operation_that_may_change_a_crawl_is_looked_at() -> None:
     assert all_there_are() == MUTATORS.keys() | OTHERS
 

@@ -212,8 +212,8 @@ def _scope(found: _Problems, scope: ScopeSettings) -> None:
         for place, pattern in enumerate(found.at_most(f"scope.{name}", patterns, MAX_PATTERNS, "patterns")):
             try:
                 compile_pattern(pattern)
-            except BadPattern as problem:
-                found[f"scope.{name}[{place}]"] = str(problem)
+            except BadPattern as bad:
+                found[f"scope.{name}[{place}]"] = str(bad)
     schemes = [scheme.removesuffix(":") for scheme in SCHEMES]
     if not scope.schemes:
         found["scope.schemes"] = f"there is none; it takes one of {', '.join(schemes)} at least"
@@ -349,8 +349,8 @@ def _identity(found: _Problems, identity: IdentitySettings) -> None:
             compile_rewrite(rewrite.pattern, rewrite.replacement, MAX_URI_BYTES)
         except BadPattern as problem:
             found[f"identity.rewrites[{place}].pattern"] = str(problem)
-        except BadReplacement as problem:
-            found[f"identity.rewrites[{place}].replacement"] = str(problem)
+        except BadReplacement as bad:
+            found[f"identity.rewrites[{place}].replacement"] = str(bad)
 
 
 def _queues(found: _Problems, queues: QueueSettings) -> None:

@@ -1,0 +1,78 @@
+"""Compiles the core with mypyc into the wheel that `make wheel-native` builds.
+
+A hook of hatchling's; pyproject.toml leaves it off, so that editable installs and the usual wheel stay pure.
+The wheel has each module as Python, too: Python takes the compiled one where both are there.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from mypyc.build import mypycify
+from setuptools import Distribution
+
+CORE = Path("frontier_server/core")
+INTERPRETED = {
+    "errors.py",  # what is read of exceptions' classes, a compiled class does not have
+    "model.py",  # msgspec Structs, as in records.py
+    "records.py",  # msgspec Structs: compiled they would lose their keywords, and so the format of rows
+    "spec/settings.py",  # dataclasses with defaults that are dicts have no hash once they are compiled
+}
+
+
+class NativeHook(BuildHookInterface[Any]):
+    """Adds the compiled modules, and marks the wheel as one of this Python and this machine."""
+
+    PLUGIN_NAME = "custom"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Before a wheel is put together."""
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        self._made = tempfile.TemporaryDirectory()
+        with _inside(Path(self.root)):
+            for made in compiled(Path(self._made.name)):
+                build_data["force_include"][str(made)] = str(made.relative_to(self._made.name))
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """After it."""
+        self._made.cleanup()
+
+
+def sources() -> list[str]:
+    """The modules that are compiled."""
+    return [
+        str(path)
+        for path in sorted(CORE.rglob("*.py"))
+        if path.name != "__init__.py" and str(path.relative_to(CORE)) not in INTERPRETED
+    ]
+
+
+def compiled(folder: Path) -> list[Path]:
+    """Compile the core into a folder, as it lies in a wheel; the files. Takes some minutes."""
+    extensions = mypycify(
+        ["--config-file=pyproject.toml", *sources()],
+        target_dir=str(folder / "c"),
+        multi_file=True,
+        group_name="toehold_core",
+        debug_level="0",
+    )
+    command = Distribution({"name": "toehold-core", "ext_modules": extensions}).get_command_obj("build_ext")
+    command.build_lib, command.build_temp = str(folder), str(folder / "o")
+    command.ensure_finalized()
+    command.run()
+    return sorted(folder.rglob("*.so"))
+
+
+@contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
