@@ -49,6 +49,7 @@ MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
 WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
+NO_THREAD = "can't start new thread"  # as Python says it
 MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
 ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
@@ -155,7 +156,7 @@ def main(
     except StoreFailed as problem:
         _exit(EXIT_STORE, f"data directory {data}: {problem}")
     try:
-        failure = asyncio.run(_serve(config, store, clock))
+        failure = _run(config, store, clock)
     except CannotListen as problem:
         store.close()
         _exit(EXIT_LISTEN, str(problem))
@@ -252,6 +253,21 @@ def _recover(
     feed = JobFeed(JobLogs(config.data), frontier)
     feed.catch_up()
     return frontier, feed
+
+
+def _run(config: Config, store: RocksStore, clock: Clock) -> str:
+    """Serve until the end; what has failed. To end takes a thread, which the machine may refuse."""
+    failure = ""
+    try:
+        with asyncio.Runner() as runner:
+            failure = runner.run(_serve(config, store, clock))
+    except MemoryError:
+        failure = failure or "memory has run out"
+    except RuntimeError as problem:
+        if str(problem) != NO_THREAD:
+            raise
+        failure = failure or "the machine gives no more threads"
+    return failure
 
 
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:

@@ -1,5 +1,7 @@
 """A server that has lost one of its tasks ends as if its store had failed: it never only seems to serve."""
 
+import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -174,3 +176,25 @@ def _heard(stubs: Stubs) -> set[str]:
     """The nodes that the frontier has heard of."""
     answer = stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S)
     return {node.node for node in answer.nodes}
+
+
+@pytest.mark.parametrize(
+    ("failed", "told"),
+    [("the store has failed", "the store has failed"), ("", "the machine gives no more threads")],
+)
+def test_a_server_that_gets_no_thread_to_end_with_says_what_has_failed(
+    failed: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To wait for its executor's threads asyncio starts another one."""
+
+    def refuses(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def serve(*_: object) -> str:
+        await asyncio.to_thread(int)
+        monkeypatch.setattr(threading.Thread, "start", refuses)
+        return failed
+
+    monkeypatch.setattr(frontier, "_serve", serve)
+    ended = CliRunner().invoke(frontier.main, ["--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0"])
+    assert ended.exit_code == STORE and told in ended.output, ended.output

@@ -215,6 +215,8 @@ class Ledger:
             accepted.append(asked["session"])
         busy = {host_of(lease.uri) for lease in self.leases.values() if lease.expire_ms > mark["ms"]}
         for token, crawl, uri, robots, expire_ms in mark["leases"]:
+            if crawl in self.deleted:  # meanwhile
+                continue
             host, of = host_of(uri), self.crawls[crawl]
             early_ms = self.rests.get(host, 0) - mark["ms"]
             if early_ms > SLACK_MS:
@@ -257,6 +259,8 @@ class Ledger:
         ):
             lease = self.reported.pop(token, None)
             if lease is None:  # it had ended before
+                continue
+            if lease.crawl in self.deleted:  # meanwhile
                 continue
             of = self.crawls[lease.crawl]
             if (
@@ -311,8 +315,10 @@ class Ledger:
         self.created.discard(mark["crawl"])
 
     def _acked_delete(self, asked: Mark, _: Mark) -> None:
-        self.deleted.add(asked["crawl"])
-        del self.crawls[asked["crawl"]]
+        crawl = asked["crawl"]
+        self.deleted.add(crawl)
+        del self.crawls[crawl]
+        self.leases = {token: lease for token, lease in self.leases.items() if lease.crawl != crawl}
 
     def _acked_job(self, asked: Mark, mark: Mark) -> None:
         self.crawls[asked["crawl"]].jobs[mark["job"]] = asked["kind"]
