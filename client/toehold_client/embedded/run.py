@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -181,8 +182,10 @@ class EmbeddedCrawl:
             _node_program(self._plan, self._directory, address), (self._directory.locks.programs,)
         )
         try:
-            # A signal that comes now pauses the crawl, as any later one does.
-            self._node.wait_ready(self._interruptions, most_signals=1)
+            # Signals that come now pause or stop the crawl, as later ones do: some of the node's processes
+            # may be fetching while others begin.
+            with suppress(Interrupted):
+                self._node.wait_ready(self._interruptions, most_signals=1)
         except ChildFailed as problem:
             if self._node.exit_code == _WRONG_ARGUMENTS:  # those that were handed on to it
                 raise BadPlan(str(problem)) from problem
