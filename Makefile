@@ -14,14 +14,14 @@ export PYTHONDONTWRITEBYTECODE :=
 # With NATIVE=1 tests and benches run what `make wheel-native` makes, and so do the programs that they start:
 # the safe path keeps this folder's own core out of their way.
 ifdef NATIVE
-NATIVE_CORE := build/native/.stamp
+NATIVE_CORE := native
 RUN := PYTHONPATH=$(CURDIR)/build/native PYTHONSAFEPATH=1 TOEHOLD_CORE=compiled $(PY)
 else
 RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick wheel-native diagrams picture protos lock clean
+.PHONY: help crawl test check soak bench bench-quick wheel-native native diagrams picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -123,6 +123,11 @@ $(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
 $(COMPILED): | $(SETUP)
 	@echo "Setting up: tests"
 	@mkdir -p $(@D); $(PY) -m pytest --collect-only -q > /dev/null 2>&1; touch $@
+
+# The wheel is built again where the core has changed; everything else in it is what this folder has now.
+native: build/native/.stamp
+	@rm -rf build/native/crawler_node build/native/toehold build/native/toehold_client
+	@cp -r crawler_node client/toehold_client protos/toehold frontier_server build/native/
 
 build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py frontier_server/core/*/*.py) | $(SETUP)
 	@echo "Setting up: the core, compiled (some minutes)"

@@ -19,7 +19,7 @@ import grpc
 from benchmarks.calibration import loop_ms
 from benchmarks.fetchers import Fetcher
 from benchmarks.load import BATCH, CALL_S, Load, schedule_requests
-from benchmarks.measuring import SERVER, Figure, Limit, waits_ms
+from benchmarks.measuring import CLIENT, SERVER, Figure, Limit, waits_ms
 from benchmarks.processes import FrontierServer
 from benchmarks.workload import Workload
 
@@ -111,10 +111,11 @@ class Together:
         if self._problems and error is None:
             raise RuntimeError("a part of the mixed load failed") from self._problems[0]
 
-    def paced(self, every_s: float, work: Callable[[], object]) -> None:
-        """Do work that often; at once, where that takes longer."""
+    def paced(self, every_s: float, work: Callable[[], object], after_s: float = 0.0) -> None:
+        """Do work that often, first after a while; at once, where that takes longer."""
 
         def run() -> None:
+            self._ended.wait(after_s)
             due_s = time.monotonic()
             while not self._ended.is_set():
                 work()
@@ -160,13 +161,15 @@ def mixed(folder: Path, minutes: float) -> Iterator[Figure]:
         books.queued(work.hosts[:1])  # the seed
         load.launch("bench", work.hosts[0])
         loops_ms, before_s, start_s = [loop_ms()], server.cpu_s(), time.monotonic()
+        client_s = time.process_time()
         resident_mib: list[float] = []
         with ExitStack() as opened:
             nodes = [opened.enter_context(Load(server.address)) for _ in range(NODES)]
             with Together(minutes * 60) as together:
                 together.paced(BATCH / PER_S, feed)
-                for node in nodes:
-                    together.paced(NODES * LEASES_A_CALL / PER_S, _fetcher(node, books))
+                for number, node in enumerate(nodes):  # each at another time: they know nothing of each other
+                    every_s = NODES * LEASES_A_CALL / PER_S
+                    together.paced(every_s, _fetcher(node, books), number * every_s / NODES)
                 together.paced(LOOK_S, _operator(load))
                 together.paced(CHECKPOINT_S, _checkpoints(load))
                 together.paced(SAMPLE_S, lambda: resident_mib.append(server.resident_mib()))
@@ -174,7 +177,7 @@ def mixed(folder: Path, minutes: float) -> Iterator[Figure]:
                     together.following(load.events("bench"))
                 for _ in range(OUTCOME_READERS):
                     together.following(load.outcomes("bench"))
-        used_us = (server.cpu_s() - before_s) / max(books.fetched, 1) * 1e6
+        used_s = {SERVER: server.cpu_s() - before_s, CLIENT: time.process_time() - client_s}
         per_s = books.fetched / (time.monotonic() - start_s)
         loops_ms.append(loop_ms())
         _check(load, books)
@@ -185,7 +188,7 @@ def mixed(folder: Path, minutes: float) -> Iterator[Figure]:
         f"Next amid all else, {minutes:g} minutes",
         books.fetched,
         per_s,
-        {SERVER: used_us, "client": 0.0},
+        {name: seconds / max(books.fetched, 1) * 1e6 for name, seconds in used_s.items()},
         min(loops_ms),
         waits,
         {"after a third": early, "in the end": late},
