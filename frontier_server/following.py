@@ -1,7 +1,8 @@
 """Events for those who follow a crawl: read once each time something happens, however many follow.
 
 Each reads what has happened before from the store, by itself, and then waits with all others
-for what comes: one task a crawl reads it, and wakes them in lots, with others in between.
+for what comes: one task a crawl reads it, and wakes them in lots, with others in between; also
+while nothing happens, as thousands of timers would all go off at once.
 """
 
 import asyncio
@@ -90,8 +91,10 @@ class Following:
                 rows, view = await self._read(crawl.name, crawl.number, latest.last)
                 if rows:
                     await latest.add(rows)
-                else:
-                    await asyncio.wait((happened,), timeout=HEARTBEAT_S)
+                    continue
+                done, _ = await asyncio.wait((happened,), timeout=HEARTBEAT_S)
+                if not done:
+                    await latest.tell_that_nothing_happens(happened)
         except (FrontierError, Closing):
             return  # each hears of it by himself
         finally:
@@ -111,20 +114,29 @@ class _Latest:
         self._all_back = asyncio.Event()
 
     async def add(self, rows: Rows) -> None:
-        """There is more: tell all, a lot as soon as the one before has passed it on."""
-        loop = asyncio.get_running_loop()
+        """There is more: tell all."""
         for row in rows:
             if len(self.rows) == LATEST:
                 self.before = self.rows[0][0]
             self.rows.append(row)
         self.last = rows[-1][0]
+        await self._tell()
+
+    async def tell_that_nothing_happens(self, happened: asyncio.Future[None]) -> None:
+        """Give all a sign of life, until something has happened after all."""
+        await self._tell(happened)
+
+    async def _tell(self, happened: asyncio.Future[None] | None = None) -> None:
+        """Wake all, a lot as soon as the one before has passed it on."""
+        loop = asyncio.get_running_loop()
+        nothing = happened is not None
         waiting = iter([follower for follower in self.followers if follower.waits])
-        while lot := list(islice(waiting, LOT)):
+        while (lot := list(islice(waiting, LOT))) and not (happened and happened.done()):
             start_s = loop.time()
             self._told = set(lot)
             self._all_back.clear()
             for follower in lot:
-                follower.wake()
+                follower.wake(nothing)
             with suppress(TimeoutError):
                 async with asyncio.timeout(MAX_LOT_S):  # nobody waits for those who do not read
                     await self._all_back.wait()
@@ -148,30 +160,29 @@ class _Follower:
 
     def __init__(self, latest: _Latest) -> None:
         self._latest = latest
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None  # whether nothing has happened
 
     @property
     def waits(self) -> bool:
         """Whether it has had all there was."""
         return self._waiter is not None
 
-    def wake(self) -> None:
-        """Let it look again."""
+    def wake(self, nothing: bool = False) -> None:
+        """Let it look again, or pass on that nothing happens."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._waiter.set_result(nothing)
 
     async def behind(self, sequence: int) -> Rows | None:
         """Events behind one as soon as there are some, [] while nothing happens. None: read for yourself."""
-        latest, loop = self._latest, asyncio.get_running_loop()
+        latest = self._latest
         latest.is_back(self)
-        end_s = loop.time() + HEARTBEAT_S
         while sequence >= latest.last and not latest.ended:
-            self._waiter = loop.create_future()
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
-                done, _ = await asyncio.wait((self._waiter,), timeout=end_s - loop.time())
+                nothing = await self._waiter
             finally:
                 self._waiter = None
-            if not done:
+            if nothing:
                 return []
         if not latest.before <= sequence < latest.last:
             return None

@@ -1,6 +1,8 @@
 """StateEvents: the present state, then every event behind the cursor, in order, without gap or repeat."""
 
 import asyncio
+import time
+from collections import Counter
 from pathlib import Path
 
 import grpc
@@ -197,6 +199,40 @@ async def test_while_nothing_happens_an_empty_message_comes_with_the_cursor(
             answer = await read(stream)
             told += [answer.event.sequence] if answer.HasField("event") else []
         assert told == [LAUNCHED + 1, LAUNCHED + 2, LAUNCHED + 3, LAUNCHED + 4]
+
+
+async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once they would keep everybody else waiting, health and pause as well."""
+    monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
+    many, lot = 300, 100
+    async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
+        await launch(served)
+        turn, told = 0, Counter[int]()
+
+        async def count_turns() -> None:
+            nonlocal turn
+            while True:
+                turn += 1
+                await asyncio.sleep(0)
+
+        async def follow() -> None:
+            signs = 0
+            async for found in served.runner.following.events("t", LAUNCHED):
+                assert found is None
+                told[turn] += 1
+                signs += 1
+                if signs == 2:
+                    return
+
+        calls.start(count_turns())
+        followers = [calls.start(follow()) for _ in range(many)]
+        await soon(lambda: told.total() == many, "not all have had a sign of life")
+        time.sleep(0.3)  # noqa: ASYNC251  the server is busy until all are due
+        await asyncio.wait_for(asyncio.gather(*followers), TIMEOUT_S)
+        assert told.total() == 2 * many
+        assert max(told.values()) <= lot
 
 
 async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
