@@ -123,15 +123,16 @@ class _Latest:
         await self._tell()
 
     async def tell_that_nothing_happens(self, happened: asyncio.Future[None]) -> None:
-        """Give all a sign of life, until something has happened after all."""
+        """Give all a sign of life, unless something has happened after all."""
         await self._tell(happened)
 
-    async def _tell(self, happened: asyncio.Future[None] | None = None) -> None:
-        """Wake all, a lot as soon as the one before has passed it on."""
+    async def _tell(self, unless: asyncio.Future[None] | None = None) -> None:
+        """Wake all, a lot as soon as the one before has passed it on. `unless` is for signs of life: once it
+        is done, those who are left will be told more than that."""
         loop = asyncio.get_running_loop()
-        nothing = happened is not None
+        nothing = unless is not None
         waiting = iter([follower for follower in self.followers if follower.waits])
-        while (lot := list(islice(waiting, LOT))) and not (happened and happened.done()):
+        while (lot := list(islice(waiting, LOT))) and not (unless and unless.done()):
             start_s = loop.time()
             self._told = set(lot)
             self._all_back.clear()

@@ -20,9 +20,9 @@ from frontier_harness.soaking import Soak
 from frontier_harness.waiting import WHOLE_CRAWL_S
 
 from practice_web.practice import PracticeWeb
+from toehold_client.exits import ExitCode
 
 LIBRARY = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
-EXIT_REFUSED = 5  # of `toehold crawl`
 MANY = (*LIBRARY, "nu", "rho", "kappa")
 
 
@@ -56,7 +56,8 @@ def test_a_crawl_of_one_command_comes_through_whatever_ends_it(
     """Signals to the parent, and `kill -9` of it or of a child, twenty times; the same command goes on."""
     chance = random.Random(seed)
     command = crawl_arguments(web, tmp_path / "crawl", keys=MANY)
-    moments = []
+    moments: list[float] = []
+    done = 0
     for _ in range(20):
         asked = len(web.log()) + chance.randrange(1, 30)
         crawl = programs.toehold(*command)
@@ -65,13 +66,14 @@ def test_a_crawl_of_one_command_comes_through_whatever_ends_it(
             break
         pass_time(chance.uniform(0, 0.1))
         moments += _end_somehow(crawl, chance)
+        done += 1
     else:
         crawl = programs.toehold(*command)
     # One that was ended just as the crawl came to its end leaves nothing for the next one to do.
-    ended = crawl.wait() == EXIT_REFUSED and moments and "has finished" in crawl.complaints
+    ended = done and crawl.wait() == ExitCode.REFUSED and "has finished" in crawl.complaints
     assert ended or crawl.wait() == 0, crawl.complaints
     assert complaints(web, MANY, again=in_flight(web.log(), *moments)) == []
-    soak.count(faults=20, checked=len(web.log()))
+    soak.count(faults=done, checked=len(web.log()))
 
 
 @pytest.mark.soak("kills")

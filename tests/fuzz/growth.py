@@ -14,6 +14,9 @@ STEPS = (64, 16, 4, 1)  # parts of the longest input
 RATIO = 9.0
 """Of the times of two sizes, one four times the other: 4 where time is in proportion to the size, 16 where it
 is to its square."""
+HALF_RATIO = 2.5
+"""Of the times of two sizes, one twice the other, likewise: 2 or 4. A step, as where an input does not fit
+into the processor's caches any more, lies between two sizes and not between the next two as well."""
 TELLING_S = 0.08
 """Of the larger one; shorter times tell more of the machine."""
 ENOUGH_S = 0.6
@@ -33,14 +36,15 @@ def superlinear(target: Target, chance: Random, stock: Stock, note: Callable[[by
         if took_s > MAX_S:
             return f"takes {took_s:.1f} s for {size} bytes of {shape!r}"
         if took_s > TELLING_S and last_s and took_s > RATIO * last_s:
-            smaller = _pumped(shape, size // STEP)
-            # By turns: a machine that is slow for a while is so for both.
-            rounds = [(_took_s(target, data), _took_s(target, smaller)) for _ in range(TRIES)]
-            larger_s, smaller_s = (min(times) for times in zip(*rounds, strict=True))
-            if larger_s > TELLING_S and larger_s > RATIO * smaller_s:
+            sizes = [data, _pumped(shape, size // 2), _pumped(shape, size // STEP)]
+            # By turns: a machine that is slow for a while is so for all.
+            rounds = [[_took_s(target, each) for each in sizes] for _ in range(TRIES)]
+            largest_s, half_s, least_s = (min(times) for times in zip(*rounds, strict=True))
+            is_steady = largest_s > HALF_RATIO * half_s and half_s > HALF_RATIO * least_s
+            if is_steady and largest_s > TELLING_S and largest_s > RATIO * least_s:
                 return (
-                    f"takes {smaller_s * 1000:.0f} ms for {len(smaller)} bytes and "
-                    f"{larger_s * 1000:.0f} ms for {len(data)}, of {shape!r}"
+                    f"takes {least_s * 1000:.0f} ms for {len(sizes[-1])} bytes and "
+                    f"{largest_s * 1000:.0f} ms for {len(data)}, of {shape!r}"
                 )
         if took_s > ENOUGH_S:
             break

@@ -64,13 +64,18 @@ def _quadratic(data: bytes) -> Said:
     return sum(data.count(b"\xff", start) for start in range(0, len(data), 4))
 
 
-def _linear(data: bytes) -> Said:
+def _linear(data: bytes) -> int:
     return sum(data.count(b"\xff", start, start + 400) for start in range(len(data)))
+
+
+def _stepped(data: bytes) -> Said:
+    """In proportion, but for a step: as where an input does not fit into the processor's caches any more."""
+    return sum(_linear(data) for _ in range(4 if len(data) > 64 * 1024 else 1))
 
 
 def test_time_that_grows_with_the_square_of_an_input_is_noticed_and_time_in_proportion_is_not() -> None:
     stock = Stock([b"some text"], ())
-    for run, is_slow in ((_quadratic, True), (_linear, False)):
+    for run, is_slow in ((_quadratic, True), (_linear, False), (_stepped, False)):
         target = Target("slow", run, most_bytes=96 * 1024, seeds=())
         told = superlinear(target, Random(1), stock, lambda data: None)
         assert bool(told) is is_slow, told

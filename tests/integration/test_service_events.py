@@ -29,6 +29,7 @@ from frontier_server import wire
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.records import EventRow
+from frontier_server.following import LOT
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -206,7 +207,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
 ) -> None:
     """All at once they would keep everybody else waiting, health and pause as well."""
     monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
-    many, lot = 300, 100
+    many = 3 * LOT
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await launch(served)
         turn, told = 0, Counter[int]()
@@ -232,7 +233,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
         time.sleep(0.3)  # noqa: ASYNC251  the server is busy until all are due
         await asyncio.wait_for(asyncio.gather(*followers), TIMEOUT_S)
         assert told.total() == 2 * many
-        assert max(told.values()) <= lot
+        assert max(told.values()) <= LOT
 
 
 async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
