@@ -61,6 +61,7 @@ soak: $(SETUP) $(PAGES)
 
 ## make bench    what an item costs on this machine
 ##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N,
+##               PART=durability SIZE=URIS:QUEUES: the same where answers do not wait for the disk,
 ##               PART=mixed MINUTES=N: all kinds of work at once, for half an hour unless said otherwise;
 ##               NATIVE=1 measures the compiled core
 bench: $(SETUP) $(PAGES) $(NATIVE_CORE)

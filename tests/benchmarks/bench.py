@@ -46,7 +46,7 @@ def main() -> int:
         type=_size,
         action="append",
         metavar="URIS:QUEUES",
-        help="how much the frontier holds in part growth; repeatable",
+        help="how much the frontier holds in part growth; repeatable. Part durability has the first",
     )
     parser.add_argument(
         "--queues", type=_count, action="append", metavar="N", help="how many rest in part idle; repeatable"

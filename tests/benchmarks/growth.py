@@ -33,6 +33,7 @@ class Size:
 
 
 DEFAULT = (Size(100_000, 10_000), Size(1_000_000, 50_000))
+WITHOUT_SYNC = ("--durability", "process")
 
 
 def growth(folder: Path, sizes: Sequence[Size]) -> Iterator[Figure]:
@@ -49,11 +50,17 @@ def growth(folder: Path, sizes: Sequence[Size]) -> Iterator[Figure]:
             yield replace(figure, limit=Limit(words, cost / least[what], MOST_GROWTH))
 
 
-def _at(folder: Path, size: Size) -> Iterator[tuple[str, Figure]]:
+def durability(folder: Path, size: Size) -> Iterator[Figure]:
+    """The figures of one size where answers do not wait for the disk: they survive the server's end alone."""
+    for _, figure in _at(folder, size, *WITHOUT_SYNC):
+        yield replace(figure, name=f"{figure.name}; durability process")
+
+
+def _at(folder: Path, size: Size, *flags: str) -> Iterator[tuple[str, Figure]]:
     work = Workload(size.queues)
     round_uris = max(min(size.uris // 25, 40_000) // RUN * RUN, RUN)
     filled = size.uris - ROUNDS * round_uris
-    with FrontierServer(folder) as server, Load(server.address) as load:
+    with FrontierServer(folder, *flags) as server, Load(server.address) as load:
         load.create_crawl("bench", ["example"], surt_prefixes=["http://(example,"])
         for first in range(0, filled, PART):
             _offer(load, work, first, min(PART, filled - first), QUEUED)
@@ -61,7 +68,7 @@ def _at(folder: Path, size: Size) -> Iterator[tuple[str, Figure]]:
         rounds = [load.schedule(requests, QUEUED) for requests in fresh]
         yield "a new URI", measure(f"New URIs; {size}", server.cpu_s, rounds)
     # A server that has just started remembers no texts: each URI is looked up in the store.
-    with FrontierServer(folder) as server, Load(server.address) as load:
+    with FrontierServer(folder, *flags) as server, Load(server.address) as load:
         step = size.uris // ROUNDS // RUN * RUN
         known = [_requests(work, turn * step, round_uris) for turn in range(ROUNDS)]
         rounds = [load.schedule(requests, SEEN) for requests in known]

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.calibration import REFERENCE_MS, loop_ms
 from benchmarks.crowds import crowds
 from benchmarks.fetchers import Fetcher, fetch_together
-from benchmarks.growth import Size, growth
+from benchmarks.growth import Size, durability, growth
 from benchmarks.idle import idle
 from benchmarks.jobs import jobs
 from benchmarks.load import LINKS_PER_PAGE, Link, Load, host_names, links, schedule_requests
@@ -177,7 +177,7 @@ _PARTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
 }
 
 
-USUAL = (*_PARTS, "growth", "idle")
+USUAL = (*_PARTS, "growth", "durability", "idle")
 NAMES = (*USUAL, "mixed")
 
 
@@ -186,11 +186,14 @@ def run(
 ) -> Iterator[Figure]:
     """A part's figures as they come. Its store is in a folder of its own below `where`, gone afterwards.
 
-    `sizes` are those of *growth*, `queues` those of *idle*, and *mixed* takes so many `minutes`.
+    `sizes` are those of *growth*, the first of them that of *durability*; `queues` those of *idle*; and
+    *mixed* takes so many `minutes`.
     """
     with tempfile.TemporaryDirectory(prefix=f"bench-{part}-", dir=where) as folder:
         if part == "growth":
             yield from growth(Path(folder), sizes)
+        elif part == "durability":
+            yield from durability(Path(folder), sizes[0])
         elif part == "idle":
             yield from idle(Path(folder), queues)
         elif part == "mixed":
