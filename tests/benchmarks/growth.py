@@ -51,7 +51,7 @@ def growth(folder: Path, sizes: Sequence[Size]) -> Iterator[Figure]:
 
 
 def durability(folder: Path, size: Size) -> Iterator[Figure]:
-    """The figures of one size where answers do not wait for the disk: they survive the server's end alone."""
+    """The figures of one size where answers outlive the server's end, but no power cut."""
     for _, figure in _at(folder, size, *WITHOUT_SYNC):
         yield replace(figure, name=f"{figure.name}; durability process")
 
