@@ -22,6 +22,7 @@ from typing import Any, cast
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -45,6 +46,12 @@ ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
 MAX_OPEN_FILES = 10_000
 BLOOM_BITS = 10
+# Of indexes and filters. In one piece, they have a megabyte for a file of millions of rows, more than fits
+# into one of the cache's 64 shards: each look-up would read it again.
+PIECE_BYTES = 16 * 1024
+# Most look-ups of these find nothing: a filter tells that of what is in memory, too.
+MOSTLY_ABSENT = frozenset((Family.SEEN, Family.QUEUES))
+MEMORY_FILTER_SHARE = 0.02  # of a buffer
 # A file most of whose entries are deletions is compacted: popped queue heads, ended
 # leases and logged outcomes would otherwise have to be walked.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
@@ -210,7 +217,7 @@ class RocksStore:
 def _opened(path: Path, read_only: bool, cache_bytes: int) -> Rdict:
     """Open the database. Raises bare Exceptions."""
     cache = Cache(cache_bytes)
-    families = {family.value: table_options(cache) for family in Family}
+    families = {family.value: table_options(cache, family in MOSTLY_ABSENT) for family in Family}
     options = table_options(cache)
     options.create_missing_column_families(True)
     options.set_db_write_buffer_size(ALL_WRITE_BUFFERS_BYTES)
@@ -236,17 +243,23 @@ def _on_a_line(problem: Exception) -> str:
     return " ".join(str(problem).split())
 
 
-def table_options(cache: Cache) -> Options:
+def table_options(cache: Cache, filter_memory: bool = False) -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_level_compaction_dynamic_level_bytes(True)
     options.add_compact_on_deletion_collector_factory(TOMBSTONE_WINDOW, TOMBSTONES, 0.5)
+    if filter_memory:
+        options.set_memtable_whole_key_filtering(True)
+        options.set_memtable_prefix_bloom_ratio(MEMORY_FILTER_SHARE)
     table = BlockBasedOptions()
     table.set_block_cache(cache)
     table.set_bloom_filter(BLOOM_BITS, False)
     table.set_cache_index_and_filter_blocks(True)
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(PIECE_BYTES)
     table.set_format_version(5)  # readable by the ldb tools that distributions ship
     options.set_block_based_table_factory(table)
     return options

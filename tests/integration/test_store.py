@@ -325,3 +325,25 @@ def test_a_new_log_is_begun_when_it_is_asked_for_and_by_no_write(
     assert not store.log_is_full()
     assert len(rows(store)) == 100
     store.close()
+
+
+def test_a_look_up_reads_a_piece_of_a_filter_however_many_rows_a_file_has(tmp_path: Path) -> None:
+    """Whole filters of large files do not fit into a small cache: each look-up would read megabytes."""
+    store = RocksStore(tmp_path / "db")
+    for first in range(0, 600_000, 100_000):
+        put(store, {b"%d" % number: b"" for number in range(first, first + 100_000)})
+    store.begin_log()
+    store.close()
+    store = RocksStore(tmp_path / "db", read_only=True, cache_bytes=rocks.MIB)
+    absent = [b"%d-" % number for number in range(0, 600_000, 6_000)]
+    store.get_many(Family.SEEN, absent)
+    before = bytes_read()
+    assert store.get_many(Family.SEEN, absent) == [None] * len(absent)
+    assert bytes_read() - before < 1_000 * len(absent)
+    store.close()
+
+
+def bytes_read() -> int:
+    """How many bytes this process has had from `read`s so far, from the disk or from the kernel's cache."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["rchar"])
