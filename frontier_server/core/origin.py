@@ -6,7 +6,6 @@ path and query have no say in it.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +22,7 @@ from .uri.surt import surt_of
 MAX_KNOWN = 20_000
 
 
-class Site(NamedTuple):
+class Site(msgspec.Struct, frozen=True, gc=False):
     """Where a URI lives, the key of its robots.txt, and what its key in the seen-set begins with: its
     fingerprint follows."""
 

@@ -19,8 +19,8 @@ FORMAT = 2
 _VERSION = b"\x01"
 
 
-class Record(msgspec.Struct, array_like=True):
-    """A row's value."""
+class Record(msgspec.Struct, array_like=True, gc=False):
+    """A row's value: numbers, texts and tables of them, which the garbage collector need not walk."""
 
 
 class ServerRow(Record):

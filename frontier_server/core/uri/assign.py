@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import NamedTuple
 
+import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from ..spec.settings import CrawlSettings, IdentitySettings
@@ -21,7 +21,7 @@ from .identity import identity_of
 from .surt import is_address, turned
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True, gc=False):
     """Where a URI lives."""
 
     partition: bytes  # 8 bytes
