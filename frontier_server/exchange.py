@@ -10,7 +10,7 @@ from .core.store import Changes
 from .following import Following
 from .runner import Refused, Runner
 
-CANDIDATES_PER_SLICE = 100
+CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues and counters once
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests taken in at once
