@@ -45,8 +45,8 @@ WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
 MAX_OPEN_FILES = 10_000
-# What buffers leave behind is merged into a level that is no larger than they are, and piece by piece from there
-# on. With RocksDB's 256 and 64 MiB, each four of them rewrote all rows that there were.
+# What buffers leave behind is merged into a level that is no larger than they are, and piece by piece from
+# there on. With RocksDB's 256 and 64 MiB, each four of them rewrote all rows that there were.
 FIRST_LEVEL_BYTES, FILE_BYTES = 64 * MIB, 16 * MIB
 BLOOM_BITS = 10
 # Of indexes and filters. In one piece, they have a megabyte for a file of millions of rows, more than fits
