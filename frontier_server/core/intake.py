@@ -158,16 +158,24 @@ def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, see
 def _refusing_rule(
     op: Operation, crawl: Crawl, origin: Origin, standing: Standing, text: str, path: str, seed: bool
 ) -> str:
+    widens = seed or (path[:1] == "R" and seed_redirect(path))
+    # Where a prefix decides, a crawl of millions of hosts need not look each of them up.
+    decided = standing.let_in or bool(standing.refused_by)
+    in_scope = (widens or not decided) and _in_scope(op, crawl, origin)
+    rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, in_scope or widens)
+    if widens and not (in_scope or rule):
+        add_authority(op.tx, crawl.number, origin.host, origin.authority)
+        _remember(crawl, origin.authority, True)
+    return rule
+
+
+def _in_scope(op: Operation, crawl: Crawl, origin: Origin) -> bool:
+    """Whether the hosts of the scope have that of an origin."""
     known = crawl.scope_cache.get(origin.authority)
     if known is None:
         known = authority_in_scope(op.tx, crawl.number, origin.host, origin.authority)
         _remember(crawl, origin.authority, known)
-    extends = not known and (seed or (path[:1] == "R" and seed_redirect(path)))
-    rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, known or extends)
-    if extends and not rule:
-        add_authority(op.tx, crawl.number, origin.host, origin.authority)
-        _remember(crawl, origin.authority, True)
-    return rule
+    return known
 
 
 def _remember(crawl: Crawl, authority: str, in_scope: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 from core_doubles.codec import candidate
 from core_doubles.shell import START_MS, Shell
 
-from frontier_server.core import opening
+from frontier_server.core import keys, opening
 from frontier_server.core.admission import LIGHT_RULES
 from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
@@ -246,6 +246,25 @@ def test_a_more_urgent_uri_lowers_the_place_where_the_head_is_sought() -> None:
     shell.finish(Report(grant.token, fetch_status=200))
     shell.schedule("crawl", candidate(f"{HOST}/urgent", directive=1))
     assert [grant.uri for grant in shell.grants()] == [f"{HOST}/urgent"]
+
+
+def test_hosts_that_a_prefix_decides_are_looked_up_in_no_list_of_hosts() -> None:
+    """A crawl of a whole domain meets millions of them."""
+    store = CountingStore()
+    shell = Shell(store)
+    scope = ScopeSettings(hosts=("alpha.example",), surt_prefixes=("+http://(example,", "-http://(test,"))
+    shell.create("crawl", CrawlSettings(allowed_addresses=("loopback",), scope=scope))
+    shell.launch("crawl", f"{HOST}/")
+
+    def looked_up(*uris: str) -> list[bytes]:
+        store.forget()
+        shell.schedule("crawl", *uris)
+        scope_prefix = keys.set_prefix(1, keys.IndexSet.SCOPE)
+        return [key for of, key in store.rows if of is Family.INDEX and key.startswith(scope_prefix)]
+
+    assert not looked_up(*(f"http://www{number}.example/" for number in range(20)))
+    assert not looked_up(*(f"http://www{number}.test/" for number in range(20)))
+    assert len(looked_up(*(f"http://www{number}.org/" for number in range(20)))) >= 20
 
 
 def test_the_seen_set_and_the_queues_are_asked_once_for_a_whole_slice() -> None:
