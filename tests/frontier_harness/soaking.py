@@ -159,10 +159,9 @@ def _commit() -> str:
 def chosen(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Tests of the part that the user asks for, and the others. Gives each soak test its row.
 
-    Raises UsageError if a test names no part or one that is not there, or the user does.
+    Raises UsageError if a test names no part or one that is not there.
     """
     wanted = os.environ.get(PART, "")
-    _check(wanted)
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
     for item in items:
@@ -178,7 +177,8 @@ def chosen(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Ite
     return kept, left
 
 
-def _check(wanted: str) -> None:
+def _check() -> None:
+    wanted = os.environ.get(PART, "")
     if wanted and wanted not in PARTS:
         raise pytest.UsageError(f"PART must be one of {', '.join(PARTS)}, got {wanted!r}")
     for name in (CYCLES, SEED):
@@ -188,7 +188,11 @@ def _check(wanted: str) -> None:
 
 
 def begin(config: pytest.Config) -> None:
-    """Set the seed, for this process and those of pytest-xdist, and begin the table."""
+    """Set the seed, for this process and those of pytest-xdist, and begin the table.
+
+    Raises UsageError for what the user asks and cannot have: here, as those of pytest-xdist could not tell.
+    """
+    _check()
     if not os.environ.get(SEED):
         os.environ[SEED] = str(random.SystemRandom().randrange(1, 1 << 40))
     if not hasattr(config, "workerinput"):

@@ -9,11 +9,13 @@ from frontier_harness import soaking
 from frontier_harness.soaking import PARTS, PROPERTY, Row, Soak, Table
 from property.mutations import ROOT
 
+CONFIG: Any = SimpleNamespace(workerinput={})
+
 
 def test_a_part_that_is_not_there_is_refused_with_those_that_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PART", "kill")
     with pytest.raises(pytest.UsageError, match=r"PART must be one of kills, cuts, .*, got 'kill'"):
-        soaking.chosen([])
+        soaking.begin(CONFIG)
 
 
 @pytest.mark.parametrize("name", ["CYCLES", "SEED"])
@@ -23,7 +25,7 @@ def test_what_is_no_positive_whole_number_is_refused(
 ) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(pytest.UsageError, match=rf"{name} must be a positive whole number, got '{value}'"):
-        soaking.chosen([])
+        soaking.begin(CONFIG)
 
 
 def test_a_soak_does_as_much_as_is_asked_or_what_its_test_says(monkeypatch: pytest.MonkeyPatch) -> None:
