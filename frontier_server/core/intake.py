@@ -159,9 +159,8 @@ def _refusing_rule(
     op: Operation, crawl: Crawl, origin: Origin, standing: Standing, text: str, path: str, seed: bool
 ) -> str:
     widens = seed or (path[:1] == "R" and seed_redirect(path))
-    # Where a prefix decides, a crawl of millions of hosts need not look each of them up.
-    decided = standing.let_in or bool(standing.refused_by)
-    in_scope = (widens or not decided) and _in_scope(op, crawl, origin)
+    # Not all are looked up: a crawl of a whole domain meets hosts by the million.
+    in_scope = (widens or standing.leaves_it_to_hosts) and _in_scope(op, crawl, origin)
     rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, in_scope or widens)
     if widens and not (in_scope or rule):
         add_authority(op.tx, crawl.number, origin.host, origin.authority)

@@ -49,8 +49,8 @@ MAX_OPEN_FILES = 10_000
 # there on. With RocksDB's 256 and 64 MiB, each four of them rewrote all rows that there were.
 FIRST_LEVEL_BYTES, FILE_BYTES = 64 * MIB, 16 * MIB
 BLOOM_BITS = 10
-# Of indexes and filters. In one piece, they have a megabyte for a file of millions of rows, more than fits
-# into one of the cache's 64 shards: each look-up would read it again.
+# Of indexes and filters. In one piece, a filter takes 10 bits for each row of its file, soon more than one of
+# the cache's shards has room for (there are up to 64): each look-up would read it again.
 PIECE_BYTES = 16 * 1024
 # Most look-ups of these find nothing: a filter tells that of what is in memory, too.
 MOSTLY_ABSENT = frozenset((Family.SEEN, Family.QUEUES))

@@ -380,6 +380,15 @@ def test_a_uri_that_is_in_breaks_no_rule_and_one_that_is_out_breaks_the_one_told
     assert rule in broken if broken else rule == ""
 
 
+@given(scopes, uris, paths, st.booleans())
+def test_a_host_in_scope_matters_only_where_the_standing_leaves_it_to_hosts(
+    scope: ScopeSettings, uri: str, path: str, seed: bool
+) -> None:
+    """Where it does not matter, nobody looks it up."""
+    if not ScopeRules(scope).standing(canonical(uri)).leaves_it_to_hosts:
+        assert refusal(uri, path, seed, True, scope) == refusal(uri, path, seed, False, scope)
+
+
 # In a crawl.
 
 

@@ -90,6 +90,11 @@ class Standing(NamedTuple):
     refused_by: str  # the rule that refuses it, whatever else there is; "" if none does
     let_in: bool = False  # by a prefix
 
+    @property
+    def leaves_it_to_hosts(self) -> bool:
+        """Whether it matters if its host is in scope."""
+        return not (self.refused_by or self.let_in)
+
 
 _NO_SCHEME, _KEPT_OUT = Standing("schemes"), Standing("surt_prefixes")
 _LET_IN, _NOTHING_SAID = Standing("", True), Standing("")
