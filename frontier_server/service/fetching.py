@@ -1,7 +1,6 @@
 """FrontierService: what fetchers and feeders need."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 
@@ -52,7 +51,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         response = wire.leases(answer.grants)
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
-            retry_ms = await self._retry_ms(request.crawl, answer.empty_reason, wait_s)
+            retry_ms = self._retry_ms(request.crawl, answer.empty_reason, wait_s)
             response.retry_duration.CopyFrom(wire.duration(retry_ms))
         known = set(request.known_fetch_policy_ids)
         for grant in answer.grants:
@@ -62,18 +61,16 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 response.fetch_policies.append(wire.fetch_policy(policy))
         return response
 
-    async def _retry_ms(self, crawl: str, reason: EmptyReason, waited_s: float) -> int:
+    def _retry_ms(self, crawl: str, reason: EmptyReason, waited_s: float) -> int:
         if waited_s >= 1 and reason is not EmptyReason.FINISHED:
             return MIN_RETRY_MS  # who waits here hears at once of what comes, and loses no time between
         if reason is not EmptyReason.NOTHING_DUE:
             return OTHER_RETRY_MS
-
-        def until_due(frontier: Any, now_ms: int) -> int | None:
-            due_ms: int | None = frontier.next_chance_ms(crawl or None)
-            return None if due_ms is None else due_ms - now_ms
-
-        due_ms = await self._runner.read(until_due)
-        return MAX_RETRY_MS if due_ms is None else min(max(due_ms, MIN_RETRY_MS), MAX_RETRY_MS)
+        # A hint, asked beside operations: each idle node asks for it with every answer.
+        due_ms = self._runner.frontier.next_chance_ms(crawl or None)
+        if due_ms is None:
+            return MAX_RETRY_MS
+        return min(max(due_ms - self._runner.now_ms(), MIN_RETRY_MS), MAX_RETRY_MS)
 
     @answered
     async def Finished(
