@@ -23,7 +23,7 @@ from .durable import sync_names
 from .runner import Closing, Runner
 
 LINES_PER_READ = 500
-GATHER_S = 0.1  # lines come in lots: a look for them costs two operations
+GATHER_S = 0.1  # lines come in batches: a look for them costs two operations
 SYNC_EVERY_S = 2.0
 SYNC_AFTER_LINES = 1000
 RETRY_S = 5.0

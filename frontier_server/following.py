@@ -1,7 +1,7 @@
 """Events for those who follow a crawl: read once each time something happens, however many follow.
 
 Each reads what has happened before from the store, by itself, and then waits with all others
-for what comes: one task a crawl reads it, and wakes them in lots, with others in between; also
+for what comes: one task a crawl reads it, and wakes them in batches, with others in between; also
 while nothing happens, as thousands of timers would all go off at once.
 """
 
@@ -21,7 +21,7 @@ from .tasks import Closing
 
 HEARTBEAT_S = 10.0
 LATEST = 200  # events that are kept for those who are a little behind
-LOT, MAX_LOT_S = 100, 0.01  # followers who are told at once; then others have as long as that took
+BATCH, MAX_BATCH_S = 100, 0.01  # followers who are told at once; then others have as long as that took
 
 Rows = list[tuple[int, EventRow]]
 
@@ -110,7 +110,7 @@ class _Latest:
         self.rows: deque[tuple[int, EventRow]] = deque(maxlen=LATEST)
         self.before = self.last = sequence  # the events that come before and last, of these
         self.ended = False
-        self._told: set[_Follower] = set()  # of the present lot
+        self._told: set[_Follower] = set()  # of the present batch
         self._all_back = asyncio.Event()
 
     async def add(self, rows: Rows) -> None:
@@ -127,21 +127,21 @@ class _Latest:
         await self._tell(happened)
 
     async def _tell(self, unless: asyncio.Future[None] | None = None) -> None:
-        """Wake all, a lot as soon as the one before has passed it on. `unless` is for signs of life: once it
-        is done, those who are left will be told more than that."""
+        """Wake all, a batch as soon as the one before has passed it on. `unless` is for signs of life: once
+        it is done, those who are left will be told more than that."""
         loop = asyncio.get_running_loop()
         nothing = unless is not None
         waiting = iter([follower for follower in self.followers if follower.waits])
-        while (lot := list(islice(waiting, LOT))) and not (unless and unless.done()):
+        while (batch := list(islice(waiting, BATCH))) and not (unless and unless.done()):
             start_s = loop.time()
-            self._told = set(lot)
+            self._told = set(batch)
             self._all_back.clear()
-            for follower in lot:
+            for follower in batch:
                 follower.wake(nothing)
             with suppress(TimeoutError):
-                async with asyncio.timeout(MAX_LOT_S):  # nobody waits for those who do not read
+                async with asyncio.timeout(MAX_BATCH_S):  # nobody waits for those who do not read
                     await self._all_back.wait()
-            await asyncio.sleep(min(loop.time() - start_s, MAX_LOT_S))
+            await asyncio.sleep(min(loop.time() - start_s, MAX_BATCH_S))
 
     def is_back(self, follower: "_Follower") -> None:
         """A follower has passed on what it was told, or is gone."""

@@ -26,7 +26,7 @@ from .durable import sync_names
 
 # So many `Figures` without a line between them get one after all. Otherwise the log of a
 # crawl where nothing else happens would, after a restart, seem to lack what is not kept.
-FIGURES_PER_LINE = 10_000
+STATISTICS_PER_LINE = 10_000
 MAX_LINE_BYTES = 64 * 1024  # no line is longer: operators' words in it are bounded
 
 _log = structlog.get_logger()
@@ -58,7 +58,7 @@ def line(sequence: int, row: EventRow, launch_id: str) -> bytes:
 
     A change of state is the state's name, and the launch id once there is one (S0.6).
     """
-    if row.kind == "figures":
+    if row.kind == "statistics":
         return b""
     if row.kind == "status_changed":
         return _line(row.time_ms, sequence, _status(row, launch_id))
@@ -213,7 +213,7 @@ class JobLogs:
         if missed is not None and first > max(missed, place.position + 1):
             self._behind[crawl] = last  # what could not be written before these comes first
             return
-        text, position, figures = _text(rows, launch_id, place)
+        text, position, statistics = _text(rows, launch_id, place)
         over = last_row.kind == "torn_down"
         if text:
             size = _write(path, text, durable=over)
@@ -221,7 +221,7 @@ class JobLogs:
                 self._synced[crawl] = NOTHING  # a new file, as the one before was moved away
             place.size = size
             self._unsynced[crawl] = place
-        place.position, place.figures = position, figures
+        place.position, place.statistics = position, statistics
         if over:
             self._let_go(crawl)
         if missed is not None and missed <= position:
@@ -257,25 +257,25 @@ class _Place:
 
     position: int
     size: int
-    figures: int = 0
+    statistics: int = 0
 
 
 def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -> tuple[bytes, int, int]:
     """The lines of those events that are new at a place, the last event and the `Figures` behind them."""
     lines: list[bytes] = []
-    position, figures = place.position, place.figures
+    position, statistics = place.position, place.statistics
     for sequence, row in rows:
         if sequence <= position:
             continue
         if sequence > position + 1:
             lines.append(_line(row.time_ms, sequence - 1, f"MISSING {sequence - 1 - position}"))
         text = line(sequence, row, launch_id)
-        figures = 0 if text else figures + 1
-        if figures == FIGURES_PER_LINE:
-            text, figures = _line(row.time_ms, sequence, "FIGURES"), 0
+        statistics = 0 if text else statistics + 1
+        if statistics == STATISTICS_PER_LINE:
+            text, statistics = _line(row.time_ms, sequence, "STATISTICS"), 0
         lines.append(text)
         position = sequence
-    return b"".join(lines), position, figures
+    return b"".join(lines), position, statistics
 
 
 def _write(path: Path, text: bytes, durable: bool) -> int:

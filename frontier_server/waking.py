@@ -1,4 +1,4 @@
-"""Those who wait for leases. When there may be some all ask again: of thousands a lot at once."""
+"""Those who wait for leases. When there may be some all ask again: of thousands a batch at once."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from .gate import Gate
 from .tasks import Tasks
 
-LOT, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between lots others go on as long as a lot took
+BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between batches others go on as long as a batch took
 
 
 class Waiting:
@@ -41,11 +41,11 @@ class Waiting:
             self._asleep.discard(waiter)
 
     def wake(self) -> None:
-        """Let all ask again: a lot now, the others in turn."""
+        """Let all ask again: a batch now, the others in turn."""
         self._to_wake.extend(self._asleep)
         self._asleep.clear()
         if not self._waking:
-            self._wake_lot()
+            self._wake_batch()
             if self._to_wake:
                 self._waking = True
                 self._tasks.once("waking of nodes", self._wake_others())
@@ -55,10 +55,10 @@ class Waiting:
         self._to_wake.extend(self._asleep)
         self._asleep.clear()
         while self._to_wake:
-            self._wake_lot()
+            self._wake_batch()
 
-    def _wake_lot(self) -> None:
-        for _ in range(min(LOT, len(self._to_wake))):
+    def _wake_batch(self) -> None:
+        for _ in range(min(BATCH, len(self._to_wake))):
             waiter = self._to_wake.popleft()
             if not waiter.done():
                 waiter.set_result(None)
@@ -69,9 +69,9 @@ class Waiting:
             while self._to_wake:
                 start_s = loop.time()
                 await asyncio.sleep(MIN_PAUSE_S)
-                async with self._gate:  # behind the lot before
+                async with self._gate:  # behind the batch before
                     took_s = loop.time() - start_s
                 await asyncio.sleep(min(took_s, MAX_PAUSE_S))
-                self._wake_lot()
+                self._wake_batch()
         finally:
             self._waking = False

@@ -1,4 +1,4 @@
-"""What each method of the clients says about a crawl's inside: queues, URIs, jobs, overrides, figures.
+"""What each method of the clients says about a crawl's inside: queues, URIs, jobs, overrides, statistics.
 
 Procedures, as in `calls`.
 """

@@ -20,7 +20,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
     StateEventsRequest,
@@ -80,7 +80,7 @@ class AsyncFrontierClient(AsyncOperators):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:

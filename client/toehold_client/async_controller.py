@@ -194,9 +194,9 @@ class AsyncCrawlController:
         """See CrawlController.statistics_every."""
         pace = Pace(interval_s)
         while True:
-            figures = await self.statistics()
-            yield figures
-            if figures.status.state == FINISHED:
+            statistics = await self.statistics()
+            yield statistics
+            if statistics.status.state == FINISHED:
                 return
             await asyncio.sleep(pace.rest_s())
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from toehold.frontier.v1.admin_pb2 import (
     ExportUrisRequest,
-    FetchFigures,
+    FetchStatistics,
     ImportEntry,
     Job,
     QueueChange,
@@ -146,15 +146,15 @@ class AsyncOperators(AsyncDriver):
             for item in page.overrides:
                 yield item
 
-    # figures and reasons
+    # statistics and reasons
 
-    async def list_hosts(self, crawl: str) -> AsyncIterator[FetchFigures]:
+    async def list_hosts(self, crawl: str) -> AsyncIterator[FetchStatistics]:
         """See FrontierClient.list_hosts."""
         async for page in self._pages(lambda token: admin_calls.hosts_page(crawl, token, self._patience)):
             for item in page.hosts:
                 yield item
 
-    async def list_sources(self, crawl: str) -> AsyncIterator[FetchFigures]:
+    async def list_sources(self, crawl: str) -> AsyncIterator[FetchStatistics]:
         """See FrontierClient.list_sources."""
         async for page in self._pages(lambda token: admin_calls.sources_page(crawl, token, self._patience)):
             for item in page.sources:

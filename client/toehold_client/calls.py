@@ -49,7 +49,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     HeartbeatResponse,
     NextRequest,
     NextResponse,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
     RequestStateRequest,
@@ -239,7 +239,7 @@ def heartbeat(
     patience: Patience,
     *,
     leaving: bool = False,
-    pool: PoolFigures | None = None,
+    pool: PoolStatistics | None = None,
     service_address: str = "",
     trouble: str = "",
 ) -> Procedure[HeartbeatResponse]:
@@ -339,7 +339,7 @@ def delete_crawl(crawl: str, patience: Patience) -> Procedure[None]:
 
 
 def get_statistics(crawl: str, patience: Patience) -> Procedure[GetStatisticsResponse]:
-    """Asks for a crawl's figures."""
+    """Asks for a crawl's statistics."""
     request = GetStatisticsRequest(crawl=crawl)
     return (yield from call(lambda stubs: stubs.admin.GetStatistics, request, patience))
 

@@ -22,7 +22,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
     StateEventsRequest,
@@ -102,7 +102,7 @@ class FrontierClient(Operators):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int] | None = None,
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:
@@ -234,7 +234,7 @@ class FrontierClient(Operators):
         self._run(calls.delete_crawl(crawl, self._patience))
 
     def get_statistics(self, crawl: str) -> GetStatisticsResponse:
-        """A crawl's figures, and its status at the same moment. UnknownCrawl."""
+        """A crawl's statistics, and its status at the same moment. UnknownCrawl."""
         return self._run(calls.get_statistics(crawl, self._patience))
 
     def get_frontier(self) -> GetFrontierResponse:

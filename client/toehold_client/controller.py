@@ -262,21 +262,21 @@ class CrawlController:
         return self._listeners.add(Listener(stream, listener))
 
     def statistics(self) -> GetStatisticsResponse:
-        """The crawl's figures, and its status at the same moment. In any state."""
+        """The crawl's statistics, and its status at the same moment. In any state."""
         return self.frontier.get_statistics(self.crawl)
 
     def statistics_every(self, interval_s: float) -> Iterator[GetStatisticsResponse]:
-        """The crawl's figures now, and then every `interval_s` seconds, until it has finished: the last ones
-        have that status.
+        """The crawl's statistics now, and then every `interval_s` seconds, until it has finished: the last
+        ones have that status.
 
         From any state. Restarts of the frontier are waited out as long as the client has patience.
         InvalidArgument unless the interval is more than 0.
         """
         pace = Pace(interval_s)
         while True:
-            figures = self.statistics()
-            yield figures
-            if figures.status.state == FINISHED:
+            statistics = self.statistics()
+            yield statistics
+            if statistics.status.state == FINISHED:
                 return
             time.sleep(pace.rest_s())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toehold.frontier.v1.crawl_pb2 import Event, Figures
+from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics
 
 from . import show
 from .embedded.words import bytes_text, count_text, duration_text
@@ -31,9 +31,9 @@ def event_words(event: Event) -> str:
         case "job_ended":
             job = event.job_ended
             return f"job {job.job} ({job.kind}): {job.outcome}"
-        case "figures":
-            interval = duration_text(seconds_of(event.figures.interval_duration))
-            return f"in {interval}: {', '.join(_figures(event.figures))}"
+        case "statistics":
+            interval = duration_text(seconds_of(event.statistics.interval_duration))
+            return f"in {interval}: {', '.join(_statistics(event.statistics))}"
         case "node_joined":
             return f"node {event.node_joined.node} fetches for the crawl"
         case "node_left":
@@ -58,16 +58,16 @@ def event_words(event: Event) -> str:
             return "of a kind that this version does not know"
 
 
-def _figures(figures: Figures) -> Iterator[str]:
-    yield f"{count_text(figures.succeeded_count)} succeeded"
-    yield bytes_text(figures.bytes_count)
+def _statistics(statistics: IntervalStatistics) -> Iterator[str]:
+    yield f"{count_text(statistics.succeeded_count)} succeeded"
+    yield bytes_text(statistics.bytes_count)
     for count, word in (
-        (figures.failed_count, "failed"),
-        (figures.disregarded_count, "disregarded"),
-        (figures.deferred_count, "deferred"),
-        (figures.lapsed_count, "lapsed"),
-        (figures.discovered_count, "discovered"),
+        (statistics.failed_count, "failed"),
+        (statistics.disregarded_count, "disregarded"),
+        (statistics.deferred_count, "deferred"),
+        (statistics.lapsed_count, "lapsed"),
+        (statistics.discovered_count, "discovered"),
     ):
         if count:
             yield f"{count_text(count)} {word}"
-    yield f"{count_text(figures.queued_count)} queued"
+    yield f"{count_text(statistics.queued_count)} queued"

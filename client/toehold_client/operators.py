@@ -1,4 +1,4 @@
-"""What FrontierClient can do with a crawl's inside: queues, URIs, jobs, overrides, figures, outcomes."""
+"""What FrontierClient can do with a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from toehold.frontier.v1.admin_pb2 import (
     ExportUrisRequest,
-    FetchFigures,
+    FetchStatistics,
     ImportEntry,
     Job,
     QueueChange,
@@ -163,14 +163,14 @@ class Operators(Driver):
         for page in self._pages(lambda token: admin_calls.overrides_page(crawl, token, self._patience)):
             yield from page.overrides
 
-    # figures and reasons
+    # statistics and reasons
 
-    def list_hosts(self, crawl: str) -> Iterator[FetchFigures]:
+    def list_hosts(self, crawl: str) -> Iterator[FetchStatistics]:
         """What came of each host; asks for further pages as it is read."""
         for page in self._pages(lambda token: admin_calls.hosts_page(crawl, token, self._patience)):
             yield from page.hosts
 
-    def list_sources(self, crawl: str) -> Iterator[FetchFigures]:
+    def list_sources(self, crawl: str) -> Iterator[FetchStatistics]:
         """What came of the URIs that descend from each seed; asks for further pages as it is read."""
         for page in self._pages(lambda token: admin_calls.sources_page(crawl, token, self._patience)):
             yield from page.sources

@@ -231,7 +231,7 @@ class Spec(Table, frozen=True):
     max_toes: _Count = 0
     pause_timeout_seconds: _Seconds = 120.0
     stop_timeout_seconds: _Seconds = 120.0
-    figures_interval_seconds: _Seconds = 20.0
+    statistics_interval_seconds: _Seconds = 20.0
     resume_after_trouble: bool = False
 
 

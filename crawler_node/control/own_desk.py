@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.frontier_pb2 import ToeStepCount
 from toehold.node.v1 import node_pb2
 
-from ..leases.heartbeat import figures_message
+from ..leases.heartbeat import statistics_message
 from ..node import Node
 from ..toes.pool import UnknownToe
 from ..toes.toe import ToeReport
@@ -30,20 +30,20 @@ class OwnDesk:
     def get_pool(self) -> node_pb2.GetPoolResponse:
         """See NodeService.GetPool."""
         pool = self._node.pool
-        figures = figures_message(pool.figures())
+        statistics = statistics_message(pool.statistics())
         steps = pool.steps()
         return node_pb2.GetPoolResponse(
             node=self._name,
             frontier_address=self._frontier_address,
             draining=self._node.draining,
-            pool=figures,
+            pool=statistics,
             toe_steps=[ToeStepCount(step=step, count=count) for step, count in sorted(steps.items())],
             workers=[
                 node_pb2.Worker(
                     worker=1,
                     process_id=os.getpid(),
                     session=self._session,
-                    pool=figures,
+                    pool=statistics,
                     start_time=self._started,
                     unreported_count=self._node.unreported_count(),
                 )

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import grpc
 
-from toehold.frontier.v1.frontier_pb2 import PoolFigures, ToeStepCount
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 from .desk import BadValue, Draining, NoSuchToe, WorkerSilent, check_size
@@ -112,8 +112,8 @@ def _worker(worker: Worker, answer: node_pb2.GetPoolResponse | None) -> node_pb2
     return message
 
 
-def _sum(pools: Iterator[PoolFigures]) -> PoolFigures:
-    total = PoolFigures()
+def _sum(pools: Iterator[PoolStatistics]) -> PoolStatistics:
+    total = PoolStatistics()
     for pool in pools:
         for field in total.DESCRIPTOR.fields:
             setattr(total, field.name, getattr(total, field.name) + getattr(pool, field.name))

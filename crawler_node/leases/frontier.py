@@ -16,7 +16,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
 )
@@ -105,7 +105,7 @@ class Client(Protocol):
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int],
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:
@@ -195,7 +195,7 @@ class Frontier:
         toe_steps: Mapping[str, int],
         *,
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:

@@ -10,7 +10,7 @@ import structlog
 
 from toehold.frontier.v1 import frontier_pb2
 
-from ..toes.pool import PoolFigures
+from ..toes.pool import PoolStatistics
 from .book import Held, LeaseBook
 from .frontier import Abandoned, Frontier, NotNow, Refused, Rests, Superseded
 
@@ -35,19 +35,19 @@ class Pool(Protocol):
         """What the threads are doing."""
         ...
 
-    def figures(self) -> PoolFigures:
+    def statistics(self) -> PoolStatistics:
         """What has become of them."""
         ...
 
 
-def figures_message(figures: PoolFigures) -> frontier_pb2.PoolFigures:
+def statistics_message(statistics: PoolStatistics) -> frontier_pb2.PoolStatistics:
     """What has become of a pool's threads, as it is told."""
-    return frontier_pb2.PoolFigures(
-        size=figures.size,
-        alive_count=figures.alive,
-        died_count=figures.died,
-        killed_count=figures.killed,
-        abandoned_count=figures.abandoned,
+    return frontier_pb2.PoolStatistics(
+        size=statistics.size,
+        alive_count=statistics.alive,
+        died_count=statistics.died,
+        killed_count=statistics.killed,
+        abandoned_count=statistics.abandoned,
     )
 
 
@@ -118,7 +118,7 @@ class Heartbeat:
         answer = self._frontier.heartbeat(
             tokens,
             self._pool.steps(),
-            pool=figures_message(self._pool.figures()),
+            pool=statistics_message(self._pool.statistics()),
             service_address=self._service_address,
             trouble=self._trouble(),
         )

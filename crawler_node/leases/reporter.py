@@ -1,8 +1,8 @@
-"""Reporter: hands what toes have finished to the frontier, in lots, telling nothing before it is true.
+"""Reporter: hands what toes have finished to the frontier, in batches, telling nothing before it is true.
 
-A lot is everything that has finished so far. Its WARC records are made durable, then its links are
-offered to Schedule, then its pages are reported to Finished; then comes the next lot. There is no timer:
-under load lots grow by themselves, and a single slow page is reported at once.
+A batch is everything that has finished so far. Its WARC records are made durable, then its links are
+offered to Schedule, then its pages are reported to Finished; then comes the next batch. There is no timer:
+under load batches grow by themselves, and a single slow page is reported at once.
 """
 
 import threading
@@ -34,9 +34,9 @@ MAX_BACKLOG_PAGES = 500
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 """What the links and robots.txt bodies of those pages may take, about."""
 
-MAX_LOT_PAGES = 500
-MAX_LOT_BYTES = 8 * 1024 * 1024
-"""A lot ends with the page that reaches this: as candidates, links take several times as much."""
+MAX_BATCH_PAGES = 500
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+"""A batch ends with the page that reaches this: as candidates, links take several times as much."""
 
 log = structlog.get_logger()
 
@@ -111,12 +111,12 @@ class Reporter:
     def run(self) -> None:
         """Reports. Raises Superseded."""
         try:
-            while lot := self._take_lot():
-                self._hand_over(lot)
+            while batch := self._take_batch():
+                self._hand_over(batch)
         except Abandoned:
             return
 
-    def _take_lot(self) -> list[Page]:
+    def _take_batch(self) -> list[Page]:
         """Everything that has finished so far, within bounds; nothing when there is no more to come."""
         with self._lock:
             self._in_hand_count = 0
@@ -124,19 +124,19 @@ class Reporter:
                 self._work.wait()
             if self._abandoned.is_set():
                 return []
-            lot: list[Page] = []
-            lot_bytes = 0
-            while self._backlog and len(lot) < MAX_LOT_PAGES and lot_bytes < MAX_LOT_BYTES:
+            batch: list[Page] = []
+            batch_bytes = 0
+            while self._backlog and len(batch) < MAX_BATCH_PAGES and batch_bytes < MAX_BATCH_BYTES:
                 page, size_bytes = self._backlog.popleft()
-                lot.append(page)
-                lot_bytes += size_bytes
-            self._backlog_bytes -= lot_bytes
-            self._in_hand_count = len(lot)
+                batch.append(page)
+                batch_bytes += size_bytes
+            self._backlog_bytes -= batch_bytes
+            self._in_hand_count = len(batch)
             self._room.notify_all()
-            return lot
+            return batch
 
-    def _hand_over(self, lot: list[Page]) -> None:
-        pages = self._stored([page for page in lot if not page.held.ended])
+    def _hand_over(self, batch: list[Page]) -> None:
+        pages = self._stored([page for page in batch if not page.held.ended])
         by_spell: dict[int, list[Page]] = {}
         for page in pages:
             if page.links:
@@ -144,7 +144,7 @@ class Reporter:
         for group in by_spell.values():
             self._offer(group)
         self._report([page for page in pages if not page.held.ended])
-        self._book.settle(page.held for page in lot)
+        self._book.settle(page.held for page in batch)
 
     def _stored(self, pages: list[Page]) -> list[Page]:
         """Makes the records of pages durable; pages whose records are not are put off."""

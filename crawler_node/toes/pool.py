@@ -27,7 +27,7 @@ class UnknownToe(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFigures:
+class PoolStatistics:
     """What has become of a pool's threads since it was made."""
 
     size: int
@@ -135,11 +135,11 @@ class ToePool:
         with self._lock:
             return Counter(toe.step for toe in self._toes if toe.is_alive())
 
-    def figures(self) -> PoolFigures:
+    def statistics(self) -> PoolStatistics:
         """What has become of the threads."""
         with self._lock:
             alive = sum(toe.is_alive() for toe in self._toes)
-            return PoolFigures(self._size, alive, self._died, self._killed, self._abandoned)
+            return PoolStatistics(self._size, alive, self._died, self._killed, self._abandoned)
 
     def reports(self, stacks: bool = False) -> list[tuple[ToeReport, str]]:
         """All threads that run, in the order of their numbers, with their stacks if wanted."""

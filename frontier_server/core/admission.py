@@ -66,7 +66,7 @@ class Admission:
             return Verdict.ALREADY_SEEN
         seen = decode(SeenRow, value) if value is not None else None
         if seen is not None:
-            if seen.suffix:
+            if seen.position:
                 return Verdict.ALREADY_QUEUED
             # A time ahead of our clock would let a repeated request fetch twice.
             if before is not None and seen.finish_ms >= min(before, op.now_ms):
@@ -118,9 +118,9 @@ class Admission:
         op, crawl, first = self._op, self._crawl, entries[0][0]
         queue = queue_at(op, crawl, first.site.place, first.origin.host)
         arriving = [(pending, wanted.candidate.directive) for wanted, pending, _ in entries]
-        suffixes = put_in(op, crawl, queue, arriving, first.settings)
-        for (wanted, _, seen), suffix in zip(entries, suffixes, strict=True):
-            seen.suffix, seen.queue = suffix, queue_id[8:]
+        positions = put_in(op, crawl, queue, arriving, first.settings)
+        for (wanted, _, seen), position in zip(entries, positions, strict=True):
+            seen.position, seen.queue = position, queue_id[8:]
             op.tx.put(Family.SEEN, wanted.key, encode(seen))
 
     def _forbidden(self, wanted: Wanted) -> bool:

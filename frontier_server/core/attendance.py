@@ -22,7 +22,7 @@ def join(op: Operation, crawl: Crawl, node: str, session: str) -> None:
     op.event(crawl, "node_joined", node=node, session=session)
 
 
-def look_round(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
+def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
     """Note which nodes have left a crawl. One that is held is looked at when it is released."""
     if crawl.held:
         return

@@ -5,7 +5,7 @@ Or the end of one of its visits: with a time to be visited again it waits for th
 
 import msgspec
 
-from . import figures, future, keys
+from . import future, keys, statistics
 from .crawl import Crawl
 from .enqueue import UNCHANGING, take_out
 from .model import Candidate, Report
@@ -48,13 +48,13 @@ def conclude(
     op: Operation,
     crawl: Crawl,
     queue: WorkQueue,
-    suffix: bytes,
+    position: bytes,
     pending: PendingUri,
     final: Final,
     settings: CrawlSettings,
 ) -> None:
     """Take a URI out of its queue for good, or until its next visit."""
-    take_out(op, crawl, queue, suffix, pending)
+    take_out(op, crawl, queue, position, pending)
     row = op.touch(queue)
     match final.disposition:
         case Disposition.FAILED:
@@ -79,7 +79,7 @@ def record(
     settings: CrawlSettings,
 ) -> None:
     """Note a final disposition of a URI that is in no queue (any more)."""
-    key = keys.seen_key(crawl.number, partition, pending.subject)
+    key = keys.seen_key(crawl.number, partition, pending.fingerprint)
     before = _before(op, key) if pending.visited else SeenRow(b"")
     changed = _changed(final, before)
     seen = _seen_after(final, before, op.now_ms)
@@ -87,7 +87,7 @@ def record(
     if due_ms:
         seen.future_ms = due_ms
         again = PendingUri(
-            0, 0, pending.cost, pending.precedence, bool(seen.visits), pending.subject, pending.candidate
+            0, 0, pending.cost, pending.precedence, bool(seen.visits), pending.fingerprint, pending.candidate
         )
         future.keep(op, crawl, due_ms, partition, again)
     op.tx.put(Family.SEEN, key, encode(seen))
@@ -158,8 +158,8 @@ def _count(op: Operation, crawl: Crawl, final: Final, changed: bool) -> None:
             counters.disregarded += 1
         case _:
             counters.failed += 1
-    happened = figures.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)
-    figures.note(op, crawl, final.uri.host, final.source, happened)
+    happened = statistics.Happened(final.fetch_status, final.disposition, report.body_bytes, changed)
+    statistics.note(op, crawl, final.uri.host, final.source, happened)
 
 
 def _count_media_type(counts: dict[str, int], media_type: str) -> None:

@@ -4,7 +4,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
-from .keys import FiguresOf
+from .keys import FetchStatisticsOf
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
@@ -12,7 +12,7 @@ from .operators.pace import Pace
 from .origin import Origins
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
-from .records import CountersRow, FiguresRow, OutcomeRow, SpecRow, StateRow
+from .records import CountersRow, FetchStatisticsRow, OutcomeRow, SpecRow, StateRow
 from .spec.fetch_policy import FetchPolicies
 from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
@@ -21,7 +21,7 @@ from .uri.scope import ScopeRules
 
 MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
-MAX_FIGURES = 20_000
+MAX_STATISTICS = 20_000
 MAX_UNLOGGED = 2_000  # outcomes that memory keeps for the crawl log
 LARGEST_QUEUES = 20  # Heritrix 2.2
 INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
@@ -75,7 +75,9 @@ class Crawl:
         self.future_head = b""  # no future URI's
         self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none
         self.first_future_ms: int | None = 0
-        self.figures: dict[tuple[FiguresOf, str], FiguresRow] = {}  # of hosts and sources, as stored
+        self.statistics: dict[
+            tuple[FetchStatisticsOf, str], FetchStatisticsRow
+        ] = {}  # of hosts and sources, as stored
         # The last outcomes, without a gap, that are not in the crawl log yet: its writer need not read them.
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
@@ -205,7 +207,7 @@ class Crawl:
         URIs in retired queues, and in those at the precedence floor, are not (D20).
         """
         counters = self.counters
-        waits = counters.queued > counters.barred_uris or counters.future
+        waits = counters.queued > counters.ineligible_uris or counters.future
         return bool(waits or self.leases_out or self.jobs or self.receiving)
 
     def elapsed_ms(self, now_ms: int) -> int:
@@ -281,9 +283,9 @@ class Crawl:
             self.unlogged.popleft()
 
     def let_go(self) -> None:
-        """At an operation's end, let go of figures: there are too many, or none will be counted any more."""
-        if len(self.figures) > MAX_FIGURES or self.state is CrawlState.FINISHED:
-            self.figures.clear()
+        """Let go of statistics at an operation's end if there are too many, or if the crawl has finished."""
+        if len(self.statistics) > MAX_STATISTICS or self.state is CrawlState.FINISHED:
+            self.statistics.clear()
 
     def note_size(self, queue: WorkQueue) -> None:
         """Keep the list of the largest queues."""
@@ -320,7 +322,7 @@ class Crawl:
     def must_settle(self, now_ms: int) -> bool:
         """Whether time alone has changed what its life depends on.
 
-        Its time is over, a round begins, or its figures are to be told.
+        Its time is over, a round begins, or its statistics are to be told.
         """
         due_ms = self._settle_ms()
         return due_ms is not None and due_ms <= now_ms
@@ -329,7 +331,7 @@ class Crawl:
         row, limit_ms = self.state_row, self.settings.limits.max_elapsed_ms
         due = []
         if row.running_since_ms:
-            due.append(self.next_figures_ms)
+            due.append(self.next_statistics_ms)
         if self.state in (CrawlState.RUNNING, CrawlState.EMPTY):
             if limit_ms:
                 due.append(row.running_since_ms + limit_ms - row.elapsed_ms)
@@ -338,9 +340,9 @@ class Crawl:
         return min(due, default=None)
 
     @property
-    def next_figures_ms(self) -> int:
-        """When its figures are told again."""
-        return max(self.counters.told_ms, self.state_row.launch_ms) + self.settings.figures_interval_ms
+    def next_statistics_ms(self) -> int:
+        """When its statistics are told again."""
+        return max(self.counters.told_ms, self.state_row.launch_ms) + self.settings.statistics_interval_ms
 
     @property
     def rounds_left(self) -> bool:

@@ -8,7 +8,7 @@ failed or moved) is bounded; a queue with more goes back in line.
 
 from functools import partial
 
-from . import figures, future, keys
+from . import future, keys, statistics
 from .attendance import join
 from .conclusion import Final, conclude
 from .crawl import Crawl
@@ -20,7 +20,7 @@ from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .line import Awaited
 from .model import CandidateCodec, EmptyReason, Grant
-from .operation import Operation, is_barred
+from .operation import Operation, is_ineligible
 from .origin import Site
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -239,10 +239,10 @@ class Dispatcher:
         """The first URI of a queue that has one."""
         return read_head(crawl, self.codec, *first_uri(op, crawl, queue))
 
-    def head_at(self, op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> Head:
+    def head_at(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> Head:
         """A URI at its place in a queue, as if it were the first."""
-        suffix, pending = next(uris_from(op, crawl, queue, suffix))
-        return read_head(crawl, self.codec, suffix, pending)
+        position, pending = next(uris_from(op, crawl, queue, position))
+        return read_head(crawl, self.codec, position, pending)
 
     def settings_of(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> CrawlSettings:
         """The settings of a queue as a whole: those of its head."""
@@ -251,15 +251,15 @@ class Dispatcher:
         return self.head(op, crawl, queue).settings
 
     def _sent_away(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: figures.Spent | None
+        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: statistics.Spent | None
     ) -> bool:
         """Whether a queue's precedence, budgets or quota end its turn; it has gone where it belongs."""
         settings, row = head.settings.queues, queue.row
         op.appraise(crawl, queue, settings)
-        if is_barred(queue, settings):
-            op.move(crawl, queue, QueueEvent.BARRED)
+        if is_ineligible(queue, settings):
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
             return True
-        reason = retire_reason(row, settings) or (spent.words if spent is not None else "")
+        reason = retire_reason(row, settings) or (spent.message if spent is not None else "")
         if reason:
             op.touch(queue).retire_reason = reason
             op.move(crawl, queue, QueueEvent.RETIRED)
@@ -271,14 +271,14 @@ class Dispatcher:
 
     def _move(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, site: Site) -> None:
         """Put the head into the queue that it belongs to by now (S3.12, T9)."""
-        take_out(op, crawl, queue, head.suffix, head.pending)
+        take_out(op, crawl, queue, head.position, head.pending)
         other = queue_at(op, crawl, site.place, head.uri.host)
         arriving = (head.pending, head.candidate.directive)
-        (suffix,) = put_in(op, crawl, other, (arriving,), head.settings)
-        key = keys.seen_key(crawl.number, queue.partition, head.pending.subject)
+        (position,) = put_in(op, crawl, other, (arriving,), head.settings)
+        key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
         value = op.tx.get(Family.SEEN, key)
         seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
-        seen.suffix, seen.queue = suffix, other.queue[8:]
+        seen.position, seen.queue = position, other.queue[8:]
         op.tx.put(Family.SEEN, key, encode(seen))
         op.counters(crawl).relocated += 1
 
@@ -295,7 +295,7 @@ class Dispatcher:
             node,
             session,
             queue.queue,
-            head.suffix,
+            head.position,
             partition_of(head.uri.host),
             tries + 1,
             op.now_ms,
@@ -417,13 +417,15 @@ def _last_visit(op: Operation, crawl: Crawl, queue: WorkQueue, pending: PendingU
     """What the server said at the last visit, for a conditional request."""
     if not pending.visited:
         return _NEVER
-    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, queue.partition, pending.subject))
+    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, queue.partition, pending.fingerprint))
     return _NEVER if value is None else decode(SeenRow, value)
 
 
 def _page_lease(op: Operation, queue: WorkQueue, head: Head, node: str, session: str) -> LeaseRow:
     pending = head.pending
-    return LeaseRow(node, session, queue.queue, head.suffix, pending.subject, pending.attempts + 1, op.now_ms)
+    return LeaseRow(
+        node, session, queue.queue, head.position, pending.fingerprint, pending.attempts + 1, op.now_ms
+    )
 
 
 def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: int, *annotations: str) -> None:
@@ -431,7 +433,7 @@ def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: in
     disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
     final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
     op.touch(queue).robots_of = ""
-    conclude(op, crawl, queue, head.suffix, head.pending, final, head.settings)
+    conclude(op, crawl, queue, head.position, head.pending, final, head.settings)
 
 
 def robots_tried_ms(row: QueueRow, uri: CanonicalUri) -> int:
@@ -455,11 +457,11 @@ def session_spent(row: QueueRow, settings: QueueSettings) -> bool:
     return budget > 0 and row.expenditure - row.session_start > budget
 
 
-def over_quota(op: Operation, crawl: Crawl, head: Head) -> figures.Spent | None:
+def over_quota(op: Operation, crawl: Crawl, head: Head) -> statistics.Spent | None:
     """Which quota is spent for a queue's head, if one is."""
     candidate = head.candidate
     source = candidate.source or (head.uri.uri if candidate.seed else "")
-    return figures.over_quota(op.tx, crawl, head.settings, head.uri.host, source)
+    return statistics.over_quota(op.tx, crawl, head.settings, head.uri.host, source)
 
 
 def note_out(crawl: Crawl, queue: WorkQueue, hosts: tuple[Host, ...], lease: Lease) -> None:

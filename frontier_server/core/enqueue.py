@@ -67,23 +67,23 @@ def put_in(
     """
     row = op.touch(queue)
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
-    suffixes: list[bytes] = []
+    positions: list[bytes] = []
     precedences = row.uri_precedences
     for uri, directive in arriving:
         ordinal, level = row.next_ordinal, directive << 8 | uri.precedence
-        suffix = keys.level_suffix(level, ordinal)
+        position = keys.level_position(level, ordinal)
         if queue.firsts.get(level, 0) is None:
             row.heads[level] = queue.firsts[level] = ordinal
         elif level not in row.heads:
             row.heads[level] = ordinal
         row.next_ordinal = ordinal + 1
         if queue.passing is not None:
-            queue.passing.arrived(suffix)
+            queue.passing.arrived(position)
         row.last_cost = uri.cost
         row.total_cost = added(row.total_cost, uri.cost)
         precedences[uri.precedence] = precedences.get(uri.precedence, 0) + 1
-        _store(op, queue, queue_key, suffix, uri)
-        suffixes.append(suffix)
+        _store(op, queue, queue_key, position, uri)
+        positions.append(position)
     op.add_uris(crawl, queue, len(arriving))
     row.enqueued += len(arriving)
     row.queue_ms = op.now_ms
@@ -94,18 +94,18 @@ def put_in(
         op.appraise(crawl, queue, settings.queues)
     if shares(settings):
         _let_in(op, crawl, queue)
-    return suffixes
+    return positions
 
 
-def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
+def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
     """Store a URI at its place in its queue."""
-    _store(op, queue, keys.queue_row_key(crawl.number, queue.queue), suffix, uri)
+    _store(op, queue, keys.queue_row_key(crawl.number, queue.queue), position, uri)
 
 
-def _store(op: Operation, queue: WorkQueue, queue_key: bytes, suffix: bytes, uri: PendingUri) -> None:
+def _store(op: Operation, queue: WorkQueue, queue_key: bytes, position: bytes, uri: PendingUri) -> None:
     value = encode_pending(uri)
-    op.tx.put(Family.PENDING, queue_key + suffix, value)
-    queue.ahead.put(suffix, value)
+    op.tx.put(Family.PENDING, queue_key + position, value)
+    queue.ahead.put(position, value)
 
 
 def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
@@ -126,9 +126,9 @@ def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, Pen
     """
     known = queue.ahead.first or _read_ahead(op, crawl, queue)
     if known is not None:
-        suffix, value = known
-        queue.firsts[keys.level_of(suffix)] = keys.ordinal_of(suffix)
-        return suffix, decode_pending(value)
+        position, value = known
+        queue.firsts[keys.level_of(position)] = keys.ordinal_of(position)
+        return position, decode_pending(value)
     raise StoreCorrupt(
         f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
     )
@@ -144,7 +144,7 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
     levels = [each for each in sorted(queue.row.heads) if queue.firsts.get(each, 0) is not None]
     for level in levels:
         most = queue.row.count if level == levels[-1] else 1
-        start = keys.level_suffix(level, queue.firsts.get(level) or queue.row.heads[level])
+        start = keys.level_position(level, queue.firsts.get(level) or queue.row.heads[level])
         rows = op.tx.scan(Family.PENDING, queue_key + start, queue_key + start[:2])
         queue.ahead.read(rows, len(queue_key), most)
         if queue.ahead.first is not None:
@@ -154,11 +154,11 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
 
 
 def uris_from(
-    op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes
+    op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
 ) -> Iterator[tuple[bytes, PendingUri]]:
     """The URIs of a queue from a place on, as they are stored, in their order."""
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
-    for key, value in op.tx.scan(Family.PENDING, queue_key + max(suffix, queue.row.start), queue_key):
+    for key, value in op.tx.scan(Family.PENDING, queue_key + max(position, queue.row.start), queue_key):
         yield key[len(queue_key) :], decode_pending(value)
 
 
@@ -167,11 +167,11 @@ def _is_empty(queue: WorkQueue, level: int) -> bool:
     return level & 0xFF not in queue.row.uri_precedences or queue.firsts.get(level, 0) is None
 
 
-def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: PendingUri) -> None:
+def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
     """Take a URI out of its queue. A queue on disk that is empty then is exhausted."""
     row = op.touch(queue)
     op.add_uris(crawl, queue, -1)
-    level, ordinal = keys.level_of(suffix), keys.ordinal_of(suffix)
+    level, ordinal = keys.level_of(position), keys.ordinal_of(position)
     if ordinal in (row.heads.get(level), queue.firsts.get(level)):
         row.heads[level] = ordinal + 1
         queue.firsts.pop(level, None)
@@ -183,7 +183,7 @@ def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes, uri: 
         for empty in [each for each in row.heads if _is_empty(queue, each)]:
             del row.heads[empty]
             queue.firsts.pop(empty, None)
-    op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
-    queue.ahead.took(suffix)
+    op.tx.delete(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
+    queue.ahead.took(position)
     if not row.count and queue.state in (QueueState.INACTIVE, QueueState.INELIGIBLE):
         op.move(crawl, queue, QueueEvent.DRAINED)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from . import errors, keys, opening, reports
-from .attendance import look_round
+from .attendance import reconcile
 from .crawl import Crawl, SettingsOf
 from .dispatch import Dispatcher, empty_reason
 from .host import Hosts
@@ -31,7 +31,7 @@ from .model import (
     HeartbeatAnswer,
     NextAnswer,
     NodeView,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
     StatisticsView,
@@ -140,7 +140,7 @@ class Frontier:
             )
         crawl = self.registry.named(name) if name else None
         op = self.begin(now_ms)
-        self._heard(op, node, session)
+        self._note_seen(op, node, session)
         if crawl is not None:
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self.end(op)
@@ -156,7 +156,7 @@ class Frontier:
         """What reports mean. The caller slices batches."""
         self._check_node(node, session)
         op = self.begin(now_ms)
-        self._heard(op, node, session)
+        self._note_seen(op, node, session)
         return [self._reports.finished(op, report) for report in received], self.end(op)
 
     def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
@@ -176,7 +176,7 @@ class Frontier:
         toe_steps: Sequence[tuple[str, int]],
         now_ms: int,
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> tuple[HeartbeatAnswer, Changes]:
@@ -188,7 +188,7 @@ class Frontier:
                 limit=str(MAX_TOKENS),
             )
         op = self.begin(now_ms)
-        self._heard(op, node, session)
+        self._note_seen(op, node, session)
         self._leases.note(node, toe_steps, pool, service_address)
         drain = self._leases.drains(node)
         answer = HeartbeatAnswer([], [], [], self.control.pool_size_of(node), drain)
@@ -209,7 +209,7 @@ class Frontier:
             for lease in self._leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
                 self._reports.release(op, lease)
             self._leases.leaves(node)
-            self._look_round(op)
+            self._reconcile(op)
         return answer, self.end(op)
 
     def _hear_of_trouble(self, op: Operation, node: str, trouble: str) -> None:
@@ -260,7 +260,7 @@ class Frontier:
                 break
             self._reports.lapse(op, lease)
         if self._leases.fall_silent(op.now_ms):
-            self._look_round(op)
+            self._reconcile(op)
         for number in self._agenda.take_due(op.now_ms):
             crawl = self._crawls[number]
             op.look_at(crawl)
@@ -387,7 +387,7 @@ class Frontier:
         return self.registry.named(name).policies.named(policy_id)
 
     def statistics(self, name: str, now_ms: int) -> StatisticsView:
-        """A crawl's figures."""
+        """A crawl's statistics."""
         return views.statistics(self.registry.named(name), max(now_ms, self._now_ms), self._leases)
 
     def event_time(self, name: str, sequence: int) -> int:
@@ -502,18 +502,18 @@ class Frontier:
             opening.put_server_row(op.tx, self.server)
         return op.tx.changes
 
-    def _heard(self, op: Operation, node: str, session: str) -> None:
+    def _note_seen(self, op: Operation, node: str, session: str) -> None:
         self._sessions.accept(op.tx, node, session, op.now_ms)
         before = self._leases.session_of(node)
-        for lease in self._leases.heard(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
+        for lease in self._leases.note_seen(node, session, op.now_ms)[:LAPSED_IN_ONE_CALL]:
             self._reports.lapse(op, lease)
         if before is not None and before != session:
-            self._look_round(op)
+            self._reconcile(op)
 
-    def _look_round(self, op: Operation) -> None:
+    def _reconcile(self, op: Operation) -> None:
         for crawl in self._crawls.values():
             if crawl.state_row.nodes:
-                look_round(op, crawl, self._leases)
+                reconcile(op, crawl, self._leases)
 
     def _next_of_any(self, op: Operation, node: str, session: str, most: int) -> NextAnswer:
         self.registry.asked_of_any.ms = op.now_ms

@@ -23,7 +23,7 @@ LAST_MS = 253_402_300_799_999  # the year 9999
 
 def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: PendingUri) -> None:
     """Let a URI wait for its time; its row in the seen-set is the caller's."""
-    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + uri.subject)
+    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + uri.fingerprint)
     op.tx.put(Family.INDEX, key, encode_pending(uri))
     op.sums(crawl).future += 1
     crawl.future_head = min(crawl.future_head, key)
@@ -31,12 +31,12 @@ def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: Pendin
     crawl.first_future_ms = due_ms if first is None else min(first, due_ms)
 
 
-def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, subject: bytes) -> PendingUri:
+def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, fingerprint: bytes) -> PendingUri:
     """Let a URI wait no more."""
-    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + subject)
+    key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + fingerprint)
     value = op.tx.get(Family.INDEX, key)
     if value is None:
-        raise StoreCorrupt(f"crawl {crawl.name}: future URI {subject.hex()} is not stored")
+        raise StoreCorrupt(f"crawl {crawl.name}: future URI {fingerprint.hex()} is not stored")
     op.tx.delete(Family.INDEX, key)
     op.sums(crawl).future -= 1
     return decode_pending(value)
@@ -56,7 +56,7 @@ def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
             return
         uri = decode_pending(value)
         partition = key[13:21]
-        drop(op, crawl, due_ms, partition, uri.subject)
+        drop(op, crawl, due_ms, partition, uri.fingerprint)
         _release(op, crawl, codec, partition, uri)
     crawl.future_head, crawl.first_future_ms = due[-1][0] if due else prefix, None
 
@@ -67,9 +67,9 @@ def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: byte
     settings = crawl.settings_for(parsed)
     place = crawl.origins.site(parsed, settings).place
     queue = queue_at(op, crawl, place, parsed.host)
-    (suffix,) = put_in(op, crawl, queue, ((uri, candidate.directive),), settings)
-    key = keys.seen_key(crawl.number, partition, uri.subject)
+    (position,) = put_in(op, crawl, queue, ((uri, candidate.directive),), settings)
+    key = keys.seen_key(crawl.number, partition, uri.fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
-    seen.suffix, seen.queue, seen.future_ms = suffix, place.queue[8:], 0
+    seen.position, seen.queue, seen.future_ms = position, place.queue[8:], 0
     op.tx.put(Family.SEEN, key, encode(seen))

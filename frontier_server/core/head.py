@@ -12,15 +12,15 @@ from .uri.canonical import CanonicalUri, canonical
 class Head(NamedTuple):
     """The first URI of a queue, or one that is out."""
 
-    suffix: bytes
+    position: bytes
     pending: PendingUri
     candidate: Candidate
     uri: CanonicalUri
     settings: CrawlSettings
 
 
-def read_head(crawl: Crawl, codec: CandidateCodec, suffix: bytes, pending: PendingUri) -> Head:
+def read_head(crawl: Crawl, codec: CandidateCodec, position: bytes, pending: PendingUri) -> Head:
     """A URI as it is stored, with its settings of now."""
     candidate = codec.decode(pending.candidate)
     uri = canonical(candidate.uri)
-    return Head(suffix, pending, candidate, uri, crawl.settings_for(uri))
+    return Head(position, pending, candidate, uri, crawl.settings_for(uri))

@@ -39,7 +39,7 @@ class Group(NamedTuple):
     host: Host
     max_parallel: int
     min_gap_ms: int
-    words: str
+    message: str
 
 
 class Hosts:
@@ -169,7 +169,7 @@ def rest_of(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> Rest:
         rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
     for group in groups:
         if group.host.row.next_allowed_ms > rest.until_ms:
-            rest = Rest(group.host.row.next_allowed_ms, f"{group.words}: gap", group.host)
+            rest = Rest(group.host.row.next_allowed_ms, f"{group.message}: gap", group.host)
     return rest
 
 

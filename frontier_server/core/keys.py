@@ -20,13 +20,13 @@ class CrawlRow(IntEnum):
 
     SPEC = 0  # name and spec: written once
     STATE = 1  # life: written when it changes
-    COUNTERS = 2  # figures and serial numbers: written with whatever they count
+    COUNTERS = 2  # statistics and serial numbers: written with whatever they count
     SERVER = 3  # of crawl 0
     SESSION = 4  # of crawl 0: whose a node's name is, which follows
 
 
-class FiguresOf(IntEnum):
-    """Whose figures a row of the family `figures` holds."""
+class FetchStatisticsOf(IntEnum):
+    """Whose statistics a row of the family `figures` holds."""
 
     HOST = 0
     SOURCE = 1
@@ -74,25 +74,25 @@ LAST_SUFFIX = b"\xff" * SUFFIX_BYTES
 _MAX_ORDINAL = (1 << 48) - 1
 
 
-def level_suffix(level: int, ordinal: int) -> bytes:
+def level_position(level: int, ordinal: int) -> bytes:
     """The order of a URI within its queue: directive and precedence, which are its level, then its ordinal
     (Heritrix 2.3)."""
     return level.to_bytes(2, "big") + ordinal.to_bytes(6, "big")
 
 
-def level_of(suffix: bytes) -> int:
+def level_of(position: bytes) -> int:
     """The level of such a place."""
-    return int.from_bytes(suffix[:2], "big")
+    return int.from_bytes(position[:2], "big")
 
 
-def ordinal_of(suffix: bytes) -> int:
+def ordinal_of(position: bytes) -> int:
     """The ordinal of such a place."""
-    return int.from_bytes(suffix[2:], "big")
+    return int.from_bytes(position[2:], "big")
 
 
-def pending_key(crawl: int, queue: bytes, suffix: bytes) -> bytes:
+def pending_key(crawl: int, queue: bytes, position: bytes) -> bytes:
     """Family `pending`."""
-    return crawl_prefix(crawl) + queue + suffix
+    return crawl_prefix(crawl) + queue + position
 
 
 def seen_key(crawl: int, partition: bytes, fingerprint: bytes) -> bytes:
@@ -138,12 +138,12 @@ def name_prefix(crawl: int, key_hash: bytes) -> bytes:
     return set_prefix(crawl, IndexSet.NAME) + key_hash
 
 
-def figures_key(crawl: int, kind: int, partition: bytes, name: str) -> bytes:
-    """Family `figures`: what happened to the URIs of a host or of a source (see `FiguresOf`)."""
-    return figures_prefix(crawl, kind) + partition + name.encode()
+def statistics_key(crawl: int, kind: int, partition: bytes, name: str) -> bytes:
+    """Family `statistics`: what happened to the URIs of a host or of a source (see `FetchStatisticsOf`)."""
+    return statistics_prefix(crawl, kind) + partition + name.encode()
 
 
-def figures_prefix(crawl: int, kind: int) -> bytes:
+def statistics_prefix(crawl: int, kind: int) -> bytes:
     """All hosts, or all sources, of a crawl."""
     return crawl_prefix(crawl) + bytes((kind,))
 
@@ -207,7 +207,7 @@ class Token(NamedTuple):
     crawl: int
     partition: bytes
     serial: int
-    subject: bytes  # the URI's fingerprint, or for robots.txt what its host's rows begin with
+    fingerprint: bytes  # the URI's fingerprint, or for robots.txt what its host's rows begin with
     robots: bool
 
 

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from .errors import UnknownNode
 from .head import Head
 from .keys import Token, decode_token, encode_token, lease_serial
-from .model import NodeView, PoolFigures
+from .model import NodeView, PoolStatistics
 from .records import LeaseRow
 from .spec.settings import FetchSettings
 
@@ -38,7 +38,7 @@ class Lease:
         self.deadline_ms = min(deadline_ms, hard_ms)
         self.hard_ms = hard_ms
         self.robots = bool(row.scheme)  # whether it is for a robots.txt
-        self.said = Token(crawl, row.queue[:8], serial, row.subject, self.robots)  # what its token says
+        self.said = Token(crawl, row.queue[:8], serial, row.fingerprint, self.robots)  # what its token says
         self.sent = b""  # its token, once it was given out
         # What is out, unless it was given before a restart, or is large: its row says it then.
         self.head: Head | None = None
@@ -52,7 +52,7 @@ class _Node:
     __slots__ = (
         "draining",
         "gone",
-        "heard_ms",
+        "last_seen_ms",
         "leases",
         "pool",
         "service_address",
@@ -64,7 +64,7 @@ class _Node:
 
     def __init__(self, session: str) -> None:
         self.gone = ""  # why it is taken to be, if it is
-        self.heard_ms = self.silent_ms = 0  # since when its silence counts: heard, or later
+        self.last_seen_ms = self.silent_ms = 0  # since when its silence counts: heard, or later
         self.leases: set[LeaseId] = set()
         self.begin(session)
 
@@ -72,7 +72,7 @@ class _Node:
         """Forget what an earlier session has said, and was told."""
         self.session = session
         self.toe_steps: tuple[tuple[str, int], ...] = ()
-        self.pool: PoolFigures | None = None
+        self.pool: PoolStatistics | None = None
         self.service_address = ""
         self.draining = self.troubled = False
 
@@ -138,7 +138,7 @@ class LeaseTable:
         """Whether a node is fetching an authority's robots.txt already."""
         return (crawl, scheme, authority) in self._robots
 
-    def heard(self, node: str, session: str, now_ms: int) -> list[Lease]:
+    def note_seen(self, node: str, session: str, now_ms: int) -> list[Lease]:
         """Note a sign of life of a node's accepted session; the leases of its earlier one, which end."""
         known = self._nodes.get(node)
         ended: list[Lease] = []
@@ -151,7 +151,7 @@ class LeaseTable:
     def remember(self, name: str, session: str, now_ms: int) -> None:
         """Take a node to be there, as if it had been heard now."""
         node = self._node(name, session)
-        node.heard_ms = node.silent_ms = now_ms
+        node.last_seen_ms = node.silent_ms = now_ms
         node.gone = ""
         self._nodes.move_to_end(name)
         self._present[name] = node
@@ -196,7 +196,7 @@ class LeaseTable:
         self,
         name: str,
         toe_steps: Iterable[tuple[str, int]],
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
     ) -> None:
         """Note what a node's toe threads are doing, what has become of them, and where it can be asked."""
@@ -266,7 +266,7 @@ class LeaseTable:
             NodeView(
                 name,
                 node.session,
-                node.heard_ms,
+                node.last_seen_ms,
                 len(node.leases),
                 node.toe_steps,
                 pool=node.pool,

@@ -10,7 +10,7 @@ import msgspec
 from .errors import BatchEmpty, BatchTooLarge
 from .machines.lifecycle import CrawlState, ExitStatus
 from .queue import QueueState
-from .records import FiguresRow
+from .records import FetchStatisticsRow
 from .rules.disposition import Disposition
 
 MAX_BATCH = 1000
@@ -181,7 +181,7 @@ class CrawlView:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsView:
-    """A crawl's figures."""
+    """A crawl's statistics."""
 
     now_ms: int
     counts: Mapping[str, int]
@@ -290,7 +290,7 @@ class Why(Enum):
     QUEUE_RETIRED = "QUEUE_RETIRED"
     QUEUE_PAUSED = "QUEUE_PAUSED"
     OVER_BUDGET = "OVER_BUDGET"
-    BELOW_FLOOR = "BELOW_FLOOR"
+    QUEUE_INELIGIBLE = "QUEUE_INELIGIBLE"
     HOST_BUSY = "HOST_BUSY"
     GROUP_BUSY = "GROUP_BUSY"
     ROBOTS_PENDING = "ROBOTS_PENDING"
@@ -310,7 +310,7 @@ class Reason:
     """One reason, in words for people, and until when it holds (0: nobody knows)."""
 
     why: Why
-    words: str
+    message: str
     until_ms: int = 0
 
 
@@ -328,15 +328,15 @@ class JobView:
     changed: int
     total: int
     findings: tuple[str, ...]
-    figures: Mapping[str, int]
+    counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class FiguresView:
+class FetchStatisticsView:
     """What happened to the URIs of a host, or of a source."""
 
     name: str
-    row: FiguresRow
+    row: FetchStatisticsRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +348,7 @@ class SeedView:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolFigures:
+class PoolStatistics:
     """What has become of a node's toe threads."""
 
     size: int
@@ -364,11 +364,11 @@ class NodeView:
 
     node: str
     session: str
-    heard_ms: int
+    last_seen_ms: int
     leased: int
     toe_steps: tuple[tuple[str, int], ...]
     pool_size: int | None = None
-    pool: PoolFigures | None = None
+    pool: PoolStatistics | None = None
     service_address: str = ""
     draining: bool = False
 

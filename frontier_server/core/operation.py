@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from . import keys
 from .crawl import Crawl
 from .errors import StoreCorrupt
-from .keys import FiguresOf, IndexSet
+from .keys import FetchStatisticsOf, IndexSet
 from .queue import ACTIVE, QueueEvent, QueueState, WorkQueue, after
 from .records import CountersRow, EventRow, OutcomeRow, QueueRow, decode, encode
 from .rules.precedence import queue_precedence
@@ -36,7 +36,9 @@ class Operation:
         self.looked_at: dict[
             int, Crawl
         ] = {}  # whose memory may have changed, though nothing of them is written
-        self.figures: set[tuple[int, FiguresOf, str]] = set()  # of hosts and sources, that were changed
+        self.statistics: set[tuple[int, FetchStatisticsOf, str]] = (
+            set()
+        )  # of hosts and sources, that were changed
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
         self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
@@ -134,7 +136,7 @@ class Operation:
         """
         waiting = crawl.waiting_precedence()
         if queue.row.paused and queue.row.count:
-            self.move(crawl, queue, QueueEvent.BARRED)
+            self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
         elif waiting is not None and waiting < queue.row.precedence and queue.row.count:
             self.move(crawl, queue, QueueEvent.YIELDED)
         else:
@@ -198,7 +200,7 @@ class Operation:
             counters.queued -= uris
             counters.retired_uris += uris
         elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
-            self.sums(crawl).barred_uris += uris
+            self.sums(crawl).ineligible_uris += uris
 
     def add_uris(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
         """Count URIs put into a queue, or taken out of it."""
@@ -226,9 +228,9 @@ class Operation:
             if inactive:
                 self._enter(crawl, queue)
         if queue.state is QueueState.INACTIVE:
-            if is_barred(queue, settings):
-                self.move(crawl, queue, QueueEvent.BARRED)
-        elif queue.state is QueueState.INELIGIBLE and not is_barred(queue, settings):
+            if is_ineligible(queue, settings):
+                self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
+        elif queue.state is QueueState.INELIGIBLE and not is_ineligible(queue, settings):
             self.admit(crawl, queue)
 
     def admit(self, crawl: Crawl, queue: WorkQueue) -> None:
@@ -292,9 +294,10 @@ class Operation:
                 crawl.remember(queue)
             queue.row.state = queue.state.value
             self.tx.put(Family.QUEUES, keys.queue_row_key(queue.crawl, queue.queue), encode(queue.row))
-        for number, kind, name in self.figures:
-            key = keys.figures_key(number, kind, hash64(name), name)
-            self.tx.put(Family.FIGURES, key, encode(self._crawls[number].figures[kind, name]))
+        for number, kind, name in self.statistics:
+            key = keys.statistics_key(number, kind, hash64(name), name)
+            row = self._crawls[number].statistics[kind, name]
+            self.tx.put(Family.FETCH_STATISTICS, key, encode(row))
         for crawl in self._crawls.values():
             crawl.let_go()
             crawl.pace.note(self.now_ms, crawl.counters.succeeded, crawl.counters.bytes)
@@ -303,7 +306,7 @@ class Operation:
             )
 
 
-def is_barred(queue: WorkQueue, settings: QueueSettings) -> bool:
+def is_ineligible(queue: WorkQueue, settings: QueueSettings) -> bool:
     """Whether a queue may not be activated: paused, or its precedence at the floor."""
     return queue.row.paused or queue.row.precedence >= settings.precedence_floor
 

@@ -56,24 +56,24 @@ class Walk(Generic[H]):
         passing = queue.passing or Passing()
         passing.let_in(now_ms)
         looked, busy = 0, None
-        for suffix, pending in self._uris_from(passing.walked):
+        for position, pending in self._uris_from(passing.walked):
             if looked == most:
                 queue.passing = passing
                 return None, None, looked
             looked += 1
-            passing.walked = suffix
-            head = self._read(suffix, pending)
+            passing.walked = position
+            head = self._read(position, pending)
             authority = self._authority_of(head)
             held = passing.held.get(authority)
             if held is not None:
-                if suffix < held.suffix:  # it has come since, and is more urgent
-                    passing.held[authority] = held._replace(suffix=suffix)
+                if position < held.position:  # it has come since, and is more urgent
+                    passing.held[authority] = held._replace(position=position)
                 continue
             wait = self._wait_of(head)
             if wait is None:
                 queue.passing = passing if passing.held else None
                 return head, None, looked
-            passing.held[authority] = Held(wait.until_ms, wait.reason, suffix)
+            passing.held[authority] = Held(wait.until_ms, wait.reason, position)
             busy = busy or wait.busy
             if len(passing.held) >= MAX_HELD:
                 break

@@ -40,7 +40,7 @@ class QueueEvent(Enum):
     YIELDED = "others go first, or its session has spent its budget"
     RETIRED = "its whole budget or a quota is spent, or somebody retires it"
     UNRETIRED = "it is given another chance"
-    BARRED = "its precedence is at the floor, or somebody pauses it"
+    BECAME_INELIGIBLE = "its precedence is at the floor, or somebody pauses it"
     ADMITTED = "neither any more"
 
     __hash__ = object.__hash__
@@ -56,26 +56,26 @@ TABLE: dict[tuple[QueueState, QueueEvent], QueueState] = {
     (_S.INACTIVE, _E.ACTIVATED): _S.READY,  # T3
     (_S.INACTIVE, _E.DRAINED): _S.EXHAUSTED,  # its URIs were deleted, or moved
     (_S.INACTIVE, _E.RETIRED): _S.RETIRED,
-    (_S.INACTIVE, _E.BARRED): _S.INELIGIBLE,
+    (_S.INACTIVE, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.READY, _E.FILLED): _S.READY,
     (_S.READY, _E.DRAINED): _S.EXHAUSTED,  # T4
     (_S.READY, _E.LEASED): _S.BUSY,  # T6
     (_S.READY, _E.YIELDED): _S.INACTIVE,  # T7
     (_S.READY, _E.RETIRED): _S.RETIRED,  # T8
     (_S.READY, _E.RESTED): _S.SNOOZED,  # its host rests, or its robots.txt does
-    (_S.READY, _E.BARRED): _S.INELIGIBLE,
+    (_S.READY, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.BUSY, _E.FILLED): _S.BUSY,
     (_S.BUSY, _E.RESTED): _S.SNOOZED,  # T10: also when it is empty now
     (_S.BUSY, _E.FREED): _S.READY,  # T11
     (_S.BUSY, _E.YIELDED): _S.INACTIVE,  # T11
     (_S.BUSY, _E.RETIRED): _S.RETIRED,  # T12
-    (_S.BUSY, _E.BARRED): _S.INELIGIBLE,
+    (_S.BUSY, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.SNOOZED, _E.FILLED): _S.SNOOZED,
     (_S.SNOOZED, _E.WOKEN): _S.READY,  # T13, T14
     (_S.SNOOZED, _E.DRAINED): _S.EXHAUSTED,  # its crawl has ended
     (_S.SNOOZED, _E.YIELDED): _S.INACTIVE,  # T13; or its crawl has ended
     (_S.SNOOZED, _E.RETIRED): _S.RETIRED,
-    (_S.SNOOZED, _E.BARRED): _S.INELIGIBLE,
+    (_S.SNOOZED, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.RETIRED, _E.FILLED): _S.RETIRED,
     (_S.RETIRED, _E.UNRETIRED): _S.INACTIVE,  # T15
     (_S.INELIGIBLE, _E.FILLED): _S.INELIGIBLE,
@@ -106,7 +106,7 @@ class Held(NamedTuple):
 
     until_ms: int  # 0: until the queue's next turn
     reason: str
-    suffix: bytes
+    position: bytes
 
 
 class Passing:
@@ -118,16 +118,16 @@ class Passing:
         self.held: dict[str, Held] = {}  # authority → of the URIs before `walked` there are none but theirs
         self.walked = b""
 
-    def arrived(self, suffix: bytes) -> None:
+    def arrived(self, position: bytes) -> None:
         """A URI has come into the queue."""
-        self.walked = min(self.walked, suffix)
+        self.walked = min(self.walked, position)
 
     def let_in(self, now_ms: int) -> None:
         """Go back to those that need wait no more."""
         for authority, held in list(self.held.items()):
             if held.until_ms <= now_ms:
                 del self.held[authority]
-                self.walked = min(self.walked, held.suffix)
+                self.walked = min(self.walked, held.position)
 
 
 READ_AHEAD = 8
@@ -168,23 +168,23 @@ class Ahead:
             if len(self._rows) in (most, READ_AHEAD) or size >= READ_AHEAD_BYTES:
                 break
 
-    def put(self, suffix: bytes, value: bytes) -> None:
+    def put(self, position: bytes, value: bytes) -> None:
         """A URI has come into the queue, or stays in its place with another value."""
         rows = self._rows
-        if not rows or suffix > rows[-1][0]:
+        if not rows or position > rows[-1][0]:
             return
-        at = bisect_left(rows, (suffix,))
-        if rows[at][0] == suffix:
-            rows[at] = suffix, value
+        at = bisect_left(rows, (position,))
+        if rows[at][0] == position:
+            rows[at] = position, value
         else:
-            rows.insert(at, (suffix, value))
+            rows.insert(at, (position, value))
             self.read(tuple(rows))
 
-    def took(self, suffix: bytes) -> None:
+    def took(self, position: bytes) -> None:
         """A URI has left the queue."""
         rows = self._rows
-        at = bisect_left(rows, (suffix,))
-        if at < len(rows) and rows[at][0] == suffix:
+        at = bisect_left(rows, (position,))
+        if at < len(rows) and rows[at][0] == position:
             del rows[at]
 
     def forget(self) -> None:

@@ -1,7 +1,7 @@
 """A store built anew from the rows of another that could still be read.
 
 Rows that nothing else tells are copied: specs, seeds, overrides, the seen-set, events, outcomes,
-figures. The others are made again by the operations that made them the first time: each URI that
+statistics. The others are made again by the operations that made them the first time: each URI that
 waits is put into its queue in the order of the old one, so that places, sets and counts agree. A
 queue whose row is gone is found again by its URIs. Leases stay behind: URIs that were out wait in
 their queues again. A URI of the seen-set that was neither visited nor waits any more is forgotten, so
@@ -57,7 +57,7 @@ _NUMBERED = {
 }
 _COPIED = (
     *(Family.OVERRIDES, Family.SEEDS, Family.JOBS, Family.EVENTS, Family.OUTCOMES),
-    *(Family.FIGURES, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
+    *(Family.FETCH_STATISTICS, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
 )
 # The fields of a queue that do not follow from the URIs in it.
 _OF_A_QUEUE = (
@@ -68,7 +68,7 @@ _OF_A_QUEUE = (
 # The counters of a crawl that follow from its rows.
 _COUNTED = frozenset(
     (
-        *("queued", "retired_uris", "barred_uris", "future", "active_queues", "inactive", "queues"),
+        *("queued", "retired_uris", "ineligible_uris", "future", "active_queues", "inactive", "queues"),
         "discovered",
     )
 )
@@ -133,7 +133,7 @@ class Rebuilding:
             state = _paused(self._now_ms)
         before = decode(CountersRow, rows[CrawlRow.COUNTERS]) if CrawlRow.COUNTERS in rows else None
         if before is None:
-            told.lost.append("its figures")
+            told.lost.append("its statistics")
         counters = _carried(before)
         yield {
             (Family.CRAWLS, keys.crawl_key(number, CrawlRow.SPEC)): rows[CrawlRow.SPEC],
@@ -223,8 +223,8 @@ class Rebuilding:
         if keys.serial_of(key) > crawl.counters.announced_seeds:
             return
         uri = canonical(value.decode())
-        site, subject = crawl.origins.located(uri, crawl.settings_for(uri))
-        if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, subject)) is not None:
+        site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
+        if op.tx.get(Family.SEEN, keys.seen_key(crawl.number, site.place.partition, fingerprint)) is not None:
             add_authority(op.tx, crawl.number, uri.host, uri.authority)
 
     def _queue(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
@@ -242,7 +242,7 @@ class Rebuilding:
             op.move(crawl, queue, QueueEvent.RETIRED)
 
     def _waiting(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
-        queue_id, suffix = key[4:20], key[20:]
+        queue_id, position = key[4:20], key[20:]
         try:
             uri = decode_pending(value)
             candidate = self._codec.decode(uri.candidate)
@@ -257,16 +257,16 @@ class Rebuilding:
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        (new,) = put_in(op, crawl, queue, ((uri, suffix[0]),), settings)
+        (new,) = put_in(op, crawl, queue, ((uri, position[0]),), settings)
         if queue.queue not in self._found_again:  # then these count it already
             row.last_cost, row.total_cost, row.queue_ms = kept
-        self._note(op, crawl, queue_id[:8], uri.subject, suffix=new, queue=queue.queue[8:])
+        self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])
 
     def _note(
-        self, op: Operation, crawl: Crawl, partition: bytes, subject: bytes, **where: bytes | int
+        self, op: Operation, crawl: Crawl, partition: bytes, fingerprint: bytes, **where: bytes | int
     ) -> None:
         """Let the seen-set say where a URI is."""
-        key = keys.seen_key(crawl.number, partition, subject)
+        key = keys.seen_key(crawl.number, partition, fingerprint)
         found = op.tx.get(Family.SEEN, key)
         if found is None:
             op.counters(crawl).discovered += 1
@@ -288,20 +288,20 @@ class Rebuilding:
             yield _closed(op)
 
     def _look_for(self, op: Operation, crawl: Crawl, key: bytes, seen: SeenRow) -> None:
-        partition, subject = key[4:12], key[12:]
+        partition, fingerprint = key[4:12], key[12:]
         changed = False
-        if seen.suffix:
-            place = keys.pending_key(crawl.number, partition + seen.queue, seen.suffix)
+        if seen.position:
+            place = keys.pending_key(crawl.number, partition + seen.queue, seen.position)
             waits = op.tx.get(Family.PENDING, place)
-            if waits is None or decode_pending(waits).subject != subject:
-                seen.suffix, seen.queue, changed = b"", b"", True
+            if waits is None or decode_pending(waits).fingerprint != fingerprint:
+                seen.position, seen.queue, changed = b"", b"", True
         if seen.future_ms:
-            place = keys.timed_key(crawl.number, IndexSet.FUTURE, seen.future_ms, partition + subject)
+            place = keys.timed_key(crawl.number, IndexSet.FUTURE, seen.future_ms, partition + fingerprint)
             if op.tx.get(Family.INDEX, place) is None:
                 seen.future_ms, changed = 0, True
         if not changed:
             return
-        if seen.disposition or seen.fetch_status or seen.suffix or seen.future_ms:
+        if seen.disposition or seen.fetch_status or seen.position or seen.future_ms:
             op.tx.put(Family.SEEN, key, encode(seen))
         else:
             op.tx.delete(Family.SEEN, key)

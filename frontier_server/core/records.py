@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from .errors import OtherFormat, StoreCorrupt
-from .keys import level_of, level_suffix, ordinal_of
+from .keys import level_of, level_position, ordinal_of
 from .sums import MAX_SUM
 
 FORMAT = 2
@@ -39,7 +39,7 @@ class SessionRow(Record):
     """Whose a node's name is."""
 
     session: str  # that was accepted last
-    heard_ms: int  # when it was, or (to a day) when it was heard last
+    last_seen_ms: int  # when it was, or (to a day) when it was heard last
     superseded: list[bytes] = []  # hashes of those before it, the latest last
 
 
@@ -81,7 +81,7 @@ class StateRow(Record):
 
 
 class CountersRow(Record):
-    """A crawl's figures and serial numbers."""
+    """A crawl's statistics and serial numbers."""
 
     next_lease: int = 1
     next_event: int = 1
@@ -105,7 +105,7 @@ class CountersRow(Record):
     novel_bytes: int = 0
     relocated: int = 0
     retired_uris: int = 0  # in retired queues: not among the queued
-    barred_uris: int = 0  # in queues at the precedence floor: among the queued
+    ineligible_uris: int = 0  # in queues at the precedence floor: among the queued
     future: int = 0  # URIs that wait for their time
     active_queues: int = 0
     inactive: dict[int, int] = {}  # precedence → queues
@@ -115,7 +115,7 @@ class CountersRow(Record):
     verdicts: dict[str, int] = {}
     media_types: dict[str, int] = {}
     sum_changes: int = 0  # of those sums that a verification recounts
-    told: dict[str, int] = {}  # what the figures' events have told so far, together
+    told: dict[str, int] = {}  # what the statistics' events have told so far, together
     told_ms: int = 0  # when the last of them did
     job_log_event: int = 0  # events up to this one are in the job log for good
     job_log_bytes: int = 0  # which is this long with them
@@ -168,13 +168,13 @@ class QueueRow(Record):
     @property
     def start(self) -> bytes:
         """A place that no URI of the queue sorts before."""
-        return min((level_suffix(*each) for each in self.heads.items()), default=b"")
+        return min((level_position(*each) for each in self.heads.items()), default=b"")
 
 
 class SeenRow(Record):
     """What the crawl knows of a URI that it has taken in."""
 
-    suffix: bytes  # where it is pending; empty when it is not
+    position: bytes  # where it is pending; empty when it is not
     fetch_status: int = 0
     disposition: str = ""  # of the last report that counted
     token_serial: int = 0  # of the lease of that report
@@ -194,8 +194,8 @@ class LeaseRow(Record):
     node: str
     session: str
     queue: bytes
-    suffix: bytes  # of the pending URI (for robots.txt: of the URI that waits for it)
-    subject: bytes
+    position: bytes  # of the pending URI (for robots.txt: of the URI that waits for it)
+    fingerprint: bytes
     attempt: int
     lease_ms: int
     scheme: str = ""  # robots.txt: whose
@@ -250,7 +250,7 @@ class JobRow(Record):
     changed: int = 0
     total: int = 0  # to look at; 0 if that is not known
     findings: list[str] = []  # the first of them
-    figures: dict[str, int] = {}
+    counts: dict[str, int] = {}
 
 
 class ImportRow(Record):
@@ -262,7 +262,7 @@ class ImportRow(Record):
     disposition: str = ""
 
 
-class FiguresRow(Record):
+class FetchStatisticsRow(Record):
     """What happened to the URIs of a host, or of a source (Heritrix's FetchStats)."""
 
     successes: int = 0
@@ -345,7 +345,7 @@ class PendingUri(msgspec.Struct, frozen=True, gc=False):
     cost: int
     precedence: int
     visited: bool  # before: the seen-set has what its server said then
-    subject: bytes  # fingerprint
+    fingerprint: bytes  # fingerprint
     candidate: bytes
     deferrals: int = 0  # that were reported (-50), as long as they are free
 
@@ -357,7 +357,7 @@ _DEFERRED = struct.Struct(">BHBBB?8sB")  # version 2: of one that was put off
 
 def encode_pending(uri: PendingUri) -> bytes:
     """A pending URI as it is stored: a fixed head, then the candidate."""
-    head = uri.attempts, uri.lapses, uri.cost, uri.precedence, uri.visited, uri.subject
+    head = uri.attempts, uri.lapses, uri.cost, uri.precedence, uri.visited, uri.fingerprint
     if uri.deferrals:
         return _DEFERRED.pack(2, *head, uri.deferrals) + uri.candidate
     return _PENDING.pack(1, *head) + uri.candidate
@@ -367,7 +367,7 @@ def decode_pending(value: bytes) -> PendingUri:
     """A stored pending URI."""
     if len(value) < _PENDING.size:
         raise StoreCorrupt(f"a pending URI of {len(value)} bytes; the head alone has {_PENDING.size}")
-    version, attempts, lapses, cost, precedence, visited, subject = _PENDING.unpack_from(value)
+    version, attempts, lapses, cost, precedence, visited, fingerprint = _PENDING.unpack_from(value)
     layout, deferrals = _PENDING, 0
     if version == 2 and len(value) >= _DEFERRED.size:
         layout, deferrals = _DEFERRED, value[_PENDING.size]
@@ -376,4 +376,4 @@ def decode_pending(value: bytes) -> PendingUri:
             f"a pending URI of {len(value)} bytes has version {version}; this server knows 1 and 2"
         )
     candidate = value[layout.size :]
-    return PendingUri(attempts, lapses, cost, precedence, visited, subject, candidate, deferrals)
+    return PendingUri(attempts, lapses, cost, precedence, visited, fingerprint, candidate, deferrals)

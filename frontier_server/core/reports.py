@@ -15,13 +15,12 @@ from .conclusion import Final, conclude, log
 from .crawl import Crawl
 from .enqueue import put_row, take_out
 from .errors import StoreCorrupt
-from .figures import Happened, note
 from .head import Head, read_head
 from .host import Host, Hosts, Rest, rest_of
 from .leases import Lease, LeaseTable
 from .machines.life import pause_for
 from .model import Candidate, CandidateCodec, Report, ReportResult
-from .operation import Operation, is_barred
+from .operation import Operation, is_ineligible
 from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
 from .records import (
@@ -48,6 +47,7 @@ from .rules.disposition import (
 )
 from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
 from .spec.settings import DAY_MS, CrawlSettings
+from .statistics import Happened, note
 from .store import Family
 from .sums import added
 from .uri.canonical import CanonicalUri, canonical
@@ -111,14 +111,14 @@ class Reports:
             return STALE
         if token.robots:
             return self._robots_repeated(op, token)
-        value = op.tx.get(Family.SEEN, keys.seen_key(token.crawl, token.partition, token.subject))
+        value = op.tx.get(Family.SEEN, keys.seen_key(token.crawl, token.partition, token.fingerprint))
         seen = decode(SeenRow, value) if value is not None else None
         if seen is None or not token.serial or seen.token_serial != token.serial:
             return STALE
         return ReportResult(Disposition(seen.disposition), repeated=True)
 
     def _robots_repeated(self, op: Operation, token: keys.Token) -> ReportResult:
-        for _, value in op.tx.scan(Family.ROBOTS, token.subject, token.subject):
+        for _, value in op.tx.scan(Family.ROBOTS, token.fingerprint, token.fingerprint):
             row = decode(RobotsRow, value)
             of = (row.token_crawl, row.token_partition, row.token_serial)
             if of == (token.crawl, token.partition, token.serial):
@@ -164,7 +164,7 @@ class Reports:
                 reason = f"retry after fetch status {status}"
                 self._rest(op, crawl, queue, uri, settings, op.now_ms + decision.rest_ms, reason)
         else:
-            conclude(op, crawl, queue, row.suffix, pending, final, settings)
+            conclude(op, crawl, queue, row.position, pending, final, settings)
         self._settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, uri.uri)
         return ReportResult(decision.disposition)
@@ -192,7 +192,7 @@ class Reports:
             final = Final(
                 status, Disposition.FAILED, uri, candidate, node=row.node, annotations=("robots:-7",)
             )
-            conclude(op, crawl, ended.queue, row.suffix, pending, final, settings)
+            conclude(op, crawl, ended.queue, row.position, pending, final, settings)
         # Broken off at the crawl's end, or not fetchable from here, it says nothing about the host.
         cut = status == PROCESSING_THREAD_KILLED and bool(crawl.state_row.interrupt_ms)
         learned = None
@@ -276,7 +276,7 @@ class Reports:
                     node=lease.row.node,
                     annotations=("cancelled",) if why is Lapse.STOP else (f"lapsed:{pending.lapses}",),
                 )
-                conclude(op, crawl, ended.queue, lease.row.suffix, pending, final, settings)
+                conclude(op, crawl, ended.queue, lease.row.position, pending, final, settings)
             else:
                 queue_row = op.touch(ended.queue)
                 queue_row.expenditure = added(queue_row.expenditure, pending.cost)
@@ -316,13 +316,13 @@ class Reports:
         """What a lease that has ended was given for, with its settings of now."""
         head = lease.head
         if head is None:
-            return read_head(crawl, self.codec, lease.row.suffix, self._pending(op, crawl, lease))
+            return read_head(crawl, self.codec, lease.row.position, self._pending(op, crawl, lease))
         return head._replace(settings=crawl.settings_for(head.uri))
 
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
-        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.suffix))
+        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, lease.row.queue, lease.row.position))
         if value is None:
-            raise StoreCorrupt(f"crawl {crawl.name}: leased URI {lease.row.suffix.hex()} is not stored")
+            raise StoreCorrupt(f"crawl {crawl.name}: leased URI {lease.row.position.hex()} is not stored")
         return decode_pending(value)
 
     def _keep(
@@ -330,18 +330,18 @@ class Reports:
     ) -> None:
         """Leave a URI in its place (S1.8), with its attempts, and note the report if there was one."""
         row = lease.row
-        put_row(op, crawl, crawl.queues[row.queue], row.suffix, pending)
+        put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
         if token_serial:
             key, seen = _deferred(op, lease, pending)
-            seen.suffix, seen.queue = row.suffix, row.queue[8:]
+            seen.position, seen.queue = row.position, row.queue[8:]
             op.tx.put(Family.SEEN, key, encode(seen))
 
     def _put_aside(self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, due_ms: int) -> None:
         """Let a URI rest by itself, as a future one, while its queue goes on; note the report."""
         queue = crawl.queues[lease.row.queue]
-        take_out(op, crawl, queue, lease.row.suffix, pending)
+        take_out(op, crawl, queue, lease.row.position, pending)
         key, seen = _deferred(op, lease, pending)
-        seen.suffix, seen.queue, seen.future_ms = b"", b"", due_ms
+        seen.position, seen.queue, seen.future_ms = b"", b"", due_ms
         op.tx.put(Family.SEEN, key, encode(seen))
         future.keep(op, crawl, due_ms, queue.partition, pending)
 
@@ -422,8 +422,8 @@ class Reports:
             op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
         elif not queue.row.count:
             op.move(crawl, queue, QueueEvent.FREED)  # its turn will tell that it is empty (T4)
-        elif is_barred(queue, settings.queues):
-            op.move(crawl, queue, QueueEvent.BARRED)
+        elif is_ineligible(queue, settings.queues):
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
         elif waiting is not None and waiting < queue.row.precedence:
             op.move(crawl, queue, QueueEvent.YIELDED)
         else:
@@ -440,7 +440,7 @@ class _Ended(NamedTuple):
 
 def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:
     """The seen-set's row of a URI that a report has deferred, and its key."""
-    key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.subject)
+    key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.fingerprint)
     value = op.tx.get(Family.SEEN, key) if pending.visited else None
     seen = SeenRow(b"") if value is None else decode(SeenRow, value)
     seen.disposition, seen.token_serial = Disposition.DEFERRED.value, lease.serial

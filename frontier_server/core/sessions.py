@@ -30,7 +30,7 @@ class Sessions:
             (key[len(PREFIX) :].decode(), decode(SessionRow, value))
             for key, value in store.scan(Family.CRAWLS, PREFIX, PREFIX)
         ]
-        self._rows = OrderedDict(sorted(found, key=lambda each: each[1].heard_ms))
+        self._rows = OrderedDict(sorted(found, key=lambda each: each[1].last_seen_ms))
 
     def of(self, name: str) -> str | None:
         """The session that has a name, if that is known."""
@@ -49,9 +49,9 @@ class Sessions:
                     f"another process fetches as node {name!r} now; give each process its own name", node=name
                 )
             row.superseded = [*row.superseded, hash64(row.session)][-SUPERSEDED_KEPT:]
-            row.session, row.heard_ms = session, now_ms
-        elif now_ms >= row.heard_ms + REFRESH_MS:
-            row.heard_ms = now_ms
+            row.session, row.last_seen_ms = session, now_ms
+        elif now_ms >= row.last_seen_ms + REFRESH_MS:
+            row.last_seen_ms = now_ms
         else:
             self._rows.move_to_end(name)
             return
@@ -63,7 +63,7 @@ class Sessions:
         """Forget some of the names that were not heard for long, and of those beyond the most."""
         for _ in range(FORGOTTEN_PER_CALL):
             name, row = next(iter(self._rows.items()))
-            if len(self._rows) <= MAX_NAMES and now_ms < row.heard_ms + EXPIRE_MS:
+            if len(self._rows) <= MAX_NAMES and now_ms < row.last_seen_ms + EXPIRE_MS:
                 return
             del self._rows[name]
             tx.delete(Family.CRAWLS, _key(name))

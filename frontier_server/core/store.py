@@ -28,7 +28,7 @@ class Family(Enum):
     OUTCOMES = "outcomes"
     JOBS = "jobs"
     IMPORTS = "imports"
-    FIGURES = "figures"
+    FETCH_STATISTICS = "figures"
     OVERRIDES = "overrides"
 
     # Half of every changed row's dictionary key: by identity, not by the name's hash.

@@ -13,13 +13,13 @@ from .arrivals import MAX_CALLS, MAX_RECEIVED_BYTES, Arrivals
 from .checkpoints import CheckpointRpcs
 from .crawls import CrawlRpcs
 from .fetching import FrontierService
-from .figures import FiguresRpcs
 from .guarded import Guarded
 from .importing import ImportRpcs
 from .jobs import JobRpcs
 from .outcomes import OutcomeRpcs
 from .overrides import OverrideRpcs
 from .queues import QueueRpcs
+from .statistics import StatisticsRpcs
 from .uris import UriRpcs
 
 __all__ = [
@@ -40,7 +40,15 @@ _FILES = (frontier_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR)
 
 
 class FrontierAdminService(
-    CrawlRpcs, CheckpointRpcs, QueueRpcs, UriRpcs, ImportRpcs, JobRpcs, OverrideRpcs, FiguresRpcs, OutcomeRpcs
+    CrawlRpcs,
+    CheckpointRpcs,
+    QueueRpcs,
+    UriRpcs,
+    ImportRpcs,
+    JobRpcs,
+    OverrideRpcs,
+    StatisticsRpcs,
+    OutcomeRpcs,
 ):
     """What operators and controllers need."""
 

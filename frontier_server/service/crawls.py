@@ -192,14 +192,14 @@ class CrawlRpcs(AdminRpcs):
     async def GetStatistics(
         self, request: admin_pb2.GetStatisticsRequest, context: Context
     ) -> admin_pb2.GetStatisticsResponse:
-        figures, view = await self._runner.read(
+        statistics, view = await self._runner.read(
             lambda frontier, now_ms: (
                 frontier.statistics(request.crawl, now_ms),
                 frontier.crawl(request.crawl),
             )
         )
         return admin_pb2.GetStatisticsResponse(
-            statistics=wire.statistics(figures), status=wire.crawl_status(view)
+            statistics=wire.statistics(statistics), status=wire.crawl_status(view)
         )
 
     @answered

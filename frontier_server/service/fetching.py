@@ -92,7 +92,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                     f"tokens[{place}] has {len(token)} bytes; a token has at most {MAX_TOKEN_BYTES}",
                     field="tokens",
                 )
-        pool = wire.pool_figures(request.pool) if request.HasField("pool") else None
+        pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
         answer = await self._runner.run(
             lambda frontier, now_ms: frontier.heartbeat(
                 request.node,

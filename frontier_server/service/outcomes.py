@@ -13,7 +13,7 @@ from ..core.records import OutcomeRow
 from .answering import AdminRpcs, Context, fitting_count, streamed
 
 OUTCOMES_PER_READ = 500
-GATHER_S = 0.1  # outcomes come in lots: a look for them costs an operation
+GATHER_S = 0.1  # outcomes come in batches: a look for them costs an operation
 HEARTBEAT_S = 10.0
 
 

@@ -1,9 +1,9 @@
-"""What operators change and ask: queues, overrides, figures of hosts and sources, reasons, outcomes."""
+"""What operators change and ask: queues, overrides, statistics of hosts and sources, reasons, outcomes."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from ..core.jobs.steering import QueueChange
-from ..core.model import FiguresView, Reason, Why
+from ..core.model import FetchStatisticsView, Reason, Why
 from ..core.records import OutcomeRow
 from .cursors import outcome_cursor
 from .times import duration, timestamp
@@ -30,10 +30,10 @@ def override(surt_prefix: str, settings: bytes) -> crawl_pb2.Override:
     return crawl_pb2.Override(surt_prefix=surt_prefix, settings=kept)
 
 
-def fetch_figures(view: FiguresView) -> admin_pb2.FetchFigures:
+def fetch_statistics(view: FetchStatisticsView) -> admin_pb2.FetchStatistics:
     """What happened to the URIs of a host, or of a source."""
     row = view.row
-    return admin_pb2.FetchFigures(
+    return admin_pb2.FetchStatistics(
         name=view.name,
         succeeded_count=row.successes,
         failed_count=row.failures,
@@ -51,7 +51,7 @@ def fetch_figures(view: FiguresView) -> admin_pb2.FetchFigures:
 
 def reason(told: Reason) -> admin_pb2.Reason:
     """Why something is not being fetched."""
-    return admin_pb2.Reason(why=WHYS[told.why], words=told.words, until_time=timestamp(told.until_ms))
+    return admin_pb2.Reason(why=WHYS[told.why], message=told.message, until_time=timestamp(told.until_ms))
 
 
 def kept_outcomes(oldest: int, last: int, last_ms: int) -> admin_pb2.KeptOutcomes:

@@ -13,7 +13,7 @@ from ..core.model import (
     Directive,
     EmptyReason,
     Grant,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
     Verdict,
@@ -203,9 +203,9 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
     )
 
 
-def pool_figures(message: frontier_pb2.PoolFigures) -> PoolFigures:
+def pool_statistics(message: frontier_pb2.PoolStatistics) -> PoolStatistics:
     """What has become of toe threads."""
-    return PoolFigures(
+    return PoolStatistics(
         message.size,
         message.alive_count,
         message.died_count,

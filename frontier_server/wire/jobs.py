@@ -41,5 +41,5 @@ def job(view: JobView) -> admin_pb2.Job:
         changed_count=view.changed,
         total_count=view.total,
         findings=view.findings,
-        figures=view.figures,
+        counts=view.counts,
     )

@@ -1,9 +1,9 @@
-"""What the frontier tells of itself: crawls, their events and figures, queues, nodes."""
+"""What the frontier tells of itself: crawls, their events and statistics, queues, nodes."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 from ..core.machines.lifecycle import Input
-from ..core.model import CrawlView, NodeView, PoolFigures, QueueView, StatisticsView
+from ..core.model import CrawlView, NodeView, PoolStatistics, QueueView, StatisticsView
 from ..core.queue import ACTIVE, QueueState
 from ..core.records import EventRow
 from .cursors import cursor
@@ -86,7 +86,7 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
 
 
 def statistics(view: StatisticsView) -> crawl_pb2.Statistics:
-    """A crawl's figures."""
+    """A crawl's statistics."""
     counts, queues = view.counts, view.queue_states
     elapsed_s = view.elapsed_ms / 1000
     waiting = sum(queues.get(state, 0) for state in (QueueState.INACTIVE, *ACTIVE))
@@ -144,7 +144,7 @@ def node(view: NodeView) -> admin_pb2.Node:
     return admin_pb2.Node(
         node=view.node,
         session=view.session,
-        last_heard_time=timestamp(view.heard_ms),
+        last_seen_time=timestamp(view.last_seen_ms),
         leased_count=view.leased,
         toe_steps=[frontier_pb2.ToeStepCount(step=step, count=count) for step, count in view.toe_steps],
         pool_size=view.pool_size,
@@ -154,11 +154,11 @@ def node(view: NodeView) -> admin_pb2.Node:
     )
 
 
-def pool_message(pool: PoolFigures | None) -> frontier_pb2.PoolFigures | None:
+def pool_message(pool: PoolStatistics | None) -> frontier_pb2.PoolStatistics | None:
     """What has become of toe threads."""
     if pool is None:
         return None
-    return frontier_pb2.PoolFigures(
+    return frontier_pb2.PoolStatistics(
         size=pool.size,
         alive_count=pool.alive,
         died_count=pool.died,

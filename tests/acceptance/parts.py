@@ -101,7 +101,7 @@ class Parts:
         until(lambda: len(self.pages) >= sum(self.ended().values()), "crawl.log to be complete")
 
     def ended(self) -> dict[str, int]:
-        """How many pages have come to each end, by the crawl's figures."""
+        """How many pages have come to each end, by the crawl's statistics."""
         statistics = self.status()["statistics"]
         return {word: statistics[f"{word}_count"] for word in ("succeeded", "failed", "disregarded")}
 
@@ -139,7 +139,7 @@ class Parts:
         return [url for url, count in request_counts(self.web.log()).items() if count > 1]
 
     def complaints(self, again: Collection[str] = (), unruly: Collection[str] = ()) -> list[str]:
-        """What there is to say about the finished crawl, by the access log, crawl.log, its figures, its
+        """What there is to say about the finished crawl, by the access log, crawl.log, its statistics, its
         events and its WARC files. `again`, `unruly`: see judging.complaints.
         """
         return [

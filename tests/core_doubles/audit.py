@@ -10,19 +10,19 @@ from collections import Counter
 from core_doubles.codec import PlainCodec
 from core_doubles.model import attendance, leasing, life, settling
 from core_doubles.model.things import Crawl as CrawlModel
-from core_doubles.model.things import Figures, Model
 from core_doubles.model.things import Host as HostModel
+from core_doubles.model.things import Model, Statistics
 from core_doubles.rebuilt import as_rebuilt
 from core_doubles.recount import Recount
 from core_doubles.rows import rows_of
 from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import Crawl
-from frontier_server.core.keys import FiguresOf, IndexSet
+from frontier_server.core.keys import FetchStatisticsOf, IndexSet
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState
-from frontier_server.core.records import FiguresRow
+from frontier_server.core.records import FetchStatisticsRow
 from frontier_server.core.store import Family
 
 Q, S, X, T = QueueState, CrawlState, ExitStatus, Target
@@ -67,7 +67,7 @@ class Audit:
             self.queues(recount, expected)
             self.life(crawl, expected)
             self.counts(crawl, expected)
-            self.figures(crawl, expected)
+            self.statistics(crawl, expected)
         self.leases()
         self.rests()
         self.wakes()
@@ -92,7 +92,7 @@ class Audit:
             assert told == wanted, f"what waits in {queue.key}: {told}, not {wanted}"
         future = Counter(row.future_ms for row in recount.seen.values() if row.future_ms)
         assert future == Counter(uri.due_ms for uri in expected.future()), "what waits for its time"
-        visits = Counter(row.visits for row in recount.seen.values() if not row.suffix)
+        visits = Counter(row.visits for row in recount.seen.values() if not row.position)
         wanted_visits = Counter(uri.visits for uri in expected.uris.values() if not uri.queued)
         assert visits == wanted_visits, "visits that succeeded"
         assert len(recount.sets[IndexSet.SCOPE]) == len(expected.scope), "hosts in scope"
@@ -104,7 +104,7 @@ class Audit:
             assert row.key == its.key
             assert row.expenditure == its.expenditure, f"{row.key} has spent {row.expenditure}"
             told = (row.successes, row.failed, row.enqueued)
-            assert told == (its.successes, its.failed, its.enqueued), f"figures of {row.key}"
+            assert told == (its.successes, its.failed, its.enqueued), f"statistics of {row.key}"
             wishes = (row.session_budget, row.total_budget, row.fixed_precedence, row.paused, row.retiring)
             wished = (
                 its.session_budget,
@@ -143,53 +143,56 @@ class Audit:
         assert self.model.trouble is None or crawl.state not in running, "it runs in spite of trouble"
 
     def counts(self, crawl: Crawl, expected: CrawlModel) -> None:
-        """Figures are the model's."""
+        """Statistics are the model's."""
         assert crawl.jobs == [job.number for job in expected.jobs], "jobs in line"
         known = {authority for authority, within in crawl.scope_cache.items() if within}
         assert known <= expected.scope, "hosts that memory takes for in scope"
-        statistics = self.live.statistics(crawl.name, self.shell.now_ms)
-        assert statistics.elapsed_ms == life.elapsed_ms(self.model, expected), "the crawl's clock"
-        figures = expected.figures
-        retired, barred = life.behind(expected)
+        answer = self.live.statistics(crawl.name, self.shell.now_ms)
+        assert answer.elapsed_ms == life.elapsed_ms(self.model, expected), "the crawl's clock"
+        statistics = expected.statistics
+        retired, ineligible = life.behind(expected)
         expected_counts = {
             "discovered_count": len(expected.uris),
             "queued_count": len(expected.queued()) - retired,
             "leased_count": self.model.leases_of(expected),
             "future_count": len(expected.future()),
             "retired_uri_count": retired,
-            "ineligible_uri_count": barred,
-            "robots_fetch_count": figures["robots_fetches"],
-            "novel_count": figures["novel"],
-            "novel_bytes_count": figures["novel_bytes"],
-            "bytes_count": figures["bytes"],
-            "relocated_count": figures["relocated"],
+            "ineligible_uri_count": ineligible,
+            "robots_fetch_count": statistics["robots_fetches"],
+            "novel_count": statistics["novel"],
+            "novel_bytes_count": statistics["novel_bytes"],
+            "bytes_count": statistics["bytes"],
+            "relocated_count": statistics["relocated"],
         }
         for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed"):
-            expected_counts[f"{name}_count"] = figures[name]
+            expected_counts[f"{name}_count"] = statistics[name]
         wrong = {
             name: (count, expected_counts[name])
-            for name, count in statistics.counts.items()
+            for name, count in answer.counts.items()
             if count != expected_counts[name]
         }
         assert not wrong, f"counts, and what they should be: {wrong}"
-        assert statistics.fetch_statuses == expected.statuses, "fetch statuses"
-        assert statistics.verdicts == expected.verdicts, "verdicts"
+        assert answer.fetch_statuses == expected.statuses, "fetch statuses"
+        assert answer.verdicts == expected.verdicts, "verdicts"
         states = Counter(queue.state for queue in expected.queues.values())
-        assert Counter(statistics.queue_states) == states, "queues by state"
+        assert Counter(answer.queue_states) == states, "queues by state"
         most = crawl.settings.limits.max_documents
-        documents = figures["succeeded"] + self.model.leases_of(expected, robots_too=False)
+        documents = statistics["succeeded"] + self.model.leases_of(expected, robots_too=False)
         most = most and max(most, expected.documents_before)  # lowered, it gives no more
         assert not most or documents <= most, "beyond the document limit"
 
-    def figures(self, crawl: Crawl, expected: CrawlModel) -> None:
+    def statistics(self, crawl: Crawl, expected: CrawlModel) -> None:
         """What happened to hosts and sources."""
-        stored = rows_of(self.shell.store, crawl, Family.FIGURES, FiguresRow)
-        for kind, figures in ((FiguresOf.HOST, expected.hosts), (FiguresOf.SOURCE, expected.sources)):
+        stored = rows_of(self.shell.store, crawl, Family.FETCH_STATISTICS, FetchStatisticsRow)
+        for kind, statistics in (
+            (FetchStatisticsOf.HOST, expected.hosts),
+            (FetchStatisticsOf.SOURCE, expected.sources),
+        ):
             told = {key[9:].decode(): row for key, row in stored.items() if key[0] == kind}
-            assert told.keys() == {name for name, one in figures.items() if one != Figures()}, kind.name
+            assert told.keys() == {name for name, one in statistics.items() if one != Statistics()}, kind.name
             for name, row in told.items():
-                for field in Figures.__dataclass_fields__:
-                    assert getattr(row, field) == getattr(figures[name], field), (name, field)
+                for field in Statistics.__dataclass_fields__:
+                    assert getattr(row, field) == getattr(statistics[name], field), (name, field)
 
     def leases(self) -> None:
         """Leases count for their queue, host and groups; the limits were judged when they were given."""
@@ -247,7 +250,7 @@ class Audit:
             if crawl.unseen:
                 awaited.append(now_ms)
             if crawl.running_since_ms is not None:
-                awaited.append(life.next_figures_ms(crawl))
+                awaited.append(life.next_statistics_ms(crawl))
             most_ms = crawl.settings.limits.max_elapsed_ms
             if most_ms and crawl.state in (S.RUNNING, S.EMPTY):
                 awaited.append(now_ms + most_ms - life.elapsed_ms(self.model, crawl))

@@ -10,7 +10,7 @@ from frontier_server.core.operation import Operation
 from frontier_server.core.passing import shares
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import (
-    FiguresRow,
+    FetchStatisticsRow,
     HostRow,
     OutcomeRow,
     QueueRow,
@@ -68,16 +68,18 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
 
 
 def _read_before(shell: Shell, crawl: Crawl) -> None:
-    """URIs that were read ahead of their turns, and figures in memory, are those stored."""
+    """URIs that were read ahead of their turns, and statistics in memory, are those stored."""
     for queue in (*crawl.queues.values(), *crawl.recent.values()):
         prefix = keys.queue_row_key(crawl.number, queue.queue)
         known = queue.ahead.rows
         stored = rows(shell.store, Family.PENDING, prefix)[: len(known)]
         assert list(known) == stored, f"heads of {queue.row.key}"
-    for (kind, name), row in crawl.figures.items():
-        key = keys.figures_key(crawl.number, kind, hash64(name), name)
-        value = shell.store.get(Family.FIGURES, key)
-        assert row == (decode(FiguresRow, value) if value else FiguresRow()), f"figures of {name}"
+    for (kind, name), row in crawl.statistics.items():
+        key = keys.statistics_key(crawl.number, kind, hash64(name), name)
+        value = shell.store.get(Family.FETCH_STATISTICS, key)
+        assert row == (decode(FetchStatisticsRow, value) if value else FetchStatisticsRow()), (
+            f"statistics of {name}"
+        )
     for number, outcome in crawl.unlogged:
         value = shell.store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
         assert value is not None and outcome == decode(OutcomeRow, value), f"outcome {number}"
@@ -90,7 +92,7 @@ def _out(shell: Shell, live: Frontier) -> None:
     """URIs that are out are those stored."""
     for lease in live._leases:
         if lease.head is not None:
-            key = keys.pending_key(lease.crawl, lease.row.queue, lease.row.suffix)
+            key = keys.pending_key(lease.crawl, lease.row.queue, lease.row.position)
             value = shell.store.get(Family.PENDING, key)
             assert value is not None and lease.head.pending == decode_pending(value), "what is out"
 

@@ -63,15 +63,17 @@ class Recount:
         for queue, row in self.queues.items():
             assert row.count == in_queue[queue], f"{row.key} counts {row.count} URIs of {in_queue[queue]}"
             mine = {key[16:]: uri for key, uri in self.pending.items() if key[:16] == queue}
-            for suffix in mine:
-                head = row.heads.get(keys.level_of(suffix), LAST_ORDINAL)
-                assert head <= keys.ordinal_of(suffix), f"a head of {row.key} is behind a URI"
+            for position in mine:
+                head = row.heads.get(keys.level_of(position), LAST_ORDINAL)
+                assert head <= keys.ordinal_of(position), f"a head of {row.key} is behind a URI"
             assert row.enqueued >= row.count and row.next_ordinal == row.enqueued + 1, row.key
             precedences = Counter(uri.precedence for uri in mine.values())
             assert Counter(row.uri_precedences) == precedences, f"{row.key}: {row.uri_precedences}"
         assert self.crawl.counters.discovered == len(self.seen), "discovered URIs"
-        said = {key[:8] + row.queue + row.suffix + key[8:] for key, row in self.seen.items() if row.suffix}
-        stored = {key + uri.subject for key, uri in self.pending.items()}
+        said = {
+            key[:8] + row.queue + row.position + key[8:] for key, row in self.seen.items() if row.position
+        }
+        stored = {key + uri.fingerprint for key, uri in self.pending.items()}
         assert said == stored, "a URI is lost, or there twice"
 
     def future(self) -> None:
@@ -79,11 +81,11 @@ class Recount:
         said = {row.future_ms.to_bytes(8, "big") + key for key, row in self.seen.items() if row.future_ms}
         assert said == set(self.sets[IndexSet.FUTURE]), "a future URI is lost, or there twice"
         assert self.crawl.counters.future == len(said), "future URIs"
-        both = [key for key, row in self.seen.items() if row.future_ms and row.suffix]
+        both = [key for key, row in self.seen.items() if row.future_ms and row.position]
         assert not both, "a URI is queued, and waits for its time, too"
 
     def outcomes(self) -> None:
-        """Outcomes are numbered without gap, and the figures are theirs."""
+        """Outcomes are numbered without gap, and the statistics are theirs."""
         counters = self.crawl.counters
         stored = rows(self.shell.store, Family.OUTCOMES, keys.crawl_prefix(self.crawl.number))
         numbers = [int.from_bytes(key, "big") for key, _ in stored]
@@ -136,7 +138,7 @@ class Recount:
 
     def sums(self) -> None:
         """The crawl's counts are those of its queues."""
-        counters, retired, barred = self.crawl.counters, 0, 0
+        counters, retired, ineligible = self.crawl.counters, 0, 0
         by_state: Counter[str] = Counter()
         inactive: Counter[int] = Counter()
         for row in self.queues.values():
@@ -147,9 +149,11 @@ class Recount:
             if row.state == Q.RETIRED.value:
                 retired += row.count
             if row.state == Q.INELIGIBLE.value and not row.paused:
-                barred += row.count
+                ineligible += row.count
         assert counters.queued == len(self.pending) - retired, "queued URIs"
-        assert (counters.retired_uris, counters.barred_uris) == (retired, barred), "URIs of such queues"
+        assert (counters.retired_uris, counters.ineligible_uris) == (retired, ineligible), (
+            "URIs of such queues"
+        )
         levels, others = Counter(counters.inactive), Counter(counters.queues)
         assert levels == inactive and 0 not in levels.values(), "inactive queues by precedence"
         assert others == by_state and 0 not in others.values(), "queues by state"

@@ -9,7 +9,7 @@ from frontier_server.core.model import CrawlView
 from frontier_server.core.records import EventRow
 
 PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
-NOT_COUNTED = ("interval_ms", "queued_count")  # of figures
+NOT_COUNTED = ("interval_ms", "queued_count")  # of statistics
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Watcher:
     tearing_down: bool = False
     torn_down: bool = False
     nodes: dict[str, str] = field(default_factory=dict)
-    figures: Counter[str] = field(default_factory=Counter)
+    statistics: Counter[str] = field(default_factory=Counter)
 
     def hear(self, row: EventRow) -> None:
         """The next event. Raises AssertionError if it cannot follow those before."""
@@ -50,8 +50,10 @@ class Watcher:
                 self.nodes[str(told["node"])] = str(told["session"])
             case "node_left":
                 assert self.nodes.pop(str(told["node"])) == told["session"], f"{told['node']} left"
-            case "figures":
-                self.figures.update({name: count for name, count in told.items() if name not in NOT_COUNTED})
+            case "statistics":
+                self.statistics.update(
+                    {name: count for name, count in told.items() if name not in NOT_COUNTED}
+                )
             case "torn_down":
                 assert self.tearing_down and self.state is CrawlState.FINISHED
                 self.torn_down = True

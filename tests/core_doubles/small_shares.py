@@ -20,7 +20,7 @@ SHARES = (
     (work, "QUEUES_PER_SLICE", 2),
     (queue, "READ_AHEAD", 2),
     (dispatch, "MAX_KEPT_BYTES", 80),
-    (crawl, "MAX_FIGURES", 2),
+    (crawl, "MAX_STATISTICS", 2),
     (crawl, "MAX_UNLOGGED", 3),
     (origin, "MAX_KNOWN", 3),
 )

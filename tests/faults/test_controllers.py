@@ -210,7 +210,7 @@ def _who(crawl: CrawlController, action: str) -> str:
 
 def _since_launch(crawl: CrawlController) -> list[str]:
     """What has happened since a crawl was launched, in words."""
-    words = told(crawl.events(), "figures", "node_joined").words
+    words = told(crawl.events(), "statistics", "node_joined").words
     begin = [*CREATED, "add-seeds", *LAUNCHED]
     assert words[: len(begin)] == begin
     return words[len(begin) :]

@@ -46,7 +46,7 @@ def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_the
             for crawl in (busy, empty):
                 assert crawl.status().state == PAUSED
                 assert crawl.status().reason == reason
-                assert told(crawl.events(), "figures").words[-3:] == [
+                assert told(crawl.events(), "statistics").words[-3:] == [
                     *("problem disk-reserve", "PAUSING", "PAUSED")
                 ]
                 (problem,) = (event.problem for event in crawl.events() if event.HasField("problem"))

@@ -114,7 +114,7 @@ def crawl(at: Hosted) -> str:
     """One that runs, with two hosts, and something that waits."""
     name = fresh_name()
     seeds = [seed_of(name, host) for host in ("a.", "b.")]
-    at.stubs.launch(name, *seeds, of=spec(0, figures_interval=seconds(86_400)))
+    at.stubs.launch(name, *seeds, of=spec(0, statistics_interval=seconds(86_400)))
     at.stubs.schedule(name, *(f"{seed}page" for seed in seeds))
     return name
 

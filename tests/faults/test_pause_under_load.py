@@ -48,7 +48,7 @@ LATE_S = 30.0
 ASKED = 30
 """So many requests for leases that bring none are no accident: before, some of them did."""
 
-BESIDE = ("figures", "node_joined", "node_left", "seeds_concluded")
+BESIDE = ("statistics", "node_joined", "node_left", "seeds_concluded")
 """What is told beside a crawl's states and what was asked of it."""
 
 
@@ -161,7 +161,7 @@ def test_paused_and_resumed_again_and_again_a_crawl_keeps_quiet_and_its_rests(
 def _heard(load: Load) -> int:
     """When the node was heard last."""
     (node,) = (node for node in load.client.get_frontier().nodes if node.node == "node")
-    return node.last_heard_time.ToNanoseconds()
+    return node.last_seen_time.ToNanoseconds()
 
 
 def test_a_pause_waits_for_slow_pages_up_to_its_bound_and_what_it_broke_off_is_fetched_again(

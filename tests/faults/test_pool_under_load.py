@@ -78,7 +78,9 @@ def test_a_node_that_is_told_to_end_reports_what_it_has_begun_and_hands_back_the
     stage.site.gate.set()
     assert node.wait(PATIENCE_S) == 0, node.complaints
     assert crawl.statistics().statistics.leased_count == 0, "nothing waits for a lease to lapse"
-    until(lambda: {line.url for line in stage.outcomes()} >= begun, "lines in crawl.log, which come in lots")
+    until(
+        lambda: {line.url for line in stage.outcomes()} >= begun, "lines in crawl.log, which come in batches"
+    )
     stage.node("--toes", "32", name="next")
     statuses = stage.until_finished()
     assert set(statuses.values()) == {200}

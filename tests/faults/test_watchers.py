@@ -63,7 +63,7 @@ def _watch(programs: Programs, folder: Path, *, kills: int, random: random.Rando
     with SlowSite(8) as site, ExitStack() as deaf_readers:
         load = Load(programs, folder, site, "--lease-seconds", "2", "--heartbeat-seconds", "0.2")
         load.node(toes=4)
-        crawl = load.launch("c", figures_interval=seconds(1))
+        crawl = load.launch("c", statistics_interval=seconds(1))
         command = programs.toehold("events", "--follow", "--json", "--frontier", load.address)
         watchers = [kind(load.address, "c") for kind in KINDS]
 

@@ -88,7 +88,7 @@ class Soak:
 
 @pytest.fixture
 def soak(request: pytest.FixtureRequest) -> Soak:
-    """What a soak test counts with. Any other test may count, too; its figures are dropped."""
+    """What a soak test counts with. Any other test may count, too; its statistics are dropped."""
     rows = [row for name, row in request.node.user_properties if name.startswith(PROPERTY)]
     return Soak(rows[0] if rows else dataclasses.asdict(Row()))
 

@@ -39,8 +39,8 @@ def main() -> int:
         for name in asked.names:
             targets = GROUPS.get(name) or (TARGETS[name],)
             for target in targets:
-                _, findings, figures = run(target, asked.seed, _MANY, asked.seconds / len(targets))
-                print(figures, flush=True)
+                _, findings, statistics = run(target, asked.seed, _MANY, asked.seconds / len(targets))
+                print(statistics, flush=True)
                 for finding in findings:
                     print(f"FOUND with --seed {asked.seed}: {finding}", flush=True)
                 found += len(findings)

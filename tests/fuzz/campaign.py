@@ -147,7 +147,7 @@ def explore(target: Target, seed: int, count: int, seconds: float, diary: Diary)
     if grown > MAX_GROWN_BYTES:
         yield Finding(target.name, b"", f"has grown by {grown / 2**20:.0f} MiB within {number} inputs")
     corpus.note_new(target, explorer.stock.inputs)
-    figures = {
+    statistics = {
         "target": target.name,
         "inputs": number,
         "ways": explorer.ways(),
@@ -156,13 +156,13 @@ def explore(target: Target, seed: int, count: int, seconds: float, diary: Diary)
         "grown_mib": round(grown / 2**20, 1),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
-    print(json.dumps(figures), flush=True)
+    print(json.dumps(statistics), flush=True)
 
 
 def run(
     target: Target, seed: int, count: int, seconds: float = float("inf")
 ) -> tuple[int, list[Finding], str]:
-    """Explore a target in a process of its own: how many inputs it tried, what was found, and its figures."""
+    """Explore a target in a process of its own: how many inputs it tried, what was found, its statistics."""
     with tempfile.TemporaryDirectory() as folder:
         present, out, err = (Path(folder) / name for name in ("present", "out", "err"))
         present.write_bytes(b"\0" * _ROOM_BYTES)

@@ -99,8 +99,8 @@ TEXTS = (
 _LISTINGS = (
     "queues QueueState.READY",
     "queues None",
-    "figures 0",
-    "figures 1",
+    "statistics 0",
+    "statistics 1",
     "uris ",
     "export",
     "seeds",

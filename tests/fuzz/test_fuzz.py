@@ -18,8 +18,8 @@ def test_parsers_stand_whatever_they_are_given(group: str, soak: Soak) -> None:
     targets = GROUPS[group]
     found = []
     for target in targets:
-        tried, findings, figures = run(target, soak.seed, soak.cycles(INPUTS) // len(targets))
-        print(figures)
+        tried, findings, statistics = run(target, soak.seed, soak.cycles(INPUTS) // len(targets))
+        print(statistics)
         soak.count(faults=tried, violated=len(findings))
         found += findings
     assert not found, "\n".join(map(str, found))

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from frontier_server import wire
 from frontier_server.core import keys
 from frontier_server.core.errors import FrontierError
-from frontier_server.core.keys import FiguresOf, Token
+from frontier_server.core.keys import FetchStatisticsOf, Token
 from frontier_server.core.model import Report
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, ScopeSettings
@@ -61,8 +61,8 @@ def _listing(data: bytes) -> Said:
         lambda: operators.queues("c", state, 1 + number % 3, place),
         lambda: operators.uris("c", "", 1 + number % 3, place),
         lambda: operators.uris("c", "example,h1,", 1 + number % 3, place),
-        lambda: operators.figures("c", FiguresOf.HOST, 2, place),
-        lambda: operators.figures("c", FiguresOf.SOURCE, 2, place),
+        lambda: operators.fetch_statistics("c", FetchStatisticsOf.HOST, 2, place),
+        lambda: operators.fetch_statistics("c", FetchStatisticsOf.SOURCE, 2, place),
         lambda: operators.seeds("c", 2, int.from_bytes(place[:7], "big"), shell.now_ms),
         lambda: operators.outcomes("c", getattr(wire.outcome_place(text_of(place)), "number", 0), 2),
     )

@@ -182,9 +182,9 @@ def until(stubs: Stubs, state: crawl_pb2.CrawlState.ValueType) -> None:
 
 
 def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl since it ran first, but for its figures and its nodes."""
+    """What happened to the crawl since it ran first, but for its statistics and its nodes."""
     words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words[words.index("RUNNING") + 1 :] if word not in ("figures", "node_joined")]
+    return [word for word in words[words.index("RUNNING") + 1 :] if word not in ("statistics", "node_joined")]
 
 
 def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is_room(

@@ -113,7 +113,7 @@ def test_lines_that_the_store_does_not_know_are_kept_and_all_crawls_pause_until_
             (problem,) = [e.problem for e in stubs.events_so_far(crawl) if e.HasField("problem")]
             assert (problem.kind, problem.detail) == ("log-ahead", status.reason)
             explained = stubs.ask("Explain", crawl).reasons
-            assert any(status.reason in reason.words for reason in explained)
+            assert any(status.reason in reason.message for reason in explained)
         stubs.request("t", RUN)
         stubs.until("t", RUNNING)
         fetch(stubs, PAGES + 1 - (7 - lines))
@@ -144,7 +144,7 @@ def test_events_that_the_store_does_not_know_are_kept_too(tmp_path: Path) -> Non
         assert before + aside.read_bytes() == whole
         server.stubs.until("t", PAUSED)
         events = [named(event) for event in server.stubs.events_so_far("t")]
-        assert [event for event in events if event != "figures"][-3:] == ["problem", "PAUSING", "PAUSED"]
+        assert [event for event in events if event != "statistics"][-3:] == ["problem", "PAUSING", "PAUSED"]
         log = log_of(server, "job.log").read_bytes()
         assert (
             log.startswith(before) and b" PROBLEM log-ahead the store has lost events: " in log[len(before) :]

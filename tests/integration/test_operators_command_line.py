@@ -341,7 +341,7 @@ def test_a_heritrix_journal_restores_seen_pending_and_failed(fresh: At, stubs: S
     assert errors == "Left out, line 16: no line of a recovery journal: 'this is no line of a journal'\n"
     told = f"{fresh.crawl}: to schedule: 6, seen: 5, lines left out: 4, malformed: 1"
     assert output.splitlines()[0] == told
-    assert facts(output)["figures"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
+    assert facts(output)["statistics"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
     assert "  OUT_OF_SCOPE http://elsewhere.example/" in output.splitlines()
     pending = waiting(stubs, fresh.crawl)
     assert [(uri.candidate.uri, uri.candidate.path) for uri in pending] == [
@@ -373,7 +373,7 @@ def test_failures_of_a_journal_may_be_tried_again(fresh: At, stubs: Stubs, tmp_p
     assert (told["scheduled_count"], told["seen_count"], told["left_out_count"]) == (2, 1, 1)
     assert [uri.candidate.uri for uri in waiting(stubs, fresh.crawl)] == [f"{base}a"]
     (told,) = fresh.json(*asked, "--force")
-    assert told["job"]["figures"] == {"ALREADY_QUEUED": 1, "QUEUED": 1}
+    assert told["job"]["counts"] == {"ALREADY_QUEUED": 1, "QUEUED": 1}
 
 
 def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(

@@ -280,8 +280,8 @@ def test_of_a_store_whose_list_of_files_is_gone_nothing_is_lost(tmp_path: Path) 
         server.stubs.request("t", RUN)
         to_the_end(server.stubs)
         server.stubs.until("t", FINISHED)
-        figures = server.stubs.statistics("t")
-        assert figures.succeeded_count >= done and figures.discovered_count == HOSTS * (PAGES + 1)
+        statistics = server.stubs.statistics("t")
+        assert statistics.succeeded_count >= done and statistics.discovered_count == HOSTS * (PAGES + 1)
 
 
 def test_a_store_in_use_is_not_salvaged(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`job.log` of a running server: a line for each event but figures, before anybody hears of it, once."""
+"""`job.log` of a running server: a line for each event but statistics, before anybody hears of it, once."""
 
 import random
 import re
@@ -69,7 +69,7 @@ def expected(stubs: Stubs, crawl: str = "t") -> list[tuple[str, int, str]]:
     return [
         (_iso(event), event.sequence, WORDS.get(str(event.WhichOneof("kind"))) or named(event))
         for event in stubs.events_so_far(crawl)
-        if not event.HasField("figures")
+        if not event.HasField("statistics")
     ]
 
 
@@ -93,7 +93,7 @@ def _iso(event: crawl_pb2.Event) -> str:
 
 
 def agrees(stubs: Stubs, data: Path, crawl: str = "t") -> None:
-    """Assert that the log has each event but figures: no gap, no repeat, in order."""
+    """Assert that the log has each event but statistics: no gap, no repeat, in order."""
     shown = [(time, number, text.split()[0]) for time, number, text in lines(data, crawl)]
     assert shown == expected(stubs, crawl)
 
@@ -241,7 +241,7 @@ def test_a_line_is_there_before_anybody_hears_of_its_event(at: Hosted) -> None:
     def follow() -> None:
         for answer in stream:
             event = answer.event
-            has_line = answer.HasField("event") and not event.HasField("figures")
+            has_line = answer.HasField("event") and not event.HasField("statistics")
             if has_line and lines(at.data, growing=True)[-1][1] < event.sequence:
                 late.append(event.sequence)
 

@@ -31,9 +31,9 @@ A, B = "http://a.example/", "http://b.example/"
 
 
 def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl, in a word each, but for its figures and nodes."""
+    """What happened to the crawl, in a word each, but for its statistics and nodes."""
     words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words if word not in ("figures", "node_joined", "node_left")]
+    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
 
 
 def until(stubs: Stubs, state: str) -> None:
@@ -60,7 +60,7 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
     data = tmp_path / "data"
     with ServerProcess(data) as server:
         stubs = server.stubs
-        stubs.launch("t", A, B, of=spec(figures_interval=seconds(1)))
+        stubs.launch("t", A, B, of=spec(statistics_interval=seconds(1)))
         leases = stubs.pages("t")
         while len(leases) < 2:
             leases += stubs.pages("t")

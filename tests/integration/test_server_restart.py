@@ -157,16 +157,20 @@ def test_what_kill_9_finds_acknowledged_is_there_and_counted_exactly(tmp_path: P
             thread.join(TIMEOUT_S)
     with ServerProcess(tmp_path / "data") as server:
         stubs = server.stubs
-        figures, queues = stubs.statistics("t"), stubs.queues("t")
-        assert figures.discovered_count >= hosts + len(acknowledged)
-        assert figures.discovered_count == sum(queue.enqueued_count for queue in queues)
-        assert figures.queued_count == sum(queue.queued_count for queue in queues) == figures.discovered_count
-        assert len(queues) == hosts == sum(figures.queue_state_counts.values())
-        assert sum(figures.verdict_counts.values()) == figures.discovered_count
+        statistics, queues = stubs.statistics("t"), stubs.queues("t")
+        assert statistics.discovered_count >= hosts + len(acknowledged)
+        assert statistics.discovered_count == sum(queue.enqueued_count for queue in queues)
+        assert (
+            statistics.queued_count
+            == sum(queue.queued_count for queue in queues)
+            == statistics.discovered_count
+        )
+        assert len(queues) == hosts == sum(statistics.queue_state_counts.values())
+        assert sum(statistics.verdict_counts.values()) == statistics.discovered_count
         for first in range(0, len(acknowledged), 1000):
             verdicts = stubs.schedule("t", *acknowledged[first : first + 1000])
             assert set(verdicts) == {"ALREADY_SEEN"}
-        assert stubs.statistics("t").discovered_count == figures.discovered_count
+        assert stubs.statistics("t").discovered_count == statistics.discovered_count
 
 
 # The crawl log.
@@ -240,12 +244,12 @@ def test_the_log_has_each_final_disposition_once_however_often_the_server_is_kil
         tear(server)
     with ServerProcess(tmp_path / "data") as server:
         crawl_on(server.stubs, lambda: False)
-        figures = server.stubs.statistics("t")
+        statistics = server.stubs.statistics("t")
         assert server.stop()[0] == 0
         lines = log_lines(server)
     assert Counter(line[3] for line in lines) == Counter(everything())
     dispositions = Counter(line[11].split(",")[0] for line in lines)
-    assert dispositions == {"succeeded": figures.succeeded_count + figures.robots_fetch_count}
+    assert dispositions == {"succeeded": statistics.succeeded_count + statistics.robots_fetch_count}
     times = [line[0] for line in lines]
     assert times == sorted(times)
 

@@ -42,7 +42,7 @@ def test_a_server_that_has_lost_a_task_says_so_to_everybody_and_ends_with_exit_c
     program = (broken_program.__file__, part, str(trigger))
     with ServerProcess(tmp_path / "data", program=program) as server:
         stubs = server.stubs
-        stubs.launch("t", seed_of("t"), of=spec(run_while_empty=True, figures_interval=seconds(1)))
+        stubs.launch("t", seed_of("t"), of=spec(run_while_empty=True, statistics_interval=seconds(1)))
         (lease,) = stubs.pages("t")
         assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
         healths = health_pb2_grpc.HealthStub(stubs.channel).Watch(  # type: ignore[attr-defined]  # made at run time

@@ -171,9 +171,9 @@ def test_a_report_counts_once_and_is_told_again_when_repeated(stubs: Stubs, craw
     assert stubs.finish(sent, sent) == [("SUCCEEDED", False), ("SUCCEEDED", True)]
     assert stubs.finish(sent) == [("SUCCEEDED", True)]
     assert stubs.finish(report(lease, 404)) == [("SUCCEEDED", True)]
-    figures = stubs.statistics(crawl)
-    assert (figures.succeeded_count, figures.bytes_count) == (1, 123)
-    assert figures.fetch_status_counts == {200: 1}
+    statistics = stubs.statistics(crawl)
+    assert (statistics.succeeded_count, statistics.bytes_count) == (1, 123)
+    assert statistics.fetch_status_counts == {200: 1}
 
 
 def test_a_released_lease_is_as_if_it_had_never_been_given(stubs: Stubs, crawl: str) -> None:
@@ -193,8 +193,8 @@ def test_a_fetch_that_failed_is_tried_again_with_its_attempt_counted(stubs: Stub
     (second,) = stubs.pages(name)
     assert (second.uri, second.attempt) == (first.uri, 2)
     assert stubs.finish(report(second, crawl_pb2.FETCH_STATUS_CONNECT_FAILED)) == [("FAILED", False)]
-    figures = stubs.statistics(name)
-    assert (figures.deferred_count, figures.failed_count) == (1, 1)
+    statistics = stubs.statistics(name)
+    assert (statistics.deferred_count, statistics.failed_count) == (1, 1)
 
 
 def test_what_robots_txt_forbids_is_never_given_out(stubs: Stubs, crawl: str) -> None:
@@ -206,10 +206,10 @@ def test_what_robots_txt_forbids_is_never_given_out(stubs: Stubs, crawl: str) ->
     (lease,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
     assert lease.uri == f"{seed_of(crawl)}public"
     assert stubs.schedule(crawl, f"{seed_of(crawl)}private/2") == ["ROBOTS_FORBIDDEN"]
-    figures = stubs.statistics(crawl)
-    assert figures.disregarded_count == 3
-    assert figures.fetch_status_counts == {crawl_pb2.FETCH_STATUS_ROBOTS_PRECLUDED: 3}
-    assert figures.robots_fetch_count == 1
+    statistics = stubs.statistics(crawl)
+    assert statistics.disregarded_count == 3
+    assert statistics.fetch_status_counts == {crawl_pb2.FETCH_STATUS_ROBOTS_PRECLUDED: 3}
+    assert statistics.robots_fetch_count == 1
 
 
 def test_a_heartbeat_tells_limits_and_which_leases_to_let_go(stubs: Stubs, crawl: str) -> None:
@@ -290,17 +290,17 @@ def test_figures_and_queues_tell_the_same(stubs: Stubs) -> None:
         pages += stubs.pages(name)
     stubs.schedule(name, *(f"{seed_of(name, 'a.')}{number}" for number in range(10)))
     stubs.finish(report(pages[1]), report(pages[2], crawl_pb2.FETCH_STATUS_TIMEOUT))
-    figures, queues = stubs.statistics(name), stubs.queues(name)
-    assert figures.discovered_count == sum(queue.enqueued_count for queue in queues) == 13
-    assert figures.queued_count == sum(queue.queued_count for queue in queues) == 11
-    assert figures.leased_count == sum(queue.leased_count for queue in queues) == 1
-    assert figures.failed_count == sum(queue.failed_count for queue in queues) == 1
-    assert figures.succeeded_count == 1
+    statistics, queues = stubs.statistics(name), stubs.queues(name)
+    assert statistics.discovered_count == sum(queue.enqueued_count for queue in queues) == 13
+    assert statistics.queued_count == sum(queue.queued_count for queue in queues) == 11
+    assert statistics.leased_count == sum(queue.leased_count for queue in queues) == 1
+    assert statistics.failed_count == sum(queue.failed_count for queue in queues) == 1
+    assert statistics.succeeded_count == 1
     states = [crawl_pb2.QueueState.Name(queue.state).removeprefix("QUEUE_STATE_") for queue in queues]
-    counted = {state: count for state, count in figures.queue_state_counts.items() if count}
+    counted = {state: count for state, count in statistics.queue_state_counts.items() if count}
     assert counted == {state: states.count(state) for state in set(states)}
-    assert dict(figures.verdict_counts) == {"QUEUED": 13}
-    assert figures.elapsed_duration.ToMilliseconds() > 0
+    assert dict(statistics.verdict_counts) == {"QUEUED": 13}
+    assert statistics.elapsed_duration.ToMilliseconds() > 0
     assert {queue.queue_key for queue in queues} == {f"example,{name},{letter}," for letter in "abc"}
     assert {queue.host for queue in queues} == {f"{letter}.{name}.example" for letter in "abc"}
 
@@ -328,9 +328,9 @@ def test_queues_can_be_listed_by_their_state(stubs: Stubs) -> None:
     assert resting.HasField("wake_time") and resting.reason
     assert busy.leased_count == 1 and not busy.HasField("wake_time")
     assert not none
-    figures = stubs.statistics(name)
-    assert resting.queue_key in figures.waiting_for
-    assert figures.next_due_time == resting.wake_time
+    statistics = stubs.statistics(name)
+    assert resting.queue_key in statistics.waiting_for
+    assert statistics.next_due_time == resting.wake_time
 
 
 def test_crawls_are_listed_by_name_in_pages(stubs: Stubs) -> None:
@@ -379,7 +379,7 @@ def test_the_server_describes_itself_and_its_nodes(stubs: Stubs, crawl: str) -> 
     assert (latest.node, latest.session, latest.leased_count) == ("described", "one", 1)
     assert [(step.step, step.count) for step in latest.toe_steps] == [("FETCHING", 3)]
     started: Timestamp = answer.start_time
-    assert latest.last_heard_time.ToMilliseconds() >= started.ToMilliseconds() > 0
+    assert latest.last_seen_time.ToMilliseconds() >= started.ToMilliseconds() > 0
 
 
 def test_any_crawl_that_runs_may_be_asked_for_in_turn(stubs: Stubs) -> None:

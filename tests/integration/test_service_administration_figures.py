@@ -1,4 +1,4 @@
-"""What came of a crawl, over real gRPC: figures of hosts, sources and seeds, statistics, reasons."""
+"""What came of a crawl, over real gRPC: statistics of hosts, sources and seeds, statistics, reasons."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +62,7 @@ def crawled(stubs: Stubs) -> str:
     return crawl
 
 
-def figures_of(stubs: Stubs, rpc: str, crawl: str, items: str) -> dict[str, admin_pb2.FetchFigures]:
+def statistics_of(stubs: Stubs, rpc: str, crawl: str, items: str) -> dict[str, admin_pb2.FetchStatistics]:
     found = [each for page in stubs.pages_of(rpc, crawl, items, page_size=1) for each in page]
     assert found == [each for page in stubs.pages_of(rpc, crawl, items) for each in page]
     return {each.name: each for each in found}
@@ -70,7 +70,7 @@ def figures_of(stubs: Stubs, rpc: str, crawl: str, items: str) -> dict[str, admi
 
 def test_hosts_tell_what_came_of_them(stubs: Stubs, crawled: str) -> None:
     """Heritrix 2.16: FetchStats of hosts."""
-    found = figures_of(stubs, "ListHosts", crawled, "hosts")
+    found = statistics_of(stubs, "ListHosts", crawled, "hosts")
     assert set(found) == {f"a.{crawled}.example", f"b.{crawled}.example"}
     good, bad = found[f"a.{crawled}.example"], found[f"b.{crawled}.example"]
     assert (good.succeeded_count, good.failed_count, good.disregarded_count) == (1, 0, 1)
@@ -84,7 +84,7 @@ def test_hosts_tell_what_came_of_them(stubs: Stubs, crawled: str) -> None:
 
 def test_sources_tell_what_came_of_what_descends_from_a_seed(stubs: Stubs, crawled: str) -> None:
     """Heritrix 2.15: the report of source tags."""
-    found = figures_of(stubs, "ListSources", crawled, "sources")
+    found = statistics_of(stubs, "ListSources", crawled, "sources")
     assert found[seed_of(crawled, "a.")].succeeded_count == 1
     assert found[seed_of(crawled, "b.")].failed_count == 1
 
@@ -127,7 +127,7 @@ def test_statistics_tell_all_that_heritrix_tells_and_more(stubs: Stubs, crawled:
 
 def whys(stubs: Stubs, crawl: str, **subject: str) -> list[str]:
     reasons = stubs.ask("Explain", crawl, **subject).reasons
-    assert all(reason.words for reason in reasons)
+    assert all(reason.message for reason in reasons)
     return [admin_pb2.Why.Name(reason.why).removeprefix("WHY_") for reason in reasons]
 
 

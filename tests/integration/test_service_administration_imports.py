@@ -78,7 +78,7 @@ def test_candidates_are_scheduled_and_what_was_seen_is_noted(stubs: Stubs) -> No
     )
     assert (job.kind, job.state) == ("import", DONE)
     assert (job.done_count, job.changed_count, job.total_count) == (5, 5, 5)
-    assert dict(job.figures) == {"QUEUED": 1} and not job.findings
+    assert dict(job.counts) == {"QUEUED": 1} and not job.findings
     (uri,) = waiting(stubs, crawl)
     assert uri.candidate == wanted(f"{base}new", via=base, annotations=b"mine", precedence=5).candidate
     done = admin_pb2.URI_STATE_DONE
@@ -96,7 +96,7 @@ def test_what_was_done_is_not_done_again_in_whatever_order_it_comes(stubs: Stubs
     finished = [seen(f"{base}{number}", 200, SUCCEEDED) for number in range(0, 1_500, 3)]
     job = stubs.bring(crawl, *added, *finished)
     assert (job.done_count, job.total_count, job.changed_count) == (2_000, 2_000, 500 + 1_000)
-    assert dict(job.figures) == {"QUEUED": 1_000, "ALREADY_SEEN": 500}
+    assert dict(job.counts) == {"QUEUED": 1_000, "ALREADY_SEEN": 500}
     expected = [f"{base}{number}" for number in range(1_500) if number % 3]
     assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == expected  # in the order in which they came
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_taken_in_is_counted_and_the_first_of_it_told(stubs: Stub
         wanted(f"{base}fine"),
     )
     verdicts = {"OUT_OF_SCOPE": 1, "MALFORMED": 1, "TOO_LONG": 1, "QUEUED": 1}
-    assert dict(job.figures) == verdicts
+    assert dict(job.counts) == verdicts
     assert (job.state, job.done_count, job.changed_count) == (DONE, 5, 1)
     assert sorted(job.findings) == [
         "MALFORMED nope",
@@ -127,14 +127,14 @@ def test_an_import_can_force_what_has_been_seen(stubs: Stubs) -> None:
     crawl = crawl_in_scope(stubs)
     old = f"{seed_of(crawl)}old"
     stubs.ask("NoteUris", crawl, uris=[old])
-    assert dict(stubs.bring(crawl, wanted(old)).figures) == {"ALREADY_SEEN": 1}
-    assert dict(stubs.bring(crawl, wanted(old), force=True).figures) == {"QUEUED": 1}
+    assert dict(stubs.bring(crawl, wanted(old)).counts) == {"ALREADY_SEEN": 1}
+    assert dict(stubs.bring(crawl, wanted(old), force=True).counts) == {"QUEUED": 1}
     assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == [old]
 
 
 def test_a_crawl_that_was_never_launched_takes_an_import(stubs: Stubs) -> None:
     crawl = crawl_in_scope(stubs, launched=False)
-    assert dict(stubs.bring(crawl, wanted(f"{seed_of(crawl)}a")).figures) == {"QUEUED": 1}
+    assert dict(stubs.bring(crawl, wanted(f"{seed_of(crawl)}a")).counts) == {"QUEUED": 1}
     assert len(waiting(stubs, crawl)) == 1
 
 
@@ -187,7 +187,7 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
             if uri.HasField("due_time"):
                 entry.candidate.not_before_time.CopyFrom(uri.due_time)
             entries.append(entry)
-        assert dict(fresh.stubs.bring(crawl, *entries).figures) == {"QUEUED": len(offered)}
+        assert dict(fresh.stubs.bring(crawl, *entries).counts) == {"QUEUED": len(offered)}
         assert waiting(fresh.stubs, crawl) == exported
 
 

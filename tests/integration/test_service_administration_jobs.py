@@ -54,8 +54,8 @@ def test_uris_are_deleted_by_queue_and_pattern_after_a_dry_run(stubs: Stubs, wid
     assert (job.changed_count, sorted(job.findings)) == (3, sorted(dry.findings))
     assert dict(job.parameters) == asked
     assert left(stubs, wide) == 21
-    figures = stubs.statistics(wide)
-    assert (figures.disregarded_count, dict(figures.fetch_status_counts)) == (3, {-6000: 3})
+    statistics = stubs.statistics(wide)
+    assert (statistics.disregarded_count, dict(statistics.fetch_status_counts)) == (3, {-6000: 3})
     assert stubs.schedule(wide, dry.findings[0]) == ["ALREADY_SEEN"]
     assert stubs.job(wide, delete_uris=asked).changed_count == 0
 
@@ -64,7 +64,7 @@ def test_a_uri_that_is_out_is_left_alone_and_counted(stubs: Stubs, crawl: str) -
     stubs.schedule(crawl, f"{seed_of(crawl)}more")
     (lease,) = stubs.pages(crawl)
     job = stubs.job(crawl, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"})
-    assert (job.changed_count, job.figures["leased"]) == (1, 1)
+    assert (job.changed_count, job.counts["leased"]) == (1, 1)
     assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
 
 
@@ -104,7 +104,7 @@ def test_a_crawl_is_verified_and_nothing_is_wrong_with_it(stubs: Stubs, wide: st
     job = stubs.job(wide, verify={"repair": repair})
     assert (job.kind, job.state, job.changed_count, list(job.findings)) == ("verify", DONE, 0, [])
     assert dict(job.parameters) == ({"repair": "true"} if repair else {})
-    assert (job.figures["queues"], job.figures["queued"], job.figures["sums_compared"]) == (6, 24, 1)
+    assert (job.counts["queues"], job.counts["queued"], job.counts["sums_compared"]) == (6, 24, 1)
 
 
 def test_jobs_are_listed_by_number_page_by_page(stubs: Stubs, wide: str) -> None:

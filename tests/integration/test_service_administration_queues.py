@@ -134,8 +134,8 @@ def test_a_paused_queue_waits_and_keeps_the_crawl_going(stubs: Stubs, crawl: str
     found = change(stubs, crawl, paused=True)
     assert (found.state, found.paused) == (INELIGIBLE, True) and "pause" in found.reason
     assert stubs.next(crawl).leases == []
-    figures = stubs.statistics(crawl)
-    assert (figures.queued_count, figures.ineligible_uri_count) == (1, 0)
+    statistics = stubs.statistics(crawl)
+    assert (statistics.queued_count, statistics.ineligible_uri_count) == (1, 0)
     assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_RUNNING
     assert change(stubs, crawl, paused=False).state == INACTIVE
     assert len(stubs.pages(crawl)) == 1
@@ -147,8 +147,8 @@ def test_a_retired_queue_keeps_its_uris_but_not_the_crawl(stubs: Stubs) -> None:
     stubs.launch(crawl, seed_of(crawl), of=spec(pause_with_uris_left=True))
     assert change(stubs, crawl, retired=True).state == RETIRED
     stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
-    figures = stubs.statistics(crawl)
-    assert (figures.queued_count, figures.retired_uri_count) == (0, 1)
+    statistics = stubs.statistics(crawl)
+    assert (statistics.queued_count, statistics.retired_uri_count) == (0, 1)
     assert change(stubs, crawl, retired=False).state == INACTIVE
     stubs.request(crawl, RUN)
     assert len(stubs.pages(crawl)) == 1

@@ -106,7 +106,7 @@ def test_a_node_that_is_not_there_cannot_be_drained(at: Hosted) -> None:
 
 
 def test_what_a_node_tells_of_itself_is_listed(at: Hosted) -> None:
-    pool = frontier_pb2.PoolFigures(size=4, alive_count=3, died_count=2, killed_count=1, abandoned_count=1)
+    pool = frontier_pb2.PoolStatistics(size=4, alive_count=3, died_count=2, killed_count=1, abandoned_count=1)
     beat = frontier_pb2.HeartbeatRequest(node="n", session="1", pool=pool, service_address="127.0.0.1:7708")
     at.stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
     (node,) = at.stubs.admin.GetFrontier(admin_pb2.GetFrontierRequest(), timeout=TIMEOUT_S).nodes

@@ -214,7 +214,7 @@ def test_a_length_of_time_that_no_crawl_can_use_is_refused_by_its_path(stubs: St
         assert path in problem.metadata
 
 
-@pytest.mark.parametrize("path", ["pause_timeout", "stop_timeout", "figures_interval"])
+@pytest.mark.parametrize("path", ["pause_timeout", "stop_timeout", "statistics_interval"])
 def test_a_wait_of_a_crawls_life_is_between_a_second_and_a_day(stubs: Stubs, path: str) -> None:
     for length in (Duration(), Duration(nanos=999_000_000), Duration(seconds=86_400, nanos=1_000_000)):
         bad = spec()

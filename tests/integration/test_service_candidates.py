@@ -170,11 +170,11 @@ def test_a_candidate_of_a_later_time_is_kept_until_then(stubs: Stubs, crawl: str
     assert offered(stubs, crawl, not_before_time=Timestamp(seconds=2**36)) == "QUEUED"
     stubs.finish(*(report(lease) for lease in stubs.pages(crawl)))
     assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
-    figures = stubs.statistics(crawl)
-    assert (figures.queued_count, figures.future_count) == (0, 1)
+    statistics = stubs.statistics(crawl)
+    assert (statistics.queued_count, statistics.future_count) == (0, 1)
     assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_RUNNING
-    assert "later" in figures.waiting_for
-    assert figures.next_due_time.seconds == 2**36
+    assert "later" in statistics.waiting_for
+    assert statistics.next_due_time.seconds == 2**36
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from frontier_server import wire
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.records import EventRow
-from frontier_server.following import LOT
+from frontier_server.following import BATCH
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -66,13 +66,13 @@ def test_events_are_numbered_without_gap_and_tell_the_whole_life(stubs: Stubs) -
     assert [named(event) for event in events] == [
         *("by create", "NASCENT"),
         *("by add-seeds", "by launch", "PREPARING", "seeds_concluded", "RUNNING"),
-        *("by pause", "PAUSING", "figures", "PAUSED", "by resume", "RUNNING"),
+        *("by pause", "PAUSING", "statistics", "PAUSED", "by resume", "RUNNING"),
         *("by pause", "PAUSING", "PAUSED", "by resume", "RUNNING"),
         *("by stop", "STOPPING", "FINISHED"),
     ]
-    concluded, figures = events[5].seeds_concluded, events[9].figures
+    concluded, statistics = events[5].seeds_concluded, events[9].statistics
     assert (concluded.seed_count, concluded.queued_count) == (1, 1)
-    assert (figures.discovered_count, figures.queued_count, figures.succeeded_count) == (1, 1, 0)
+    assert (statistics.discovered_count, statistics.queued_count, statistics.succeeded_count) == (1, 1, 0)
     assert events[-1].status_changed == stubs.describe(crawl).status
 
 
@@ -106,7 +106,7 @@ def test_an_empty_cursor_tells_only_what_happens_from_now_on(stubs: Stubs, crawl
     assert next(stream).present.state == crawl_pb2.CRAWL_STATE_RUNNING
     stubs.request(crawl, FINISH)
     told = [named(answer.event) for answer in stream]
-    assert told == ["by stop", "STOPPING", "figures", "FINISHED"]
+    assert told == ["by stop", "STOPPING", "statistics", "FINISHED"]
 
 
 def test_the_stream_of_a_crawl_that_has_finished_ends_with_ok(stubs: Stubs) -> None:
@@ -128,10 +128,10 @@ def test_a_reader_waits_for_the_end_and_is_told_of_it(stubs: Stubs, crawl: str) 
     told = [[answer.event for answer in stream] for stream in streams]
     assert all(events == told[0] for events in told)
     assert [named(event) for event in told[0]] == [
-        *("node_joined", "EMPTY", "STOPPING", "figures", "FINISHED"),
+        *("node_joined", "EMPTY", "STOPPING", "statistics", "FINISHED"),
     ]
-    figures = told[0][3].figures
-    assert (figures.discovered_count, figures.succeeded_count, figures.queued_count) == (1, 1, 0)
+    statistics = told[0][3].statistics
+    assert (statistics.discovered_count, statistics.succeeded_count, statistics.queued_count) == (1, 1, 0)
 
 
 def test_a_cursor_of_another_crawl_is_refused(stubs: Stubs) -> None:
@@ -150,7 +150,7 @@ LAUNCHED = 7
 
 
 async def launch(served: Served) -> None:
-    """Crawl `t` runs, and its figures are told only when it pauses."""
+    """Crawl `t` runs, and its statistics are told only when it pauses."""
     await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
     seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])
     await served.admin.AddSeeds(iter([seeds]))
@@ -175,7 +175,7 @@ async def read(stream: EventStream) -> frontier_pb2.StateEventsResponse:
 
 
 async def toggle(served: Served, times: int) -> int:
-    """Pause and resume: three events each time, and the figures of the seeds in the first; how many."""
+    """Pause and resume: three events each time, and the statistics of the seeds in the first; how many."""
     for _ in range(times):
         for target in (Input.PAUSE, Input.RESUME):
             await served.runner.apply(lambda f, now, target=target: f.control.request_state("t", target, now))  # type: ignore[misc]  # bound by its default
@@ -207,7 +207,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
 ) -> None:
     """All at once they would keep everybody else waiting, health and pause as well."""
     monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
-    many = 3 * LOT
+    many = 3 * BATCH
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await launch(served)
         turn, told = 0, Counter[int]()
@@ -233,7 +233,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
         time.sleep(0.3)  # noqa: ASYNC251  the server is busy until all are due
         await asyncio.wait_for(asyncio.gather(*followers), TIMEOUT_S)
         assert told.total() == 2 * many
-        assert max(told.values()) <= LOT
+        assert max(told.values()) <= BATCH
 
 
 async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(

@@ -59,7 +59,7 @@ def words(stream: Any) -> list[str]:
     """What it tells until it ends; which it does with OK."""
     found = [named(answer.event) for answer in stream if answer.HasField("event")]
     assert stream.code() == grpc.StatusCode.OK
-    return [word for word in found if word not in ("figures", "node_joined")]
+    return [word for word in found if word not in ("statistics", "node_joined")]
 
 
 # Where they end.
@@ -341,22 +341,24 @@ def test_who_tears_down_is_the_first_that_asks(at: Hosted) -> None:
 
 # What became of URIs.
 
-FIGURES = [field.name for field in crawl_pb2.Figures.DESCRIPTOR.fields if field.name.endswith("_count")]
+FIGURES = [
+    field.name for field in crawl_pb2.IntervalStatistics.DESCRIPTOR.fields if field.name.endswith("_count")
+]
 
 
 def sums(stubs: Stubs) -> Counter[str]:
-    """The sums over all figures so far; the last number of URIs queued."""
+    """The sums over all statistics so far; the last number of URIs queued."""
     found: Counter[str] = Counter()
-    for figures in told(stubs, "figures"):
-        found.update({name: getattr(figures, name) for name in FIGURES if name != "queued_count"})
-        found["queued_count"] = figures.queued_count
+    for statistics in told(stubs, "statistics"):
+        found.update({name: getattr(statistics, name) for name in FIGURES if name != "queued_count"})
+        found["queued_count"] = statistics.queued_count
     return found
 
 
 def counted(stubs: Stubs) -> Counter[str]:
     """The same, as the statistics have it."""
-    figures = stubs.statistics("t")
-    return Counter({name: getattr(figures, name) for name in FIGURES})
+    statistics = stubs.statistics("t")
+    return Counter({name: getattr(statistics, name) for name in FIGURES})
 
 
 def test_the_figures_of_all_events_are_the_statistics_whenever_it_is_paused_or_has_finished(
@@ -367,7 +369,9 @@ def test_the_figures_of_all_events_are_the_statistics_whenever_it_is_paused_or_h
     hosts = [seed_of("t", f"{letter}.") for letter in "abcde"]
     retry = crawl_pb2.RetrySpec(max_attempts=3, delay=seconds(0.05))
     # A slow machine may have fetched all before it is paused, which is no end yet.
-    settings = spec(retry=retry, figures_interval=seconds(1), pause_timeout=seconds(1), run_while_empty=True)
+    settings = spec(
+        retry=retry, statistics_interval=seconds(1), pause_timeout=seconds(1), run_while_empty=True
+    )
     stubs.launch("t", *hosts, of=settings)
     for pause_number in range(4):
         for host in hosts:
@@ -395,9 +399,9 @@ def test_the_figures_of_all_events_are_the_statistics_whenever_it_is_paused_or_h
 
 def test_figures_are_told_each_interval_in_which_something_happened_and_in_no_other(at: Hosted) -> None:
     stubs = at.stubs
-    stubs.launch("t", A, of=spec(figures_interval=seconds(1)))
-    eventually(lambda: len(told(stubs, "figures")) == 1, "no figures are told")
-    (first,) = told(stubs, "figures")
+    stubs.launch("t", A, of=spec(statistics_interval=seconds(1)))
+    eventually(lambda: len(told(stubs, "statistics")) == 1, "no statistics are told")
+    (first,) = told(stubs, "statistics")
     assert first.interval_duration.ToMilliseconds() >= 1000
     assert (first.discovered_count, first.queued_count) == (1, 1)
     (lease,) = stubs.pages("t")
@@ -406,13 +410,13 @@ def test_figures_are_told_each_interval_in_which_something_happened_and_in_no_ot
 
     def since() -> tuple[int, int, int]:
         """Told after the first interval; a slow machine may need more than one for all of it."""
-        later = told(stubs, "figures")[1:]
+        later = told(stubs, "statistics")[1:]
         names = ("succeeded_count", "bytes_count", "discovered_count")
         succeeded, received, discovered = (sum(getattr(each, name) for each in later) for name in names)
         return succeeded, received, discovered
 
-    eventually(lambda: since() == (1, 7, 1), "no figures are told")
-    count = len(told(stubs, "figures"))
+    eventually(lambda: since() == (1, 7, 1), "no statistics are told")
+    count = len(told(stubs, "statistics"))
     quiet_ms = stubs.statistics("t").snapshot_time.ToMilliseconds() + 2_200
     eventually(lambda: stubs.statistics("t").snapshot_time.ToMilliseconds() > quiet_ms, "time does not pass")
-    assert len(told(stubs, "figures")) == count
+    assert len(told(stubs, "statistics")) == count

@@ -58,7 +58,7 @@ def page(at: Hosted) -> frontier_pb2.Lease:
 
 def held_page(stubs: Stubs) -> frontier_pb2.Lease:
     """Crawl `t` is held with a bit of everything: a page fetched, URIs that wait, a job, an override."""
-    stubs.launch("t", A, B, of=spec(figures_interval=seconds(1)))
+    stubs.launch("t", A, B, of=spec(statistics_interval=seconds(1)))
     stubs.schedule("t", f"{A}more")
     stubs.ask("PutOverride", "t", override={"surt_prefix": B, "settings": {"retry": {"max_attempts": 3}}})
     stubs.job("t", verify={})
@@ -165,7 +165,7 @@ def test_a_hold_that_is_asked_for_again_changes_nothing(
 def test_time_writes_nothing_and_who_fell_silent_is_told_once_it_is_released(
     store: HeldStore, tmp_path: Path
 ) -> None:
-    """Nor the time at which its figures would be told."""
+    """Nor the time at which its statistics would be told."""
     with hosted(store, tmp_path, lease_ms=SOON_MS) as at:
         stubs = at.stubs
         held_page(stubs)
@@ -216,7 +216,7 @@ def test_held_is_told_when_the_crawl_log_is_written_and_not_before(store: HeldSt
         events = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)
         next(events)
         at.write_logs()
-        assert [named(next(events).event) for _ in range(3)] == ["figures", "PAUSED", "held"]
+        assert [named(next(events).event) for _ in range(3)] == ["statistics", "PAUSED", "held"]
         log = at.served.logs.path("t")
         lines = log.read_text().splitlines()
         assert sorted(line.split()[3] for line in lines) == [A, f"{A}robots.txt"]
@@ -259,7 +259,7 @@ def test_held_waits_for_what_is_out(at: Hosted) -> None:
     assert not stubs.describe("t").status.held
     stubs.finish(released(lease))
     eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
-    assert told(stubs)[-3:] == ["figures", "PAUSED", "held"]
+    assert told(stubs)[-3:] == ["statistics", "PAUSED", "held"]
 
 
 def test_held_waits_for_an_import_that_comes_in_whose_job_waits_for_the_release(
@@ -305,7 +305,7 @@ def test_a_crawl_with_nothing_in_flight_is_held_at_once(at: Hosted, before: str)
     assert state == f"CRAWL_STATE_{before}"
     hold(stubs)
     ways = [] if before == "PAUSED" else ["PAUSING"]
-    words = [word for word in told(stubs) if word != "figures"]
+    words = [word for word in told(stubs) if word != "statistics"]
     assert words[words.index("by hold") :] == (
         ["by hold", "held"] if before == "PAUSED" else ["by hold", *ways, "PAUSED", "held"]
     )
@@ -379,7 +379,7 @@ def test_a_crawl_may_be_held_and_released_again_and_again(at: Hosted) -> None:
         refused(lambda: stubs.schedule("t", f"{A}x"), UNAVAILABLE, "CRAWL_HELD")
         stubs.request("t", RUN)
         assert stubs.schedule("t", f"{A}{number}") == ["QUEUED"]
-    words = [word for word in told(stubs) if word != "figures"]
+    words = [word for word in told(stubs) if word != "statistics"]
     once = ["by hold", "PAUSING", "PAUSED", "held", "by resume", "released", "RUNNING"]
     assert words[words.index("by hold") :] == list(itertools.chain.from_iterable([once] * 5))
 

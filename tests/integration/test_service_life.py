@@ -34,9 +34,9 @@ def at(tmp_path: Path) -> Iterator[Hosted]:
 
 
 def told(stubs: Stubs, crawl: str = "t") -> list[str]:
-    """What happened to the crawl, in a word each, but for its figures and nodes."""
+    """What happened to the crawl, in a word each, but for its statistics and nodes."""
     words = [named(event) for event in stubs.events_so_far(crawl)]
-    return [word for word in words if word not in ("figures", "node_joined", "node_left")]
+    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
 
 
 def moments(stubs: Stubs, crawl: str = "t") -> dict[str, int]:
@@ -110,8 +110,8 @@ def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: H
     assert (cancelled.leased_count, cancelled.bound) == (2, "pause_timeout")
     assert list(stubs.heartbeat([first.token, second.token]).ended_tokens) == [first.token, second.token]
     assert stubs.finish(report(first)) == [("STALE", False)]
-    figures = stubs.statistics("t")
-    assert (figures.queued_count, figures.leased_count, figures.lapsed_count) == (2, 0, 2)
+    statistics = stubs.statistics("t")
+    assert (statistics.queued_count, statistics.leased_count, statistics.lapsed_count) == (2, 0, 2)
     stubs.request("t", RUN)
     again = pages(stubs, 2)
     assert [(lease.uri, lease.attempt) for lease in again] == [(A, 1), (B, 1)], "a pause is no attempt"

@@ -208,7 +208,7 @@ def test_queues_that_wait_get_what_a_changed_policy_gives_them(at: Hosted) -> No
     stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert {queue.state for queue in stubs.queues("t")} == {crawl_pb2.QUEUE_STATE_INELIGIBLE}
     assert "ineligible" in stubs.describe("t").status.reason
-    assert [word for word in told(stubs, "t") if word != "figures"][-7:] == [
+    assert [word for word in told(stubs, "t") if word != "statistics"][-7:] == [
         *("RUNNING", "by update", "job_ended", "EMPTY", "uris_left", "PAUSING", "PAUSED")
     ]
     stubs.update("t", "queues.precedence_floor")
@@ -244,7 +244,7 @@ def test_a_wait_that_is_under_way_is_cut_short_by_a_shorter_bound(
 
 def test_figures_are_told_as_often_as_is_said_now(at: Hosted) -> None:
     stubs = at.stubs
-    stubs.launch("t", seed_of("t"), of=spec(figures_interval=seconds(86_400)))
-    assert "figures" not in told(stubs, "t")
-    stubs.update("t", figures_interval=seconds(1))
-    eventually(lambda: "figures" in told(stubs, "t"), "no figures are told")
+    stubs.launch("t", seed_of("t"), of=spec(statistics_interval=seconds(86_400)))
+    assert "statistics" not in told(stubs, "t")
+    stubs.update("t", statistics_interval=seconds(1))
+    eventually(lambda: "statistics" in told(stubs, "t"), "no statistics are told")

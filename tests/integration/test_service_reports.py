@@ -42,10 +42,10 @@ def test_no_number_in_a_report_brings_down_the_server_its_figures_or_its_log(ser
             ((disposition, _),) = stubs.finish(report(lease))
         assert disposition == "SUCCEEDED", (field, value)
         stubs.statistics(crawl)
-    figures = stubs.statistics(crawl)
-    assert figures.succeeded_count == len(odd) > 30
+    statistics = stubs.statistics(crawl)
+    assert statistics.succeeded_count == len(odd) > 30
     times = [value for field, value in odd if field == "revisit_time"]
-    assert figures.queued_count + figures.future_count == len(times) > 0, "each is to be fetched again"
+    assert statistics.queued_count + statistics.future_count == len(times) > 0, "each is to be fetched again"
     stubs.request(crawl, crawl_pb2.TARGET_STATE_FINISH)
     assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_FINISHED
     log = server.data / "crawls" / crawl / "crawl.log"

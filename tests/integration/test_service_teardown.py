@@ -57,9 +57,9 @@ def until_torn_down(stubs: Stubs, crawl: str = "t") -> None:
 
 
 def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl, in a word each, but for its figures and nodes."""
+    """What happened to the crawl, in a word each, but for its statistics and nodes."""
     words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words if word not in ("figures", "node_joined", "node_left")]
+    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
 
 
 def furnished(stubs: Stubs) -> frontier_pb2.Lease:

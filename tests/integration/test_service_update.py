@@ -188,7 +188,7 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_of_it_counts(stubs: Stubs
         "limits": crawl_pb2.LimitSpec(max_documents=-1, max_bytes=7),
         "identity": crawl_pb2.IdentitySpec(rules=["lower-case"]),
         "queues": crawl_pb2.QueueSpec(partition="registered-domain", cost="nonsense"),
-        "figures_interval": seconds(5),
+        "statistics_interval": seconds(5),
     }
     problem = refused(lambda: stubs.update(crawl, **wrong), INVALID, "INVALID_SPEC", "contact")
     assert set(problem.metadata) == {

@@ -36,7 +36,7 @@ from frontier_server.core.model import EmptyReason
 from frontier_server.runner import Closing
 from frontier_server.service import fetching
 from frontier_server.stores.memory import MemoryStore
-from frontier_server.waking import LOT
+from frontier_server.waking import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 
@@ -171,7 +171,7 @@ def test_next_that_does_not_wait_is_answered_at_once_with_when_to_ask_again(quie
 def test_when_to_ask_again_is_when_there_may_be_more_to_fetch_whatever_else_falls_due(quiet: Stubs) -> None:
     """Figures that a crawl tells every second bring no URI."""
     crawl, rest_s = fresh_name(), 30
-    quiet.launch(crawl, seed_of(crawl), of=spec(rest_s, figures_interval=seconds(1)))
+    quiet.launch(crawl, seed_of(crawl), of=spec(rest_s, statistics_interval=seconds(1)))
     (robots,) = quiet.next(crawl, wait_s=TIMEOUT_S).leases
     quiet.finish(report(robots))
     assert rest_s * 1_000 - 10_000 < quiet.next(crawl).retry_duration.ToMilliseconds() <= rest_s * 1_000
@@ -288,8 +288,8 @@ async def test_next_ends_with_unavailable_when_the_server_shuts_down(tmp_path: P
 
 
 async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path: Path) -> None:
-    """They are woken a lot at a time, and all of them in the end."""
-    nodes = 10 * LOT
+    """They are woken a batch at a time, and all of them in the end."""
+    nodes = 10 * BATCH
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await served.admin.CreateCrawl(
             admin_pb2.CreateCrawlRequest(crawl="t", spec=spec(run_while_empty=True))
@@ -308,7 +308,7 @@ async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path
 
 
 async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_path: Path) -> None:
-    nodes = 4 * LOT
+    nodes = 4 * BATCH
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         runner = served.runner

@@ -93,13 +93,13 @@ class _Fetcher:
 
 
 def _judge(stubs: Stubs, scheduled: int, reported: Counter[int], wait_s: float) -> None:
-    figures = stubs.statistics("whole")
-    assert (figures.queued_count, figures.leased_count, figures.future_count) == (0, 0, 0)
+    statistics = stubs.statistics("whole")
+    assert (statistics.queued_count, statistics.leased_count, statistics.future_count) == (0, 0, 0)
     succeeded = sum(count for status, count in reported.items() if status > 0)
-    assert figures.succeeded_count == succeeded and figures.failed_count == scheduled - succeeded
-    assert figures.discovered_count == scheduled
-    assert dict(figures.fetch_status_counts) == dict(reported)
-    assert figures.bytes_count == 10 * succeeded
+    assert statistics.succeeded_count == succeeded and statistics.failed_count == scheduled - succeeded
+    assert statistics.discovered_count == scheduled
+    assert dict(statistics.fetch_status_counts) == dict(reported)
+    assert statistics.bytes_count == 10 * succeeded
     queues = stubs.queues("whole")
     assert sum(queue.enqueued_count for queue in queues) == scheduled
     assert sum(queue.succeeded_count for queue in queues) == succeeded
@@ -117,4 +117,4 @@ def _judge(stubs: Stubs, scheduled: int, reported: Counter[int], wait_s: float) 
     found = ended()
     assert found is not None
     assert (found.changed_count, list(found.findings)) == (0, [])
-    assert (found.figures["sums_compared"], found.figures["seen"]) == (1, scheduled)
+    assert (found.counts["sums_compared"], found.counts["seen"]) == (1, scheduled)

@@ -10,7 +10,7 @@ from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
     NextResponse,
-    PoolFigures,
+    PoolStatistics,
     Report,
     ReportResult,
 )
@@ -34,7 +34,7 @@ class FakeClient:
     told: list[tuple[str, list[str]]] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    described: list[tuple[PoolFigures | None, str, str]] = field(default_factory=list)
+    described: list[tuple[PoolStatistics | None, str, str]] = field(default_factory=list)
     """What heartbeats told of the pool, and where the node can be asked."""
     gate: threading.Event = field(default_factory=threading.Event)
     """While it is cleared, calls wait."""
@@ -78,7 +78,7 @@ class FakeClient:
         tokens: Collection[bytes],
         toe_steps: Mapping[str, int],
         leaving: bool = False,
-        pool: PoolFigures | None = None,
+        pool: PoolStatistics | None = None,
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:

@@ -271,9 +271,9 @@ MUTATIONS = (
         return
     if stays:
         row.trouble = ""
-    hear(op, crawl, heard)
+    apply(op, crawl, given)
 """,
-        "        hear(op, crawl, heard)\n        op.acted(crawl, by, action)\n",
+        "        apply(op, crawl, given)\n        op.acted(crawl, by, action)\n",
         ("operator_acted",),
     ),
     Mutation(
@@ -285,11 +285,11 @@ MUTATIONS = (
         LIVES,
     ),
     Mutation(
-        "Figures are complete when a crawl is paused or has finished",
+        "Statistics are complete when a crawl is paused or has finished",
         "machines/life",
         "if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):",
         "if step.state is CrawlState.FINISHED:",
-        ("figures", "events tell"),
+        ("statistics", "events tell"),
     ),
     Mutation(
         "Of a crawl that is held a node is not told to have left before it is released",
@@ -301,7 +301,7 @@ MUTATIONS = (
     Mutation(
         "A URI that comes into what was read ahead of a queue is among it",
         "queue",
-        "        if not rows or suffix > rows[-1][0]:\n",
+        "        if not rows or position > rows[-1][0]:\n",
         "        if True:\n",
         ("heads of",),
     ),
@@ -313,11 +313,11 @@ MUTATIONS = (
         ("heads of", "was leased without waiting"),
     ),
     Mutation(
-        "Figures of hosts and sources are in the write of what they count",
+        "Statistics of hosts and sources are in the write of what they count",
         "operation",
-        "            self.tx.put(Family.FIGURES, key, encode(self._crawls[number].figures[kind, name]))\n",
+        "            self.tx.put(Family.FETCH_STATISTICS, key, encode(row))\n",
         "            pass\n",
-        ("figures",),
+        ("statistics",),
     ),
 )
 

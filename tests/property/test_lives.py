@@ -192,7 +192,7 @@ crawl_settings = st.builds(
     reseed=st.sampled_from([ReseedSettings(), ReseedSettings(2, 5_000), ReseedSettings(-1, 30_000)]),
     pause_timeout_ms=st.sampled_from([120_000, 5_000]),
     stop_timeout_ms=st.sampled_from([120_000, 5_000]),
-    figures_interval_ms=st.sampled_from([20_000, 1_000]),
+    statistics_interval_ms=st.sampled_from([20_000, 1_000]),
 )
 names, nodes = st.sampled_from(NAMES), st.sampled_from(NODES)
 controllers = st.sampled_from(("ada", "bob", "eve"))

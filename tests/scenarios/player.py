@@ -172,7 +172,7 @@ EVENTS = {
     "torn_down": "torn down",
 }
 # What every crawl has, and `events` leaves out.
-COMMON_EVENTS = ("figures", "node_joined", "node_left")
+COMMON_EVENTS = ("statistics", "node_joined", "node_left")
 
 
 def full(uri: str) -> str:
@@ -535,7 +535,7 @@ class Player:
         told = []
         for reason in reasons:
             until = f" until {self.at(reason.until_ms)}" if reason.until_ms else ""
-            told.append(f"{reason.why.value}{until}: {reason.words}")
+            told.append(f"{reason.why.value}{until}: {reason.message}")
         return "; ".join(told)
 
     def do_uri(self, rest: str, node: str) -> str:
@@ -572,7 +572,7 @@ class Player:
         return ", ".join(told[-int(rest) :] if rest else told) or "nothing"
 
     def do_counts(self, rest: str, node: str) -> str:
-        """The figures that are not 0."""
+        """The statistics that are not 0."""
         counts = self.shell.frontier.statistics(self.crawl, self.shell.now_ms).counts
         return ", ".join(f"{count} {name.removesuffix('_count')}" for name, count in counts.items() if count)
 

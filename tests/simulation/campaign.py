@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from core_doubles.small_shares import small_shares
-from simulation.history import Figures, History
+from simulation.history import History, Statistics
 from simulation.plan import Plan, drawn
 from simulation.shrink import smaller
 from simulation.transcript import transcript
@@ -30,7 +30,7 @@ class Failure:
 class Result:
     """What came of many histories."""
 
-    figures: Figures = field(default_factory=Figures)
+    statistics: Statistics = field(default_factory=Statistics)
     histories: int = 0
     failure: Failure | None = None
 
@@ -40,12 +40,12 @@ def fault_of(plan: Plan) -> str:
     return _played(plan)[1]
 
 
-def _played(plan: Plan) -> tuple[Figures, str]:
+def _played(plan: Plan) -> tuple[Statistics, str]:
     with small_shares():
         try:
             return History(plan).play(), ""
         except Exception as problem:
-            return Figures(), words_of(problem)
+            return Statistics(), words_of(problem)
 
 
 def words_of(problem: Exception) -> str:
@@ -61,9 +61,9 @@ def play(seeds: Iterable[int]) -> Result:
     result = Result()
     for seed in seeds:
         plan = drawn(seed)
-        figures, said = _played(plan)
+        statistics, said = _played(plan)
         result.histories += 1
-        result.figures.add(figures)
+        result.statistics.add(statistics)
         if said:
             result.failure = Failure(plan, said)
             break
@@ -100,13 +100,13 @@ def main(arguments: list[str]) -> int:
     begin_s = time.process_time()
     result = play(seeds)
     length_s = time.process_time() - begin_s
-    figures = result.figures
+    statistics = result.statistics
     print(
-        f"{result.histories} histories, {figures.crawls} crawls, {figures.operations} operations, "
-        f"{figures.events} events, {figures.fetches} fetches, {figures.faults} faults; "
-        f"{60 * figures.crawls / max(length_s, 0.001):.0f} crawls a minute"
+        f"{result.histories} histories, {statistics.crawls} crawls, {statistics.operations} operations, "
+        f"{statistics.events} events, {statistics.fetches} fetches, {statistics.faults} faults; "
+        f"{60 * statistics.crawls / max(length_s, 0.001):.0f} crawls a minute"
     )
-    print("checked: " + ", ".join(f"{count} {what}" for what, count in sorted(figures.checked.items())))
+    print("checked: " + ", ".join(f"{count} {what}" for what, count in sorted(statistics.checked.items())))
     if result.failure is not None and chosen.brief:
         print(f"seed {result.failure.seed}: {result.failure.said}")
         return 1

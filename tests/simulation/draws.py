@@ -112,7 +112,7 @@ def drawn_settings(rng: Random) -> CrawlSettings:
         max_toes=rare(0, 1, 2),
         pause_timeout_ms=draw(120_000, 5_000, 30_000),
         stop_timeout_ms=draw(120_000, 5_000, 30_000),
-        figures_interval_ms=draw(20_000, 1_000, DAY_MS),
+        statistics_interval_ms=draw(20_000, 1_000, DAY_MS),
     )
 
 

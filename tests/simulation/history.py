@@ -33,7 +33,7 @@ _S = CrawlState
 
 
 @dataclass
-class Figures:
+class Statistics:
     """What a history was made of."""
 
     crawls: int = 0
@@ -43,7 +43,7 @@ class Figures:
     fetches: int = 0
     checked: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: "Figures") -> None:
+    def add(self, other: "Statistics") -> None:
         """Count another history, too."""
         self.crawls += other.crawls
         self.events += other.events
@@ -97,7 +97,7 @@ class History:
         """What was acknowledged so far."""
         return self.server.ledger
 
-    def play(self) -> Figures:
+    def play(self) -> Statistics:
         """Play it. Raises AssertionError, or whatever the frontier raises, if something is wrong."""
         plan = self.plan
         planned = (*plan.wishes, *plan.faults)
@@ -123,7 +123,7 @@ class History:
                 if not book.finished:
                     self.operators.calm(book)
         self._verify()
-        return Figures(
+        return Statistics(
             len(self.ledger.books) + len(self.ledger.deleted),
             self.loop.happened,
             self.server.operations,

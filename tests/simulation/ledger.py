@@ -43,7 +43,7 @@ class Live:
     node: str
     session: str
     given_ms: int
-    heard_ms: int  # of the frontier's presence, when its node last named it
+    last_seen_ms: int  # of the frontier's presence, when its node last named it
     row: bytes  # its key in `leases`
 
     @property
@@ -103,7 +103,7 @@ class Ledger:
             case "heartbeat":
                 for token in call.said[1]:
                     if token in self.live:
-                        self.live[token].heard_ms = entry.present_ms
+                        self.live[token].last_seen_ms = entry.present_ms
             case "take-back":
                 for token in call.said[0]:
                     self._end(token, D.RELEASED)
@@ -346,7 +346,7 @@ class Ledger:
         longest_ms = max(2 * settings.fetch.timeout_ms, 10 * self.period_ms)
         if entry.now_ms >= lease.given_ms + longest_ms:
             return
-        silent_ms = entry.present_ms - max(lease.heard_ms, self.started_ms)
+        silent_ms = entry.present_ms - max(lease.last_seen_ms, self.started_ms)
         demand(
             silent_ms >= self.period_ms,
             f"the lease of {lease.uri} lapses after {silent_ms} ms in which its node could have been heard",

@@ -21,7 +21,7 @@ from simulation.transcript import transcript
 FIRST, HISTORIES = 1, 1_270  # some 2 000 crawls, in about half a minute of one core
 SOAKED_CRAWLS = 100_000
 SHARES = 4  # which processes may play at the same time
-LOT = 100
+BATCH = 100
 
 
 def transcript_of(plan: Plan) -> str:
@@ -40,8 +40,8 @@ def well(result: Result) -> None:
 def test_nothing_acknowledged_is_lost_and_every_crawl_ends_in_simulated_histories() -> None:
     result = play(range(FIRST, FIRST + HISTORIES))
     well(result)
-    assert result.figures.crawls >= 2_000
-    assert result.figures.checked["lapses"] and result.figures.faults > HISTORIES
+    assert result.statistics.crawls >= 2_000
+    assert result.statistics.checked["lapses"] and result.statistics.faults > HISTORIES
 
 
 @pytest.mark.soak("simulation")
@@ -51,13 +51,15 @@ def test_a_hundred_thousand_simulated_crawls(soak: Soak, share: int) -> None:
     """Each share from a seed of its own."""
     crawls, seed = 0, (soak.seed << 8) + (share << 40)
     while crawls < soak.cycles(SOAKED_CRAWLS) / SHARES:
-        result = play(range(seed, seed + LOT))
-        figures = result.figures
+        result = play(range(seed, seed + BATCH))
+        statistics = result.statistics
         soak.count(
-            faults=figures.faults, checked=sum(figures.checked.values()), violated=result.failure is not None
+            faults=statistics.faults,
+            checked=sum(statistics.checked.values()),
+            violated=result.failure is not None,
         )
         well(result)
-        crawls, seed = crawls + figures.crawls, seed + LOT
+        crawls, seed = crawls + statistics.crawls, seed + BATCH
 
 
 SOME_SEEDS = (7, 11, 19)

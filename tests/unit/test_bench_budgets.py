@@ -1,4 +1,4 @@
-"""Budgets of `make bench-quick`: which figures they are for, and when one is exceeded."""
+"""Budgets of `make bench-quick`: which statistics they are for, and when one is exceeded."""
 
 from dataclasses import replace
 

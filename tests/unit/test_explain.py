@@ -166,7 +166,7 @@ def test_a_crawl_that_has_ended_with_uris_left() -> None:
     assert explained(shell) == [
         Reason(Why.FINISHED, "the crawl has finished: nothing was left that could be fetched"),
         Reason(Why.URIS_LEFT, "1 URI in retired queues"),
-        Reason(Why.BELOW_FLOOR, "2 URIs in queues at or over the precedence floor"),
+        Reason(Why.QUEUE_INELIGIBLE, "2 URIs in queues at or over the precedence floor"),
     ]
 
 
@@ -403,7 +403,7 @@ def test_a_source_over_its_quota() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200, body_bytes=10))
     shell.now_ms += 1_000
     quota = "quota limits.source_quota.max_response_bytes 10 of http://a/ is spent"
-    assert explained(shell, "a/2")[0].words == f"the next turn of http://a/2 retires its queue: {quota}"
+    assert explained(shell, "a/2")[0].message == f"the next turn of http://a/2 retires its queue: {quota}"
 
 
 def test_a_queue_below_the_floor() -> None:
@@ -412,9 +412,9 @@ def test_a_queue_below_the_floor() -> None:
     change(shell, "a,", precedence=12)
     shell.now_ms += 1_000
     words = "precedence 12 of queue a, is not below 10"
-    assert explained(shell, "a/")[0] == Reason(Why.BELOW_FLOOR, words)
+    assert explained(shell, "a/")[0] == Reason(Why.QUEUE_INELIGIBLE, words)
     shell.grants()
-    assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.BELOW_FLOOR, words)]
+    assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.QUEUE_INELIGIBLE, words)]
 
 
 def test_a_queue_that_an_operator_pauses() -> None:
@@ -593,7 +593,7 @@ def test_a_uri_whose_answer_was_no_http() -> None:
         (grant,) = shell.grants()
         shell.finish(Report(grant.token, fetch_status=status))
         (reason,) = explained(shell, "a/")
-        assert (reason.words == words) == (status == -10)
+        assert (reason.message == words) == (status == -10)
         shell.now_ms = reason.until_ms
 
 
@@ -698,4 +698,4 @@ def everything_has_a_reason(shell: Shell, crawls: list[str]) -> None:
             reasons = administration.explain(name, key, uri, shell.now_ms)
             assert reasons, f"{name} {key}{uri}"
             for reason in reasons:
-                assert reason.words and (not reason.until_ms or reason.until_ms >= shell.now_ms), reason
+                assert reason.message and (not reason.until_ms or reason.until_ms >= shell.now_ms), reason

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.keys import level_suffix
+from frontier_server.core.keys import level_position
 from frontier_server.core.model import Directive, Report
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead
 from frontier_server.core.records import QueueRow, decode, encode
@@ -92,7 +92,7 @@ def test_a_row_of_an_older_store_gets_the_heads_that_follow_from_its_one() -> No
     older = QueueRow(row.key, row.host, row.state, row.precedence, row.count, row.enqueued)
     older.next_ordinal, older.uri_precedences = row.next_ordinal, row.uri_precedences
     older.inactive_serial = row.inactive_serial
-    older.head = level_suffix(*_place_of_urgent(row))
+    older.head = level_position(*_place_of_urgent(row))
     shell.store.write({(Family.QUEUES, key): encode(older)})
     shell.restart()
     got = [uri for _ in range(6) for uri in fetch(shell)]
@@ -106,7 +106,7 @@ def _place_of_urgent(row: QueueRow) -> tuple[int, int]:
 
 # What is read ahead.
 
-PLACES = tuple(level_suffix(directive << 8 | 1, ordinal) for directive in (1, 4) for ordinal in range(8))
+PLACES = tuple(level_position(directive << 8 | 1, ordinal) for directive in (1, 4) for ordinal in range(8))
 
 
 @given(
@@ -126,13 +126,13 @@ def test_what_is_read_ahead_is_always_the_beginning_of_what_is_stored(
     """Whatever comes, changes in its place, or goes."""
     stored: dict[bytes, bytes] = {}
     ahead = Ahead()
-    for what, suffix, size in steps:
+    for what, position, size in steps:
         if what == "put":
-            stored[suffix] = bytes(size)
-            ahead.put(suffix, stored[suffix])
+            stored[position] = bytes(size)
+            ahead.put(position, stored[position])
         elif what == "take":
-            stored.pop(suffix, None)
-            ahead.took(suffix)
+            stored.pop(position, None)
+            ahead.took(position)
         elif what == "read":
             ahead.read(sorted(stored.items()))
             assert bool(ahead.rows) == bool(stored)

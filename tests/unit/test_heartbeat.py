@@ -12,7 +12,7 @@ from node_doubles.leases import POLICY, held, lease
 from crawler_node.leases.book import Held, LeaseBook, Stage
 from crawler_node.leases.frontier import Superseded
 from crawler_node.leases.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
-from crawler_node.toes.pool import PoolFigures
+from crawler_node.toes.pool import PoolStatistics
 from toehold.frontier.v1 import frontier_pb2
 from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
@@ -62,8 +62,8 @@ class Rig:
     def drain(self) -> None:
         self.drains += 1
 
-    def figures(self) -> PoolFigures:
-        return PoolFigures(8, 7, 3, 2, 1)
+    def statistics(self) -> PoolStatistics:
+        return PoolStatistics(8, 7, 3, 2, 1)
 
     def steps(self) -> Counter[str]:
         return Counter(FETCHING=2)
@@ -96,7 +96,7 @@ def test_all_that_is_held_is_named_at_once() -> None:
 def test_each_tells_what_has_become_of_the_pool_where_the_node_can_be_asked_and_its_trouble() -> None:
     rig = Rig(told())
     rig.heartbeat.run()
-    pool = frontier_pb2.PoolFigures(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
+    pool = frontier_pb2.PoolStatistics(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
     assert rig.client.described == [(pool, "127.0.0.1:7708", "disk low")]
 
 

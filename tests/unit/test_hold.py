@@ -67,7 +67,7 @@ def test_a_hold_is_a_pause_and_then_stands_still() -> None:
     """S0.32: HOLD is a stable state of its own, no other word for PAUSE."""
     shell = launched()
     assert shell.request(NAME, Input.HOLD) is S.PAUSED
-    assert told(shell)[-4:] == ["PAUSING", "figures", "PAUSED", "held"]
+    assert told(shell)[-4:] == ["PAUSING", "statistics", "PAUSED", "held"]
     view = shell.frontier.crawl(NAME)
     assert (view.held, view.exit_status) == (True, ExitStatus.PAUSED)
 

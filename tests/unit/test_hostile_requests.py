@@ -15,10 +15,10 @@ from frontier_server.core import keys
 from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
-from frontier_server.core.keys import FiguresOf
+from frontier_server.core.keys import FetchStatisticsOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.queue import QueueState
-from frontier_server.core.records import CountersRow, FiguresRow, QueueRow, decode, encode
+from frontier_server.core.records import CountersRow, FetchStatisticsRow, QueueRow, decode, encode
 from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
 from frontier_server.core.rules.disposition import Disposition
@@ -82,7 +82,7 @@ def test_a_report_repeats_another_only_if_its_token_says_the_same(robots: bool) 
         token._replace(crawl=token.crawl + 1),
         token._replace(partition=hash64("other")),
         token._replace(serial=token.serial + 1),
-        token._replace(subject=hash64("other")),
+        token._replace(fingerprint=hash64("other")),
     ):
         (result,) = shell.finish(Report(keys.encode_token(other, SECRET), fetch_status=200))
         assert (result.disposition, result.repeated) == (Disposition.STALE, False), other
@@ -173,9 +173,9 @@ FULL = (1 << 63) - 1
 def told_of_all(shell: Shell) -> None:
     """Figures of hosts, sources, queues and the crawl fit the contract."""
     frontier = shell.frontier
-    for kind in FiguresOf:
-        for view in frontier.administration.figures("crawl", kind, 100, b"")[0]:
-            wire.fetch_figures(view)
+    for kind in FetchStatisticsOf:
+        for view in frontier.administration.fetch_statistics("crawl", kind, 100, b"")[0]:
+            wire.fetch_statistics(view)
     for queue in frontier.administration.queues("crawl", None, 100, b"")[0]:
         wire.queue(queue)
     wire.statistics(frontier.statistics("crawl", shell.now_ms))
@@ -190,7 +190,7 @@ def test_a_store_whose_sums_are_at_their_end_opens_and_goes_on(stored: int) -> N
     shell = crawl()
     for grant in shell.grants():
         shell.finish(Report(grant.token, fetch_status=404))
-    fill_figures(shell, stored)
+    fill_statistics(shell, stored)
     fill_sums(shell)
     shell.restart()
     told_of_all(shell)
@@ -203,23 +203,24 @@ def test_a_store_whose_sums_are_at_their_end_opens_and_goes_on(stored: int) -> N
         shell.restart()
         told_of_all(shell)
     assert shell.count("crawl", "bytes_count") == shell.count("crawl", "novel_bytes_count") == FULL
-    (host,) = shell.frontier.administration.figures("crawl", FiguresOf.HOST, 1, b"")[0]
+    (host,) = shell.frontier.administration.fetch_statistics("crawl", FetchStatisticsOf.HOST, 1, b"")[0]
     assert (host.row.success_bytes, host.row.response_bytes, host.row.novel_bytes) == (FULL, FULL, FULL)
     (queue,) = shell.frontier.administration.queue("crawl", "example,alpha,")
     assert queue.expenditure == FULL
 
 
-def fill_figures(shell: Shell, stored: int) -> None:
+def fill_statistics(shell: Shell, stored: int) -> None:
     """Let hosts and sources have so many bytes."""
-    full = FiguresRow(success_bytes=FULL, response_bytes=FULL, novel_bytes=FULL)
+    full = FetchStatisticsRow(success_bytes=FULL, response_bytes=FULL, novel_bytes=FULL)
     value = encode(full).replace(FULL.to_bytes(8, "big"), stored.to_bytes(8, "big"))
     number = shell.frontier.crawl("crawl").number
     for kind, name in (
-        (FiguresOf.HOST, "alpha.example"),
-        (FiguresOf.SOURCE, "http://alpha.example/"),
-        (FiguresOf.SOURCE, "http://beta.example/"),
+        (FetchStatisticsOf.HOST, "alpha.example"),
+        (FetchStatisticsOf.SOURCE, "http://alpha.example/"),
+        (FetchStatisticsOf.SOURCE, "http://beta.example/"),
     ):
-        shell.store.write({(Family.FIGURES, keys.figures_key(number, kind, hash64(name), name)): value})
+        key = keys.statistics_key(number, kind, hash64(name), name)
+        shell.store.write({(Family.FETCH_STATISTICS, key): value})
 
 
 def fill_sums(shell: Shell) -> None:
@@ -432,7 +433,9 @@ def test_any_bytes_are_a_cursor_or_refused_as_none(cursor: bytes, state: QueueSt
     asked: list[Callable[[], list[str]]] = [
         lambda: [queue.host for queue in admin.queues("crawl", state, 10, cursor)[0]],
         lambda: [uri.queue_key for uri in admin.uris("crawl", "", 10, cursor)[0]],
-        lambda: [host.name for host in admin.figures("crawl", FiguresOf.HOST, 10, cursor)[0]],
+        lambda: [
+            host.name for host in admin.fetch_statistics("crawl", FetchStatisticsOf.HOST, 10, cursor)[0]
+        ],
     ]
     for ask in asked:
         try:

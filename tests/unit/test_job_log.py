@@ -97,12 +97,12 @@ def test_a_teardown_is_told_as_ever() -> None:
 
 
 def test_figures_have_no_line() -> None:
-    assert line(7, event("figures", interval_ms=20_000, succeeded_count=5), LAUNCH_ID) == b""
+    assert line(7, event("statistics", interval_ms=20_000, succeeded_count=5), LAUNCH_ID) == b""
 
 
 def test_every_event_of_the_contract_has_its_line() -> None:
     kinds = {field.name for field in Event.DESCRIPTOR.oneofs_by_name["kind"].fields}
-    shown = {row.kind for row, _ in LINES} | {"status_changed", "checkpointed", "torn_down", "figures"}
+    shown = {row.kind for row, _ in LINES} | {"status_changed", "checkpointed", "torn_down", "statistics"}
     assert shown == kinds
 
 
@@ -135,9 +135,9 @@ def life(count: int) -> list[Row]:
     rows = [state("NASCENT")]
     for number in range(2, count + 1):
         time_ms = MOMENT_MS + 1000 * number
-        figures = event("figures", time_ms=time_ms, interval_ms=1000)
+        statistics = event("statistics", time_ms=time_ms, interval_ms=1000)
         joined = event("node_joined", time_ms=time_ms, node=f"n{number}", session="s")
-        rows.append(figures if number % 3 == 0 else joined)
+        rows.append(statistics if number % 3 == 0 else joined)
     return list(enumerate(rows, 1))
 
 
@@ -206,7 +206,7 @@ def test_what_follows_the_last_whole_line_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_a_line_whose_number_is_longer_than_any_is_none(tmp_path: Path) -> None:
-    line = b"2026-01-01T00:00:00.000Z %s figures\n"
+    line = b"2026-01-01T00:00:00.000Z %s statistics\n"
     assert job_log.number_of(line % b"7") == 7
     assert job_log.number_of(line % (b"9" * 5000)) == 0
 
@@ -237,13 +237,13 @@ def test_events_that_are_no_longer_kept_are_told_by_their_number(logs: JobLogs) 
 def test_figures_that_follow_each_other_for_long_leave_a_line_so_that_none_seem_to_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_log, "FIGURES_PER_LINE", 3)
-    rows = life(1) + [(number, event("figures", interval_ms=1)) for number in range(2, 12)]
+    monkeypatch.setattr(job_log, "STATISTICS_PER_LINE", 3)
+    rows = life(1) + [(number, event("statistics", interval_ms=1)) for number in range(2, 12)]
     logs = JobLogs(tmp_path)
     for row in rows:
         logs.append("c", LAUNCH_ID, [row])
     assert numbers(logs) == [1, 4, 7, 10]
-    assert [one.split()[2] for one in logs.path("c").read_text().splitlines()[1:]] == ["FIGURES"] * 3
+    assert [one.split()[2] for one in logs.path("c").read_text().splitlines()[1:]] == ["STATISTICS"] * 3
     assert logs.position("c") == 11
     restarted = JobLogs(tmp_path)
     feed(restarted, [row for row in rows if row[0] > 8])  # the others are not kept
@@ -381,7 +381,7 @@ def test_lines_of_events_that_the_store_has_lost_are_cut_off(tmp_path: Path) -> 
     rows = life(9)
     JobLogs(tmp_path).append("c", LAUNCH_ID, rows)
     logs = JobLogs(tmp_path)
-    assert logs.position("c", last=9) == 8, "the last line's; `Figures` have none"
+    assert logs.position("c", last=9) == 8, "the last line's; `IntervalStatistics` have none"
     assert logs.position("c", last=6) == 5
     others = [(number, event("held")) for number in (6, 7)]
     logs.append("c", LAUNCH_ID, others)

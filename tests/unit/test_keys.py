@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core import keys
-from frontier_server.core.keys import CrawlRow, FiguresOf, IndexSet, Token, decode_token, encode_token
+from frontier_server.core.keys import CrawlRow, FetchStatisticsOf, IndexSet, Token, decode_token, encode_token
 
 crawls = st.integers(0, 2**32 - 1)
 serials = st.integers(0, 2**64 - 1)
@@ -22,10 +22,10 @@ MEMBERS = (IndexSet.ACTIVE, IndexSet.RETIRED, IndexSet.INELIGIBLE)
 
 def place(directive: int, precedence: int, ordinal: int) -> bytes:
     """A URI's place in its queue."""
-    return keys.level_suffix(directive << 8 | precedence, ordinal)
+    return keys.level_position(directive << 8 | precedence, ordinal)
 
 
-suffixes = st.builds(place, directives, precedences, ordinals)
+positions = st.builds(place, directives, precedences, ordinals)
 
 
 @given(st.tuples(crawls, serials), st.tuples(crawls, serials))
@@ -50,16 +50,16 @@ def test_uris_of_a_queue_are_in_the_order_of_directive_precedence_ordinal(
 def test_a_level_and_an_ordinal_are_a_place_and_are_read_from_it(
     directive: int, precedence: int, ordinal: int
 ) -> None:
-    suffix = place(directive, precedence, ordinal)
-    level = keys.level_of(suffix)
-    assert level == directive << 8 | precedence and keys.ordinal_of(suffix) == ordinal
-    assert keys.level_suffix(level, ordinal) == suffix
+    position = place(directive, precedence, ordinal)
+    level = keys.level_of(position)
+    assert level == directive << 8 | precedence and keys.ordinal_of(position) == ordinal
+    assert keys.level_position(level, ordinal) == position
 
 
-@given(crawls, queues, suffixes)
-def test_the_uris_of_a_queue_are_found_by_its_row_key(crawl: int, queue: bytes, suffix: bytes) -> None:
+@given(crawls, queues, positions)
+def test_the_uris_of_a_queue_are_found_by_its_row_key(crawl: int, queue: bytes, position: bytes) -> None:
     """And not those of another: row keys of queues have one length."""
-    assert keys.pending_key(crawl, queue, suffix) == keys.queue_row_key(crawl, queue) + suffix
+    assert keys.pending_key(crawl, queue, position) == keys.queue_row_key(crawl, queue) + position
     assert len(keys.queue_row_key(crawl, queue)) == 20
 
 
@@ -125,14 +125,14 @@ def test_any_text_in_a_key_is_safe(partition: bytes, one: tuple[str, str], other
     assert (first == second) == (clean[0] == clean[1])
 
 
-@given(crawls, hashes, names, st.sampled_from(FiguresOf))
+@given(crawls, hashes, names, st.sampled_from(FetchStatisticsOf))
 def test_figures_of_hosts_and_of_sources_lie_apart(
-    crawl: int, partition: bytes, name: str, kind: FiguresOf
+    crawl: int, partition: bytes, name: str, kind: FetchStatisticsOf
 ) -> None:
-    key = keys.figures_key(crawl, kind, partition, name)
-    (other,) = set(FiguresOf) - {kind}
-    assert key.startswith(keys.figures_prefix(crawl, kind)) and key.endswith(name.encode())
-    assert not key.startswith(keys.figures_prefix(crawl, other))
+    key = keys.statistics_key(crawl, kind, partition, name)
+    (other,) = set(FetchStatisticsOf) - {kind}
+    assert key.startswith(keys.statistics_prefix(crawl, kind)) and key.endswith(name.encode())
+    assert not key.startswith(keys.statistics_prefix(crawl, other))
 
 
 @given(crawls, *[st.tuples(serials, serials)] * 2)

@@ -48,7 +48,9 @@ def test_a_lease_is_found_by_its_token_until_it_is_removed() -> None:
     assert leases.out(token) is None and len(leases) == 0 and leases.genuine(token) == said
 
 
-@pytest.mark.parametrize("wrong", [{"partition": b"another."}, {"subject": b"another."}, {"robots": True}])
+@pytest.mark.parametrize(
+    "wrong", [{"partition": b"another."}, {"fingerprint": b"another."}, {"robots": True}]
+)
 def test_a_lease_is_found_by_no_token_that_says_anything_else_of_it(wrong: dict[str, Any]) -> None:
     leases, out = table(), lease(7)
     leases.add(out)
@@ -150,50 +152,50 @@ def test_a_new_session_ends_the_leases_of_the_one_before() -> None:
     mine, others = [lease(2), lease(1)], lease(3, node="other")
     for out in (*mine, others):
         leases.add(out)
-    assert leases.heard("node", "2", 0) == [mine[1], mine[0]]
+    assert leases.note_seen("node", "2", 0) == [mine[1], mine[0]]
     for out in mine:
         leases.remove(out)
-    assert leases.heard("node", "2", 0) == []
+    assert leases.note_seen("node", "2", 0) == []
 
 
 def test_the_same_session_ends_nothing() -> None:
     leases = table()
     leases.add(lease(1))
-    assert leases.heard("node", "1", 5) == [] and leases.heard("node", "1", 6) == []
+    assert leases.note_seen("node", "1", 5) == [] and leases.note_seen("node", "1", 6) == []
 
 
 def test_a_node_is_known_from_its_leases_after_a_restart() -> None:
     """Another process of that name ends them, as if there had been no restart."""
     leases, out = table(), lease(1)
     leases.add(out)
-    assert leases.heard("node", "2", 0) == [out]
+    assert leases.note_seen("node", "2", 0) == [out]
 
 
 def test_nodes_are_listed_the_latest_first_with_what_they_do() -> None:
     leases = table()
-    leases.heard("one", "1", 10)
-    leases.heard("two", "1", 20)
+    leases.note_seen("one", "1", 10)
+    leases.note_seen("two", "1", 20)
     leases.add(lease(1, node="one"))
     leases.note("one", [("FETCHING", 3), ("WRITING", 1)])
-    leases.heard("one", "1", 30)
+    leases.note_seen("one", "1", 30)
     one, two = leases.nodes()
-    assert (one.node, one.session, one.heard_ms, one.leased) == ("one", "1", 30, 1)
+    assert (one.node, one.session, one.last_seen_ms, one.leased) == ("one", "1", 30, 1)
     assert one.toe_steps == (("FETCHING", 3), ("WRITING", 1))
-    assert (two.node, two.heard_ms, two.leased, two.toe_steps) == ("two", 20, 0, ())
+    assert (two.node, two.last_seen_ms, two.leased, two.toe_steps) == ("two", 20, 0, ())
 
 
 def test_a_new_session_begins_with_nothing_done() -> None:
     leases = table()
-    leases.heard("node", "1", 0)
+    leases.note_seen("node", "1", 0)
     leases.note("node", [("FETCHING", 3)])
-    leases.heard("node", "2", 0)
+    leases.note_seen("node", "2", 0)
     assert leases.nodes()[0].toe_steps == ()
 
 
 def test_what_is_kept_of_nodes_has_an_end() -> None:
     leases = table()
     for number in range(MAX_NODES + 500):
-        leases.heard(f"node-{number}", "1", number)
+        leases.note_seen(f"node-{number}", "1", number)
     assert len(leases.nodes()) == MAX_NODES
     leases.note("node-1400", [(f"STEP-{number}", 1) for number in range(1_000)])
     assert max(len(view.toe_steps) for view in leases.nodes()) == MAX_TOE_STEPS
@@ -203,8 +205,8 @@ def test_the_node_that_speaks_is_known_even_if_all_others_hold_leases() -> None:
     """One more than are kept must not end the server."""
     leases = table()
     for number in range(MAX_NODES):
-        leases.heard(f"node-{number}", "1", 0)
+        leases.note_seen(f"node-{number}", "1", 0)
         leases.add(lease(number, node=f"node-{number}"))
-    assert leases.heard("one-more", "1", 1) == []
+    assert leases.note_seen("one-more", "1", 1) == []
     leases.note("one-more", [("FETCHING", 1)])
     assert leases.nodes()[0].node == "one-more"

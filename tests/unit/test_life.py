@@ -53,7 +53,7 @@ def test_times_of_a_life_are_those_of_the_frontiers_clock() -> None:
         ("node_joined", 20),
         ("status_changed", 30),
         ("status_changed", 30),
-        ("figures", 30),
+        ("statistics", 30),
         ("status_changed", 30),
     ]
     assert shell.build().crawl("crawl") == view
@@ -96,7 +96,7 @@ def test_a_change_and_its_event_are_one_write() -> None:
     shell = crawl("http://alpha.example/")
     _, changes = shell.frontier.control.request_state("crawl", Input.PAUSE, shell.now_ms)
     families = [family for family, _ in changes]
-    assert families.count(Family.EVENTS) == 3, "PAUSING, the figures, PAUSED"
+    assert families.count(Family.EVENTS) == 3, "PAUSING, the statistics, PAUSED"
     assert Family.CRAWLS in families
     shell.restart()  # and nothing of it is seen if that write is lost
     assert shell.state("crawl") is S.RUNNING and shell.states("crawl")[-1] == "RUNNING"
@@ -120,7 +120,7 @@ def test_events_are_numbered_without_gap_and_read_from_anywhere() -> None:
         shell.request("crawl", Input.PAUSE)
         shell.request("crawl", Input.RESUME)
     last = shell.frontier.crawl("crawl").last_event
-    assert last == 4 + 450 + 1, "the first pause tells figures, too"
+    assert last == 4 + 450 + 1, "the first pause tells statistics, too"
     read: list[int] = []
     while len(read) < last:
         part = shell.frontier.events_after("crawl", len(read))
@@ -197,7 +197,7 @@ def test_a_crawl_at_its_document_limit_ends_with_that_reason() -> None:
     assert [row.kind for row in shell.events("crawl")[-4:]] == [
         "limit_reached",
         "status_changed",
-        "figures",
+        "statistics",
         "status_changed",
     ]
     told = {"limit": "max_documents", "value": 1, "reached": 1, "leased_count": 0}

@@ -60,7 +60,11 @@ def test_a_pause_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
     wait(shell, 1, *grants)
     assert (shell.state(NAME), shell.frontier.leases_out) == (S.PAUSED, 0)
     assert cancelled(shell) == [{"leased_count": 2, "bound": "pause_timeout"}]
-    assert [row.kind for row in shell.events(NAME)[-3:]] == ["flights_cancelled", "figures", "status_changed"]
+    assert [row.kind for row in shell.events(NAME)[-3:]] == [
+        "flights_cancelled",
+        "statistics",
+        "status_changed",
+    ]
 
 
 def test_what_a_pause_waited_for_in_vain_is_back_in_its_queue_as_it_was() -> None:

@@ -46,8 +46,8 @@ def test_figures_of_a_crawl_that_was_never_launched_begin_with_its_creation() ->
     shell.now_ms += 7_000
     shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", [f"{HOST}/"], now))
     shell.request("crawl", Input.STOP)
-    (figures,) = [row for row in shell.events("crawl") if row.kind == "figures"]
-    assert (figures.fields["discovered_count"], figures.fields["interval_ms"]) == (1, 7_000)
+    (statistics,) = [row for row in shell.events("crawl") if row.kind == "statistics"]
+    assert (statistics.fields["discovered_count"], statistics.fields["interval_ms"]) == (1, 7_000)
 
 
 def test_a_time_limit_that_has_ended_a_crawl_is_not_due_again() -> None:

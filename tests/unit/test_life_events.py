@@ -1,4 +1,4 @@
-"""What events tell of a life: figures by interval, who asked for what, problems that pause."""
+"""What events tell of a life: statistics by interval, who asked for what, problems that pause."""
 
 import re
 from collections import Counter
@@ -58,14 +58,14 @@ SUMMED = ("succeeded", "failed", "disregarded", "deferred", "lapsed", "bytes", "
 
 
 def sums(shell: Shell) -> dict[str, int]:
-    """What all figures' events tell together."""
+    """What all statistics' events tell together."""
     summed: Counter[str] = Counter()
-    for row in of_kind(shell, "figures"):
+    for row in of_kind(shell, "statistics"):
         summed.update({name: int(row.fields[f"{name}_count"]) for name in SUMMED})
     return {name: summed[name] for name in SUMMED}
 
 
-def figures(shell: Shell) -> dict[str, int]:
+def statistics(shell: Shell) -> dict[str, int]:
     """The crawl's own."""
     return {name: shell.count(NAME, f"{name}_count") for name in SUMMED}
 
@@ -92,14 +92,14 @@ def some_of_everything() -> Shell:
 def test_figures_of_all_events_together_are_the_statistics_when_the_crawl_pauses_or_ends(
     asked: Input,
 ) -> None:
-    """S0.49: a snapshot of the figures is told first, then the state."""
+    """S0.49: a snapshot of the statistics is told first, then the state."""
     shell = some_of_everything()
-    assert sums(shell) != figures(shell)
+    assert sums(shell) != statistics(shell)
     shell.log()
     shell.request(NAME, asked)
-    assert all(figures(shell).values()), figures(shell)
-    assert sums(shell) == figures(shell)
-    assert told(shell)[-3 if asked is Input.HOLD else -2 :][0] == "figures", "told before the state"
+    assert all(statistics(shell).values()), statistics(shell)
+    assert sums(shell) == statistics(shell)
+    assert told(shell)[-3 if asked is Input.HOLD else -2 :][0] == "statistics", "told before the state"
 
 
 def test_so_they_are_after_each_of_several_pauses_and_at_a_natural_end() -> None:
@@ -107,11 +107,11 @@ def test_so_they_are_after_each_of_several_pauses_and_at_a_natural_end() -> None
     for _ in range(3):
         fetch(shell, *shell.grants(most=2))
         shell.request(NAME, Input.PAUSE)
-        assert sums(shell) == figures(shell)
+        assert sums(shell) == statistics(shell)
         shell.request(NAME, Input.RESUME)
     fetch_all(shell)
     assert shell.state(NAME) is S.FINISHED
-    assert sums(shell) == figures(shell)
+    assert sums(shell) == statistics(shell)
     assert sums(shell)["succeeded"] == 4
 
 
@@ -123,9 +123,9 @@ def test_figures_are_told_once_an_interval() -> None:
         while shell.now_ms < start_ms + INTERVAL_MS:
             advance(shell)
         start_ms = shell.now_ms
-    assert [row.fields["succeeded_count"] for row in of_kind(shell, "figures")] == [1, 1, 1]
-    assert {row.fields["interval_ms"] for row in of_kind(shell, "figures")} == {INTERVAL_MS}
-    assert [row.fields["queued_count"] for row in of_kind(shell, "figures")] == [3, 2, 1]
+    assert [row.fields["succeeded_count"] for row in of_kind(shell, "statistics")] == [1, 1, 1]
+    assert {row.fields["interval_ms"] for row in of_kind(shell, "statistics")} == {INTERVAL_MS}
+    assert [row.fields["queued_count"] for row in of_kind(shell, "statistics")] == [3, 2, 1]
 
 
 def test_an_interval_in_which_nothing_happened_is_not_told() -> None:
@@ -136,7 +136,7 @@ def test_an_interval_in_which_nothing_happened_is_not_told() -> None:
     before = shell.events(NAME)
     for _ in range(20):
         advance(shell)
-    assert [row for row in shell.events(NAME)[len(before) :] if row.kind == "figures"] == []
+    assert [row for row in shell.events(NAME)[len(before) :] if row.kind == "statistics"] == []
 
 
 def test_figures_go_on_where_they_were_after_a_restart() -> None:
@@ -148,17 +148,17 @@ def test_figures_go_on_where_they_were_after_a_restart() -> None:
     fetch(shell, second)
     shell.now_ms += INTERVAL_MS
     shell.tick()
-    assert [row.fields["succeeded_count"] for row in of_kind(shell, "figures")] == [1, 1]
+    assert [row.fields["succeeded_count"] for row in of_kind(shell, "statistics")] == [1, 1]
 
 
 def test_a_crawl_that_is_paused_or_was_never_launched_tells_no_figures() -> None:
     for state in (S.NASCENT, S.PAUSED, S.FINISHED):
         shell = in_state(state)
-        count = len(of_kind(shell, "figures"))
+        count = len(of_kind(shell, "statistics"))
         shell.now_ms += 10 * INTERVAL_MS
         with still(shell, NAME):
             shell.tick()
-        assert len(of_kind(shell, "figures")) == count
+        assert len(of_kind(shell, "statistics")) == count
 
 
 # Who asked for what.
@@ -367,7 +367,7 @@ def test_a_crawl_that_comes_to_run_meanwhile_pauses_at_once() -> None:
     note(shell, NO_ROOM)
     assert shell.state(NAME) is S.PREPARING
     shell.work()
-    assert told(shell)[-6:] == ["seeds_concluded", "RUNNING", "problem", "PAUSING", "figures", "PAUSED"]
+    assert told(shell)[-6:] == ["seeds_concluded", "RUNNING", "problem", "PAUSING", "statistics", "PAUSED"]
     assert shell.frontier.crawl(NAME).announced_seeds == 4
 
 
@@ -463,8 +463,8 @@ def test_a_report_that_is_sent_again_pauses_nothing_again() -> None:
 
 def test_uris_that_are_left_behind_are_a_reason_too() -> None:
     """D20: only URIs of ineligible queues are left, and the crawl is to pause then."""
-    barred = QueueSettings(base_precedence=200, precedence_floor=100)
-    shell = created(*SEEDS, queues=barred, pause_with_uris_left=True)
+    ineligible = QueueSettings(base_precedence=200, precedence_floor=100)
+    shell = created(*SEEDS, queues=ineligible, pause_with_uris_left=True)
     shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
     shell.work()
     assert shell.state(NAME) is S.PAUSED

@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     "what makes no sense": ("max_toes", {"max_toes": -1}),
     "a pause without end": ("pause_timeout", {"pause_timeout_ms": 0}),
     "an end without end": ("stop_timeout", {"stop_timeout_ms": 86_400_001}),
-    "figures without pause": ("figures_interval", {"figures_interval_ms": 999}),
+    "statistics without pause": ("statistics_interval", {"statistics_interval_ms": 999}),
 }
 
 
@@ -487,11 +487,11 @@ def test_bounds_may_be_changed_while_they_are_waited_for() -> None:
 
 def test_figures_are_told_at_the_new_pace() -> None:
     shell, grants = fetching(most=4)
-    update(shell, figures_interval_ms=1_000)
+    update(shell, statistics_interval_ms=1_000)
     fetch(shell, grants[0])
     shell.now_ms += 1_000
     shell.tick()
-    assert [row.kind for row in shell.events(NAME)].count("figures") == 1
+    assert [row.kind for row in shell.events(NAME)].count("statistics") == 1
 
 
 def test_whether_it_pauses_at_its_start_may_be_changed_until_then() -> None:

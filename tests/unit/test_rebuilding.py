@@ -146,7 +146,9 @@ def without(family: Family, *starts: bytes) -> list[Row]:
 ONE = keys.crawl_prefix(1)
 
 
-@pytest.mark.parametrize("lost", [Family.QUEUES, Family.INDEX, Family.LEASES, Family.HOSTS, Family.FIGURES])
+@pytest.mark.parametrize(
+    "lost", [Family.QUEUES, Family.INDEX, Family.LEASES, Family.HOSTS, Family.FETCH_STATISTICS]
+)
 def test_without_the_rows_of_queues_or_sets_all_that_waits_still_does(lost: Family) -> None:
     shell, rebuilding = rebuilt(without(lost))
     agrees(shell)
@@ -176,7 +178,7 @@ def test_a_crawl_whose_life_is_gone_is_paused_and_one_whose_figures_are_goes_on_
     shell.request("one", Input.RESUME)
     assert shell.state("one") is S.RUNNING and shell.grants("one")
     shell, rebuilding = rebuilt(without(Family.CRAWLS, keys.crawl_key(1, CrawlRow.COUNTERS)))
-    assert rebuilding.crawls[0].lost == ["its figures"]
+    assert rebuilding.crawls[0].lost == ["its statistics"]
     agrees(shell)
     before = {int.from_bytes(key[-8:], "big") for family, key, _ in STORED if family is Family.LEASES}
     (grant,) = shell.grants("one", most=1)
@@ -208,6 +210,6 @@ def test_reports_for_what_was_out_are_refused_and_it_is_given_out_again() -> Non
     for key, row in (
         (key, decode(LeaseRow, value)) for family, key, value in STORED if family is Family.LEASES
     ):
-        token = keys.Token(1, key[4:12], int.from_bytes(key[-8:], "big"), row.subject, robots=False)
+        token = keys.Token(1, key[4:12], int.from_bytes(key[-8:], "big"), row.fingerprint, robots=False)
         (result,) = shell.finish(Report(keys.encode_token(token, SECRET), fetch_status=200))
         assert result.disposition in (Disposition.STALE, Disposition.UNKNOWN_TOKEN)

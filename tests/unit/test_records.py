@@ -124,7 +124,7 @@ pending_uris = st.builds(
     cost=st.integers(0, MAX_COST),
     precedence=st.integers(0, MAX_PRECEDENCE),
     visited=st.booleans(),
-    subject=st.binary(min_size=8, max_size=8),
+    fingerprint=st.binary(min_size=8, max_size=8),
     candidate=st.binary(max_size=50),
     deferrals=st.one_of(st.just(0), st.integers(1, MAX_DEFERRALS)),
 )

@@ -42,7 +42,7 @@ from toehold_client.errors import (
 
 
 class Rig:
-    """A reporter whose frontier and WARC writer are not real. Pages put before `report` are one lot."""
+    """A reporter whose frontier and WARC writer are not real. Pages put before `report` are one batch."""
 
     def __init__(self, directory: Path) -> None:
         self.client = FakeClient()
@@ -99,7 +99,7 @@ def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rests, "LONGEST_ASKED_S", 0.002)
 
 
-def test_a_lot_is_stored_then_its_links_are_offered_then_it_is_reported(rig: Rig) -> None:
+def test_a_batch_is_stored_then_its_links_are_offered_then_it_is_reported(rig: Rig) -> None:
     synced_when_offered: list[list[str]] = []
 
     def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
@@ -151,7 +151,7 @@ def test_a_link_has_the_source_of_the_page_that_it_was_found_on(rig: Rig) -> Non
     }
 
 
-def test_a_link_is_offered_once_a_lot_by_the_path_with_the_fewest_hops(rig: Rig) -> None:
+def test_a_link_is_offered_once_a_batch_by_the_path_with_the_fewest_hops(rig: Rig) -> None:
     rig.put("deep", "1", "2", path="LLL")
     rig.put("seed", "2", "1", path="")
     rig.report()
@@ -301,7 +301,7 @@ def times(count: int, error: Exception) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("error", [FrontierUnavailable("away"), Overloaded("much to do", retry_after_s=60)])
-def test_a_lot_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Rig, error: Exception) -> None:
+def test_a_batch_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Rig, error: Exception) -> None:
     fail = times(3, error)
 
     def offered(crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
@@ -387,7 +387,7 @@ def test_a_single_page_is_reported_at_once(running: Rig) -> None:
     eventually(lambda: running.client.told == [("finished", ["a"])])
 
 
-def test_what_finishes_while_a_lot_is_under_way_is_the_next_lot(running: Rig) -> None:
+def test_what_finishes_while_a_batch_is_under_way_is_the_next_lot(running: Rig) -> None:
     running.client.gate.clear()
     running.put("a")
     eventually(lambda: running.client.waiting)

@@ -35,7 +35,7 @@ from frontier_server.core.errors import (
 )
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
-from frontier_server.core.keys import FiguresOf
+from frontier_server.core.keys import FetchStatisticsOf as Of
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import CrawlView, EmptyReason
 from frontier_server.core.records import ImportRow
@@ -111,7 +111,7 @@ def test_it_ends_a_crawl_in_whatever_state_and_lets_it_go(state: CrawlState) -> 
     view = shell.frontier.crawl(NAME)
     assert (view.state, view.tearing_down, view.torn_down) == (S.FINISHED, True, True)
     assert view.exit_status is ExitStatus.ABORTED
-    after = [kind for kind in told(shell)[len(before) :] if kind not in ("figures", "flights_cancelled")]
+    after = [kind for kind in told(shell)[len(before) :] if kind not in ("statistics", "flights_cancelled")]
     ends = (
         []
         if state is S.FINISHED
@@ -186,7 +186,10 @@ def test_events_go_on_while_it_is_waited_for() -> None:
     beat = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [second.token], [], now))
     assert beat.release == [second.token]
     fetch(shell, second)
-    assert [row.kind for _, row in shell.frontier.events_after(NAME, before)] == ["figures", "status_changed"]
+    assert [row.kind for _, row in shell.frontier.events_after(NAME, before)] == [
+        "statistics",
+        "status_changed",
+    ]
     assert shell.state(NAME) is S.FINISHED
 
 
@@ -478,7 +481,7 @@ READS: dict[str, Callable[[Frontier, int], Any]] = {
     "jobs": lambda f, now: f.administration.jobs(NAME),
     "a job": lambda f, now: f.administration.job(NAME, 1),
     "overrides": lambda f, now: f.administration.overrides(NAME),
-    "figures": lambda f, now: f.administration.figures(NAME, FiguresOf.HOST, 100, b""),
+    "fetch statistics": lambda f, now: f.administration.fetch_statistics(NAME, Of.HOST, 100, b""),
     "seeds": lambda f, now: f.administration.seeds(NAME, 100, 0, now),
     "explain": lambda f, now: f.administration.explain(NAME, "", "", now),
     "explain a URI": lambda f, now: f.administration.explain(NAME, "", SEEDS[0], now),
@@ -517,7 +520,7 @@ def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
         "jobs",
         "job",
         "overrides",
-        "figures",
+        "fetch_statistics",
         "seeds",
         "explain",
         "check_uris",

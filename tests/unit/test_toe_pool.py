@@ -16,7 +16,7 @@ from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.page import Page
 from crawler_node.output.visit import Stored
 from crawler_node.toes.chain import Chain, Step
-from crawler_node.toes.pool import EXTRACT_S, GRACE_S, PoolFigures, ToePool, UnknownToe
+from crawler_node.toes.pool import EXTRACT_S, GRACE_S, PoolStatistics, ToePool, UnknownToe
 from crawler_node.toes.toe import ToeThread
 
 
@@ -170,8 +170,8 @@ def test_a_killed_thread_breaks_off_its_uri_which_fails_and_another_takes_its_pl
     rig.pool.kill(1, replace=True)
     eventually(lambda: rig.pool.serials() == [2, 3] and len(rig.pages) == 1)
     assert [(page.report.fetch_status, page.report.toe_number) for page in rig.pages] == [(-7000, 1)]
-    figures = PoolFigures(size=2, alive=2, died=0, killed=1, abandoned=0)
-    eventually(lambda: rig.pool.figures() == figures)
+    statistics = PoolStatistics(size=2, alive=2, died=0, killed=1, abandoned=0)
+    eventually(lambda: rig.pool.statistics() == statistics)
 
 
 def test_a_thread_killed_without_replacement_leaves_a_smaller_pool(rig: Rig) -> None:
@@ -190,7 +190,7 @@ def test_killing_twice_is_killing_once(rig: Rig) -> None:
     eventually(lambda: rig.busy(1))
     rig.pool.kill(1, replace=False)
     rig.pool.kill(1, replace=False)
-    assert rig.pool.figures().killed == 1 and rig.pool.size == 0
+    assert rig.pool.statistics().killed == 1 and rig.pool.size == 0
 
 
 def test_a_thread_that_retires_may_be_killed_and_is_not_missed(rig: Rig) -> None:
@@ -224,12 +224,12 @@ def test_a_killed_thread_that_does_not_end_in_time_is_left_behind_and_its_uri_re
     rig.pool.kill(1, replace=True)
     rig.now_s = GRACE_S - 0.001
     rig.pool.watch()
-    assert rig.left_behind == [] and rig.pool.figures().alive == 2
+    assert rig.left_behind == [] and rig.pool.statistics().alive == 2
     rig.now_s = GRACE_S
     rig.pool.watch()
     rig.pool.watch()
     assert rig.left_behind == [("a", 1)] and rig.pool.left_behind_count == 1
-    assert rig.pool.figures() == PoolFigures(size=1, alive=1, died=0, killed=1, abandoned=1)
+    assert rig.pool.statistics() == PoolStatistics(size=1, alive=1, died=0, killed=1, abandoned=1)
     assert [(report.serial, report.abandoned) for report, _ in rig.pool.reports()] == [(1, True), (2, False)]
     rig.fetcher.let_go()
     eventually(lambda: rig.pool.left_behind_count == 0)
@@ -332,5 +332,5 @@ def test_a_thread_is_told_of_at_whatever_moment_of_a_look_it_dies(rig: Rig, look
     while toes[0].looks >= 0:
         pool.watch()
     pool.watch()
-    assert pool.figures() == PoolFigures(size=2, alive=2, died=1, killed=0, abandoned=0)
+    assert pool.statistics() == PoolStatistics(size=2, alive=2, died=1, killed=0, abandoned=0)
     assert pool.serials() == [2, 3]

@@ -68,11 +68,11 @@ def test_a_sound_crawl_is_counted_whole_and_nothing_is_found(monkeypatch: pytest
     change(shell, KEYS[4], precedence=255)
     found = verified(shell)
     assert (found.state, found.changed, found.findings) == ("DONE", 0, ())
-    told = {name: found.figures[name] for name in ("queues", "seen", "future", "sums_compared")}
+    told = {name: found.counts[name] for name in ("queues", "seen", "future", "sums_compared")}
     assert told == {"queues": 6, "seen": 24, "future": 6, "sums_compared": 1}
-    sums = ("queued", "retired_uris", "barred_uris")
+    sums = ("queued", "retired_uris", "ineligible_uris")
     assert (
-        [found.figures[name] for name in sums]
+        [found.counts[name] for name in sums]
         == [
             shell.count("crawl", count)
             for count in ("queued_count", "retired_uri_count", "ineligible_uri_count")
@@ -104,7 +104,7 @@ def _offer(shell: Shell) -> None:
 
 WHAT_GOES_ON: dict[str, Callable[[Shell], None]] = {
     "a queue that sleeps on disk is retired": lambda shell: change(shell, KEYS[2], retired=True),
-    "a queue is barred": lambda shell: change(shell, KEYS[2], precedence=255),
+    "a queue is ineligible": lambda shell: change(shell, KEYS[2], precedence=255),
     "a queue is paused": lambda shell: change(shell, KEYS[2], paused=True),
     "future URIs fall due": _make_due,
     "URIs are fetched": _lease,
@@ -176,8 +176,8 @@ def _lose_pending(shell: Shell) -> None:
 def _forget_where_it_waits(shell: Shell) -> None:
     for key, value in _rows(shell, Family.SEEN):
         row = decode(SeenRow, value)
-        if row.suffix:
-            row.suffix = b""
+        if row.position:
+            row.position = b""
             shell.store.write({(Family.SEEN, key): encode(row)})
             return
 
@@ -211,7 +211,7 @@ DAMAGES: dict[str, Callable[[Shell], None]] = {
     "its head is behind": _hide_the_head,
     "queued, has": _sum("queued"),
     "retired_uris, has": _sum("retired_uris"),
-    "barred_uris, has": _sum("barred_uris"),
+    "ineligible_uris, has": _sum("ineligible_uris"),
     "future, has": _sum("future"),
     "discovered, has": _sum("discovered"),
 }

@@ -51,11 +51,11 @@ def at(seconds: float) -> Timestamp:
 
 def node(name: str, heard_s: float = -1, **steps: int) -> Node:
     told = [ToeStepCount(step=step, count=count) for step, count in steps.items()]
-    return Node(node=name, last_heard_time=at(heard_s), toe_steps=told, leased_count=3)
+    return Node(node=name, last_seen_time=at(heard_s), toe_steps=told, leased_count=3)
 
 
-def queue(key: str, **figures: Any) -> WorkQueue:
-    return WorkQueue(queue_key=key, **figures)
+def queue(key: str, **statistics: Any) -> WorkQueue:
+    return WorkQueue(queue_key=key, **statistics)
 
 
 def problem(sequence: int, ago_s: float = 60, detail: str = "500 MB are free") -> Event:
@@ -69,7 +69,7 @@ def problem(sequence: int, ago_s: float = 60, detail: str = "500 MB are free") -
 def look(text: str = "", many: int = 1, **parts: Any) -> Look:
     """A look in which everything has something to show; `text` is in all texts, `many` of each are there."""
     snoozed, busy = QueueState.QUEUE_STATE_SNOOZED, QueueState.QUEUE_STATE_BUSY
-    figures = Statistics(
+    statistics = Statistics(
         snapshot_time=at(0),
         elapsed_duration=Duration(seconds=100),
         discovered_count=9_999,
@@ -92,7 +92,7 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         address="127.0.0.1:7707",
         crawl=Crawl(crawl=f"practice{text}", spec=CrawlSpec(limits=limits, max_toes=8)),
         status=RUNNING,
-        figures=figures,
+        statistics=statistics,
         why=f"{WHY}{text}",
         nodes=[node(f"north{n}{text}", FETCHING=6, WRITING=1, ABOUT_TO_GET_URI=1) for n in range(many)],
         jobs=[

@@ -95,7 +95,7 @@ EVENTS = [
     EventRow(5, "job_ended", {"job": 6, "kind": "deletion", "outcome": "done"}),
     EventRow(
         5,
-        "figures",
+        "statistics",
         {
             "interval_ms": 20_500,
             "succeeded_count": 1,
@@ -124,7 +124,7 @@ MESSAGES_OF_EVENTS = [
     crawl_pb2.RoundBegun(round=7),
     crawl_pb2.UrisLeft(retired_count=8),
     crawl_pb2.JobEnded(job=6, kind="deletion", outcome="done"),
-    crawl_pb2.Figures(
+    crawl_pb2.IntervalStatistics(
         interval_duration=Duration(seconds=20, nanos=500_000_000),
         succeeded_count=1,
         failed_count=2,
@@ -386,14 +386,14 @@ def test_what_toe_threads_do_is_cut_to_its_bounds() -> None:
 
 
 def test_every_figure_of_the_contract_is_told() -> None:
-    figures = {
+    statistics = {
         field.name: number
         for number, field in enumerate(crawl_pb2.Statistics.DESCRIPTOR.fields, 1)
         if field.name.endswith("_count") and field.name != "deepest_queue_count"
     }
     view = StatisticsView(
         now_ms=1_000,
-        counts=figures,
+        counts=statistics,
         fetch_statuses={200: 3, -2: 1},
         verdicts={"QUEUED": 4},
         queue_states={QueueState.READY: 1, QueueState.RETIRED: 2},
@@ -409,7 +409,7 @@ def test_every_figure_of_the_contract_is_told() -> None:
         limited_by="no node asks",
     )
     told = wire.statistics(view)
-    assert {name: getattr(told, name) for name in figures} == figures
+    assert {name: getattr(told, name) for name in statistics} == statistics
     assert dict(told.queue_state_counts) == {"READY": 1, "RETIRED": 2}
     assert (dict(told.fetch_status_counts), dict(told.media_type_counts)) == (
         {200: 3, -2: 1},

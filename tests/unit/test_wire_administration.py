@@ -13,7 +13,7 @@ from frontier_server.core.jobs.job import JobState, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.model import (
     Candidate,
-    FiguresView,
+    FetchStatisticsView,
     JobView,
     Reason,
     SeedView,
@@ -22,7 +22,7 @@ from frontier_server.core.model import (
     UriView,
     Why,
 )
-from frontier_server.core.records import FiguresRow, OutcomeRow
+from frontier_server.core.records import FetchStatisticsRow, OutcomeRow
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 CANDIDATE = frontier_pb2.Candidate(uri="http://a.example/", path="L", annotations=b"mine", cost=3)
@@ -210,9 +210,9 @@ def test_a_job_tells_every_field_of_its_own() -> None:
 
 
 def test_figures_tell_every_field_of_a_row_under_its_own_name() -> None:
-    row = FiguresRow(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11_000)
-    told = wire.fetch_figures(FiguresView("a.example", row))
-    assert len(told.ListFields()) == len(admin_pb2.FetchFigures.DESCRIPTOR.fields)
+    row = FetchStatisticsRow(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11_000)
+    told = wire.fetch_statistics(FetchStatisticsView("a.example", row))
+    assert len(told.ListFields()) == len(admin_pb2.FetchStatistics.DESCRIPTOR.fields)
     assert (told.succeeded_count, told.failed_count, told.disregarded_count) == (1, 2, 3)
     assert (told.response_count, told.robots_denied_count) == (4, 5)
     assert (told.succeeded_bytes_count, told.response_bytes_count, told.non_response_count) == (6, 7, 8)

@@ -149,7 +149,7 @@ def usable(draw: st.DrawFn) -> CrawlSettings:
         max_toes=draw(st.integers(0, 1_000_000)),
         pause_timeout_ms=draw(lengths(1_000)),
         stop_timeout_ms=draw(lengths(1_000)),
-        figures_interval_ms=draw(lengths(1_000)),
+        statistics_interval_ms=draw(lengths(1_000)),
     )
 
 
@@ -273,7 +273,7 @@ DEFAULTS: dict[tuple[str, ...], Any] = {
     ("max_toes",): 0,
     ("pause_timeout",): 120,
     ("stop_timeout",): 120,
-    ("figures_interval",): 20,
+    ("statistics_interval",): 20,
     ("resume_after_trouble",): False,
     ("politeness", "max_bytes_per_second"): 0,
     ("fetch", "connect_timeout"): 20,

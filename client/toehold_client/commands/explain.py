@@ -30,6 +30,6 @@ def explain(crawl: CrawlController, key: str | None, uri: str | None, as_json: b
 def _row(reason: Reason) -> tuple[str, ...]:
     return (
         enum_word(Why.DESCRIPTOR, reason.why),
-        reason.words,
+        reason.message,
         show.moment(reason.until_time) or "-",
     )

@@ -70,7 +70,7 @@ def tell_job(crawl: CrawlController, job: Job, wait_s: float | None, as_json: bo
 
 def _facts(job: Job) -> list[tuple[str, str]]:
     total = f" of {count_text(job.total_count)}" if job.total_count else ""
-    figures = ", ".join(f"{name}: {count_text(job.figures[name])}" for name in sorted(job.figures))
+    counts = ", ".join(f"{name}: {count_text(job.counts[name])}" for name in sorted(job.counts))
     return [
         ("job", str(job.job)),
         ("kind", job.kind),
@@ -80,7 +80,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("ended", show.moment(job.finish_time)),
         ("looked at", f"{count_text(job.done_count)}{total}"),
         ("changed", count_text(job.changed_count)),
-        ("figures", figures),
+        ("counts", counts),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from toehold.frontier.v1.admin_pb2 import Node
-from toehold.frontier.v1.frontier_pb2 import PoolFigures, ToeStepCount
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1.node_pb2 import GetPoolResponse, Toe, Worker
 from toehold_client import show
 from toehold_client.client import FrontierClient
@@ -180,7 +180,7 @@ def _row(node: Node, roomy: bool) -> Sequence[str]:
     count = sum(each.count for each in node.toe_steps)
     return (
         node.node,
-        show.moment(node.last_heard_time) or "-",
+        show.moment(node.last_seen_time) or "-",
         str(node.leased_count),
         _alive(node.pool) if has_pool else str(count),
         str(node.pool_size) if node.HasField("pool_size") else "-",
@@ -192,16 +192,16 @@ def _row(node: Node, roomy: bool) -> Sequence[str]:
 
 
 def _facts(pool: GetPoolResponse) -> Iterator[tuple[str, str]]:
-    figures = pool.pool
+    statistics = pool.pool
     yield "node", pool.node
     yield "frontier", pool.frontier_address
     yield "state", "drains: takes no more leases, and will end" if pool.draining else "fetches"
-    yield "toes", f"{count_text(figures.alive_count)} of {count_text(figures.size)}"
+    yield "toes", f"{count_text(statistics.alive_count)} of {count_text(statistics.size)}"
     for step in pool.toe_steps:
         yield f"  {step.step}", count_text(step.count)
-    yield "died", count_text(figures.died_count)
-    yield "killed", count_text(figures.killed_count)
-    yield "left behind", count_text(figures.abandoned_count)
+    yield "died", count_text(statistics.died_count)
+    yield "killed", count_text(statistics.killed_count)
+    yield "left behind", count_text(statistics.abandoned_count)
     yield "unreported", f"{count_text(sum(each.unreported_count for each in pool.workers))} finished pages"
 
 
@@ -218,11 +218,11 @@ def _worker_row(worker: Worker) -> Sequence[str]:
     )
 
 
-def _alive(pool: PoolFigures) -> str:
+def _alive(pool: PoolStatistics) -> str:
     return f"{pool.alive_count}/{pool.size}"
 
 
-def _lost(pool: PoolFigures) -> str:
+def _lost(pool: PoolStatistics) -> str:
     return f"{pool.died_count}/{pool.killed_count}/{pool.abandoned_count}"
 
 

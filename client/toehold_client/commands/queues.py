@@ -53,7 +53,7 @@ def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as
 @json_option
 @with_crawl
 def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Show all figures of the queue with this KEY.
+    """Show all statistics of the queue with this KEY.
 
     `toehold explain --queue KEY` tells why nothing of it is fetched now.
     """

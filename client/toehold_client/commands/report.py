@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from toehold.frontier.v1.admin_pb2 import FetchFigures, UriState, UriStory, WorkQueue
+from toehold.frontier.v1.admin_pb2 import FetchStatistics, UriState, UriStory, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import Disposition, QueueState
 from toehold_client import show
 from toehold_client.controller import CrawlController
@@ -59,25 +59,25 @@ def _tell(columns: Sequence[str], rows: Iterable[Row], as_json: bool) -> None:
 
 def _crawl(crawl: CrawlController, as_json: bool) -> None:
     described, answer = crawl.describe(), crawl.statistics()
-    figures = answer.statistics
-    processed = figures.succeeded_count + figures.failed_count + figures.disregarded_count
+    statistics = answer.statistics
+    processed = statistics.succeeded_count + statistics.failed_count + statistics.disregarded_count
     if not as_json:
         seeds = f"{count_text(described.announced_seed_count)} of {count_text(described.seed_count)}"
-        novel = f"{count_text(figures.novel_count)} URIs, {bytes_text(figures.novel_bytes_count)}"
+        novel = f"{count_text(statistics.novel_count)} URIs, {bytes_text(statistics.novel_bytes_count)}"
         show.facts(
             [
                 ("crawl", described.crawl),
                 ("status", show.status_words(answer.status)),
-                ("elapsed", duration_text(seconds_of(figures.elapsed_duration))),
+                ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
                 ("seeds announced", seeds),
                 ("URIs processed", count_text(processed)),
-                ("succeeded", count_text(figures.succeeded_count)),
-                ("failed", count_text(figures.failed_count)),
-                ("disregarded", count_text(figures.disregarded_count)),
-                ("still queued", count_text(figures.queued_count)),
-                ("URIs a second", f"{figures.average_succeeded_per_second:.2f}"),
-                ("bandwidth", f"{bytes_text(round(figures.average_bytes_per_second))}/s"),
-                ("data", bytes_text(figures.bytes_count)),
+                ("succeeded", count_text(statistics.succeeded_count)),
+                ("failed", count_text(statistics.failed_count)),
+                ("disregarded", count_text(statistics.disregarded_count)),
+                ("still queued", count_text(statistics.queued_count)),
+                ("URIs a second", f"{statistics.average_succeeded_per_second:.2f}"),
+                ("bandwidth", f"{bytes_text(round(statistics.average_bytes_per_second))}/s"),
+                ("data", bytes_text(statistics.bytes_count)),
                 ("novel", novel),
             ]
         )
@@ -85,19 +85,19 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
     plain = {
         "crawl": described.crawl,
         "status": to_plain(answer.status),
-        "elapsed_seconds": seconds_of(figures.elapsed_duration),
+        "elapsed_seconds": seconds_of(statistics.elapsed_duration),
         "seed_count": described.seed_count,
         "announced_seed_count": described.announced_seed_count,
         "processed_count": processed,
-        "succeeded_count": figures.succeeded_count,
-        "failed_count": figures.failed_count,
-        "disregarded_count": figures.disregarded_count,
-        "queued_count": figures.queued_count,
-        "bytes_count": figures.bytes_count,
-        "novel_count": figures.novel_count,
-        "novel_bytes_count": figures.novel_bytes_count,
-        "average_succeeded_per_second": figures.average_succeeded_per_second,
-        "average_bytes_per_second": figures.average_bytes_per_second,
+        "succeeded_count": statistics.succeeded_count,
+        "failed_count": statistics.failed_count,
+        "disregarded_count": statistics.disregarded_count,
+        "queued_count": statistics.queued_count,
+        "bytes_count": statistics.bytes_count,
+        "novel_count": statistics.novel_count,
+        "novel_bytes_count": statistics.novel_bytes_count,
+        "average_succeeded_per_second": statistics.average_succeeded_per_second,
+        "average_bytes_per_second": statistics.average_bytes_per_second,
     }
     show.record(plain)
 
@@ -118,8 +118,8 @@ def _became(story: UriStory | None) -> tuple[str, str]:
     return result, fetch_status_text(story.fetch_status)
 
 
-def _figures(figures: Iterable[FetchFigures]) -> Iterator[Row]:
-    for each in figures:
+def _statistics(statistics: Iterable[FetchStatistics]) -> Iterator[Row]:
+    for each in statistics:
         yield (
             (
                 each.name,
@@ -197,8 +197,11 @@ _OF_QUEUES = ("queue", "queued", "ever queued", "precedence", "spent/budget", "s
 
 _KINDS: Mapping[str, tuple[Sequence[str], Callable[[CrawlController], Iterable[Row]]]] = {
     "seeds": (("seed", "result", "fetch status"), _seeds),
-    "hosts": (("host", *_OF_FIGURES), lambda crawl: _figures(crawl.frontier.list_hosts(crawl.crawl))),
-    "sources": (("source", *_OF_FIGURES), lambda crawl: _figures(crawl.frontier.list_sources(crawl.crawl))),
+    "hosts": (("host", *_OF_FIGURES), lambda crawl: _statistics(crawl.frontier.list_hosts(crawl.crawl))),
+    "sources": (
+        ("source", *_OF_FIGURES),
+        lambda crawl: _statistics(crawl.frontier.list_sources(crawl.crawl)),
+    ),
     "mimetypes": (("URIs", "media type"), _mimetypes),
     "responses": (("URIs", "fetch status"), _responses),
     "nonempty": (_OF_QUEUES, _nonempty),

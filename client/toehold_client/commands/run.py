@@ -37,7 +37,7 @@ NASCENT, PAUSED = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSED
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
 
 _LOOK_S = 1.0
-"""Between two looks at the figures, on a terminal."""
+"""Between two looks at the statistics, on a terminal."""
 
 
 @click.command()
@@ -47,7 +47,7 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
     """Launch the crawl that the file SPEC describes, and follow it to its end.
 
     Tells what happens, a line each; on a terminal also how it goes. With --json the events, and at the end
-    the crawl's description and figures. A crawl that was created or copied needs no SPEC. One that has been
+    the crawl's description and statistics. A crawl that was created or copied needs no SPEC. One that was
     launched is followed from now on, and of one that has finished is told how it ended. Restarts of the
     frontier are waited out for a minute each.
 
@@ -66,8 +66,8 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
         show.note(f"Not followed any more; the crawl goes on. To stop it: {_command('stop', crawl)}")
         return ExitCode.INTERRUPTED
     if as_json:
-        figures = {"status": to_plain(end.status), "statistics": to_plain(end.statistics)}
-        show.record({**to_plain(described), **figures})
+        statistics = {"status": to_plain(end.status), "statistics": to_plain(end.statistics)}
+        show.record({**to_plain(described), **statistics})
     else:
         show.line(f"{crawl.crawl}: {_ended(end)}")
     return exit_code_of_end(end.status)
@@ -151,27 +151,27 @@ def _say(console: Console, text: str) -> None:
 
 
 def _progress(now: GetStatisticsResponse) -> str:
-    figures = now.statistics
+    statistics = now.statistics
     parts = [
         show.status_words(now.status),
-        f"{count_text(figures.succeeded_count)} succeeded",
-        f"{figures.succeeded_per_second:.1f}/s",
-        f"{count_text(figures.queued_count)} queued",
-        f"{count_text(figures.leased_count)} out",
-        f"{count_text(figures.failed_count)} failed",
-        bytes_text(figures.bytes_count),
-        figures.limited_by,
+        f"{count_text(statistics.succeeded_count)} succeeded",
+        f"{statistics.succeeded_per_second:.1f}/s",
+        f"{count_text(statistics.queued_count)} queued",
+        f"{count_text(statistics.leased_count)} out",
+        f"{count_text(statistics.failed_count)} failed",
+        bytes_text(statistics.bytes_count),
+        statistics.limited_by,
     ]
     return "  ".join(part for part in parts if part)
 
 
 def _ended(end: GetStatisticsResponse) -> str:
-    figures = end.statistics
-    elapsed = duration_text(seconds_of(figures.elapsed_duration))
+    statistics = end.statistics
+    elapsed = duration_text(seconds_of(statistics.elapsed_duration))
     return (
-        f"{show.status_and_reason(end.status)}; {count_text(figures.succeeded_count)} succeeded, "
-        f"{bytes_text(figures.bytes_count)}, {count_text(figures.failed_count)} failed, "
-        f"{count_text(figures.disregarded_count)} disregarded, in {elapsed}"
+        f"{show.status_and_reason(end.status)}; {count_text(statistics.succeeded_count)} succeeded, "
+        f"{bytes_text(statistics.bytes_count)}, {count_text(statistics.failed_count)} failed, "
+        f"{count_text(statistics.disregarded_count)} disregarded, in {elapsed}"
     )
 
 

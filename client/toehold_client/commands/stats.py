@@ -1,4 +1,4 @@
-"""`toehold stats`: all figures of a crawl."""
+"""`toehold stats`: all statistics of a crawl."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .options import json_option, with_crawl
 @json_option
 @with_crawl
 def stats(crawl: CrawlController, as_json: bool) -> None:
-    """Show all figures of a crawl: counts, rates, depths, codes and media types."""
+    """Show all statistics of a crawl: counts, rates, depths, codes and media types."""
     answer = crawl.statistics()
     if as_json:
         show.record({"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)})
@@ -27,38 +27,38 @@ def stats(crawl: CrawlController, as_json: bool) -> None:
         show.facts(_facts(answer.status, answer.statistics))
 
 
-def _facts(status: CrawlStatus, figures: Statistics) -> Iterator[tuple[str, str]]:
-    finished = figures.succeeded_count + figures.failed_count + figures.disregarded_count
-    novel = f"{count_text(figures.novel_count)}, {bytes_text(figures.novel_bytes_count)}"
-    yield "at", show.moment(figures.snapshot_time)
+def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, str]]:
+    finished = statistics.succeeded_count + statistics.failed_count + statistics.disregarded_count
+    novel = f"{count_text(statistics.novel_count)}, {bytes_text(statistics.novel_bytes_count)}"
+    yield "at", show.moment(statistics.snapshot_time)
     yield "state", show.status_words(status)
-    yield "elapsed", duration_text(seconds_of(figures.elapsed_duration))
-    yield "discovered", count_text(figures.discovered_count)
-    yield "queued", count_text(figures.queued_count)
-    yield "out at nodes", count_text(figures.leased_count)
-    yield "future", count_text(figures.future_count)
-    yield "in retired queues", count_text(figures.retired_uri_count)
-    yield "in ineligible queues", count_text(figures.ineligible_uri_count)
+    yield "elapsed", duration_text(seconds_of(statistics.elapsed_duration))
+    yield "discovered", count_text(statistics.discovered_count)
+    yield "queued", count_text(statistics.queued_count)
+    yield "out at nodes", count_text(statistics.leased_count)
+    yield "future", count_text(statistics.future_count)
+    yield "in retired queues", count_text(statistics.retired_uri_count)
+    yield "in ineligible queues", count_text(statistics.ineligible_uri_count)
     yield "finished", count_text(finished)
-    yield "succeeded", f"{count_text(figures.succeeded_count)}, {bytes_text(figures.bytes_count)}"
+    yield "succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"
     yield "of that novel", novel
-    yield "failed", count_text(figures.failed_count)
-    yield "disregarded", count_text(figures.disregarded_count)
-    yield "deferred", count_text(figures.deferred_count)
-    yield "relocated", count_text(figures.relocated_count)
-    yield "lapsed", count_text(figures.lapsed_count)
-    yield "robots.txt fetches", count_text(figures.robots_fetch_count)
-    yield "now", _rate(figures.succeeded_per_second, figures.bytes_per_second)
-    yield "average", _rate(figures.average_succeeded_per_second, figures.average_bytes_per_second)
-    yield "congestion ratio", f"{figures.congestion_ratio:.2f}"
-    yield "deepest queue", count_text(figures.deepest_queue_count)
-    yield "average depth", f"{figures.average_depth:.2f}"
-    yield "round", count_text(figures.round)
-    codes = {fetch_status_text(code): count for code, count in figures.fetch_status_counts.items()}
+    yield "failed", count_text(statistics.failed_count)
+    yield "disregarded", count_text(statistics.disregarded_count)
+    yield "deferred", count_text(statistics.deferred_count)
+    yield "relocated", count_text(statistics.relocated_count)
+    yield "lapsed", count_text(statistics.lapsed_count)
+    yield "robots.txt fetches", count_text(statistics.robots_fetch_count)
+    yield "now", _rate(statistics.succeeded_per_second, statistics.bytes_per_second)
+    yield "average", _rate(statistics.average_succeeded_per_second, statistics.average_bytes_per_second)
+    yield "congestion ratio", f"{statistics.congestion_ratio:.2f}"
+    yield "deepest queue", count_text(statistics.deepest_queue_count)
+    yield "average depth", f"{statistics.average_depth:.2f}"
+    yield "round", count_text(statistics.round)
+    codes = {fetch_status_text(code): count for code, count in statistics.fetch_status_counts.items()}
     yield "fetch status", counts(codes)
-    yield "media types", counts(figures.media_type_counts)
-    yield "verdicts", counts(figures.verdict_counts)
-    yield "queues", counts(figures.queue_state_counts)
+    yield "media types", counts(statistics.media_type_counts)
+    yield "verdicts", counts(statistics.verdict_counts)
+    yield "queues", counts(statistics.queue_state_counts)
 
 
 def _rate(per_second: float, bytes_per_second: float) -> str:

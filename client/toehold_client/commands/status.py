@@ -1,4 +1,4 @@
-"""`toehold status`: where a crawl is in its life, and its figures."""
+"""`toehold status`: where a crawl is in its life, and its statistics."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def status(crawl: CrawlController, as_json: bool) -> None:
     described = crawl.describe()
     answer = crawl.statistics()
     if as_json:
-        figures = {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
-        show.record({**to_plain(described), **figures})
+        statistics = {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
+        show.record({**to_plain(described), **statistics})
     else:
         _show(described, answer.status, answer.statistics)
 
 
-def _show(crawl: Crawl, status: CrawlStatus, figures: Statistics) -> None:
+def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
     show.facts(
         [
             ("crawl", crawl.crawl),
@@ -40,31 +40,31 @@ def _show(crawl: Crawl, status: CrawlStatus, figures: Statistics) -> None:
             ("created", show.moment(crawl.create_time)),
             ("launched", show.moment(crawl.launch_time)),
             ("finished", show.moment(crawl.finish_time)),
-            ("elapsed", duration_text(seconds_of(figures.elapsed_duration))),
+            ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
             (
                 "seeds",
                 f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced",
             ),
-            ("discovered", count_text(figures.discovered_count)),
+            ("discovered", count_text(statistics.discovered_count)),
             (
                 "queued",
-                f"{count_text(figures.queued_count)}, {count_text(figures.leased_count)} out at nodes",
+                f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} out at nodes",
             ),
-            ("succeeded", f"{count_text(figures.succeeded_count)}, {bytes_text(figures.bytes_count)}"),
-            ("failed", count_text(figures.failed_count)),
-            ("disregarded", count_text(figures.disregarded_count)),
-            ("deferred", count_text(figures.deferred_count)),
-            ("lapsed", count_text(figures.lapsed_count)),
-            ("robots.txt fetches", count_text(figures.robots_fetch_count)),
+            ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
+            ("failed", count_text(statistics.failed_count)),
+            ("disregarded", count_text(statistics.disregarded_count)),
+            ("deferred", count_text(statistics.deferred_count)),
+            ("lapsed", count_text(statistics.lapsed_count)),
+            ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
             (
                 "fetch status",
-                _counts({fetch_status_text(s): n for s, n in figures.fetch_status_counts.items()}),
+                _counts({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
             ),
-            ("verdicts", _counts(figures.verdict_counts)),
-            ("queues", _counts(figures.queue_state_counts)),
-            ("limited by", figures.limited_by),
-            ("waiting for", figures.waiting_for),
-            ("next due", show.moment(figures.next_due_time)),
+            ("verdicts", _counts(statistics.verdict_counts)),
+            ("queues", _counts(statistics.queue_state_counts)),
+            ("limited by", statistics.limited_by),
+            ("waiting for", statistics.waiting_for),
+            ("next due", show.moment(statistics.next_due_time)),
         ]
     )
 

@@ -84,7 +84,7 @@ class WhichNode:
         try:
             told = client.get_pool().node
         except NodeUnavailable as error:
-            heard = show.moment(node.last_heard_time)
+            heard = show.moment(node.last_seen_time)
             raise NodeUnavailable(
                 f"{error}, where {node.node!r} was when it was last heard, {heard}"
             ) from error
@@ -125,9 +125,9 @@ def named(answer: GetFrontierResponse, name: str) -> list[Node]:
     found = [node for node in answer.nodes if name in (node.node, _team(node.node))]
     if not found:
         return []
-    latest_ns = max(node.last_heard_time.ToNanoseconds() for node in found)
+    latest_ns = max(node.last_seen_time.ToNanoseconds() for node in found)
     since_ns = latest_ns - answer.lease_duration.ToNanoseconds()
-    return [node for node in found if node.last_heard_time.ToNanoseconds() >= since_ns]
+    return [node for node in found if node.last_seen_time.ToNanoseconds() >= since_ns]
 
 
 def _team(name: str) -> str:

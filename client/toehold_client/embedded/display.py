@@ -202,14 +202,14 @@ class Silent:
 
 def line(view: View) -> str:
     """A moment in one line."""
-    figures = view.statistics
+    statistics = view.statistics
     parts = [
         status_words(view.status),
-        f"{count_text(figures.succeeded_count)} pages",
+        f"{count_text(statistics.succeeded_count)} pages",
         _rate_text(view),
-        f"{count_text(figures.queued_count)} queued",
-        f"{count_text(figures.failed_count)} failed",
-        bytes_text(figures.bytes_count),
+        f"{count_text(statistics.queued_count)} queued",
+        f"{count_text(statistics.failed_count)} failed",
+        bytes_text(statistics.bytes_count),
     ]
     waiting = _waiting_text(view)
     return "  ".join(parts) + (f"  {waiting}" if waiting else "")
@@ -217,25 +217,25 @@ def line(view: View) -> str:
 
 def panel(view: View, most_pages: int) -> RenderableType:
     """A moment as a panel of at most `_FIXED_LINES` lines and `most_pages` pages."""
-    figures = view.statistics
+    statistics = view.statistics
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold", min_width=_LABEL_WIDTH)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    elapsed = duration_text(figures.elapsed_duration.ToMilliseconds() / 1000)
+    elapsed = duration_text(statistics.elapsed_duration.ToMilliseconds() / 1000)
     table.add_row(
         "crawl", Text.assemble((status_words(view.status), "bold cyan"), f"  {view.crawl}, for {elapsed}")
     )
     table.add_row(
         "pages",
-        f"{count_text(figures.succeeded_count)}, {bytes_text(figures.bytes_count)}; {_rate_text(view)}",
+        f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}; {_rate_text(view)}",
     )
     table.add_row(
         "URIs",
-        f"{count_text(figures.queued_count)} queued, {count_text(figures.leased_count)} out to be fetched; "
-        f"{count_text(figures.discovered_count)} discovered",
+        f"{count_text(statistics.queued_count)} queued, {count_text(statistics.leased_count)} out"
+        f"; {count_text(statistics.discovered_count)} discovered",
     )
-    table.add_row("queues", queues_text(figures))
-    table.add_row("errors", Text(errors_text(figures), style="red" if figures.failed_count else ""))
+    table.add_row("queues", queues_text(statistics))
+    table.add_row("errors", Text(errors_text(statistics), style="red" if statistics.failed_count else ""))
     table.add_row("waiting", Text(_waiting_text(view) or "no", style="yellow"))
     parts: list[RenderableType] = [Text(), table]
     shown = view.last_pages[-most_pages:] if most_pages else []
@@ -250,23 +250,24 @@ def _rate_text(view: View) -> str:
     return f"{view.pages_per_s:.1f} pages/s now, {average:.1f} on average"
 
 
-def queues_text(figures: Statistics) -> str:
+def queues_text(statistics: Statistics) -> str:
     """Work queues by state: `1 ready, 3 busy`."""
     counts = {
-        name.removeprefix("QUEUE_STATE_").lower(): count for name, count in figures.queue_state_counts.items()
+        name.removeprefix("QUEUE_STATE_").lower(): count
+        for name, count in statistics.queue_state_counts.items()
     }
     order = ("ready", "busy", "snoozed", "inactive", "exhausted")
     known = [name for name in order if name in counts] + sorted(set(counts) - set(order))
     return ", ".join(f"{count_text(counts[name])} {name}" for name in known if counts[name]) or "none"
 
 
-def errors_text(figures: Statistics) -> str:
+def errors_text(statistics: Statistics) -> str:
     """What failed, and the fetch statuses that were no success, the most frequent first."""
     bad = sorted(
-        ((n, code) for code, n in figures.fetch_status_counts.items() if _is_error(code)),
+        ((n, code) for code, n in statistics.fetch_status_counts.items() if _is_error(code)),
         reverse=True,
     )
-    text = f"{count_text(figures.failed_count)} failed"
+    text = f"{count_text(statistics.failed_count)} failed"
     for count, code in bad[:_MOST_ERRORS_SHOWN]:
         text += f"; {fetch_status_text(code)}: {count_text(count)}"
     return text
@@ -281,13 +282,13 @@ def _is_error(fetch_status: int) -> bool:
 
 def _waiting_text(view: View) -> str:
     """What is awaited and until when, while nothing is due; empty while something is."""
-    figures = view.statistics
-    if not figures.waiting_for:
+    statistics = view.statistics
+    if not statistics.waiting_for:
         return ""
-    text = harmless(figures.waiting_for)
-    if not figures.HasField("next_due_time"):
+    text = harmless(statistics.waiting_for)
+    if not statistics.HasField("next_due_time"):
         return text
-    left = figures.next_due_time.ToDatetime(UTC) - figures.snapshot_time.ToDatetime(UTC)
+    left = statistics.next_due_time.ToDatetime(UTC) - statistics.snapshot_time.ToDatetime(UTC)
     # Shown by this machine's clock: the frontier's may be another.
     until = datetime.now(UTC).astimezone() + max(left, timedelta())
     # The time first: on a narrow terminal the end is cut off.

@@ -96,7 +96,7 @@ class Lines:
     def _tell_problems(self, look: Look) -> None:
         """Tells those that have come since the first look."""
         if self._since_ns is None:
-            self._since_ns = look.figures.snapshot_time.ToNanoseconds()
+            self._since_ns = look.statistics.snapshot_time.ToNanoseconds()
         for event in look.problems:
             if event.sequence > self._told and event.event_time.ToNanoseconds() >= self._since_ns:
                 self._told = event.sequence

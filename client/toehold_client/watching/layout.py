@@ -40,7 +40,7 @@ Part = str | tuple[str, str]
 
 def picture(look: Look, width: int, height: int) -> list[Text]:
     """A look in at most `height` lines of at most `width` cells each."""
-    standing, figures = list(_standing(look, width)), list(_figures(look))
+    standing, statistics = list(_standing(look, width)), list(_statistics(look))
     named = max(width // 3, _LEAST_NAME_CELLS)  # a key or a name, with room for what is said of it
     sections = [
         _rows("problems", [_problem(look, event) for event in [*reversed(look.problems)][:height]]),
@@ -49,8 +49,8 @@ def picture(look: Look, width: int, height: int) -> list[Text]:
         _rows("slowest", _slowest(look, named)),
         _rows("largest", _largest(look, named)),
     ]
-    shares = share(height - len(standing) - len(figures), [len(section) for section in sections])
-    told = [figures, *(section[:many] for section, many in zip(sections, shares, strict=True) if many)]
+    shares = share(height - len(standing) - len(statistics), [len(section) for section in sections])
+    told = [statistics, *(section[:many] for section, many in zip(sections, shares, strict=True) if many)]
     gaps = len(standing) + sum(map(len, told)) + len(told) - 1 <= height
     lines = standing
     for place, part in enumerate(told):
@@ -78,14 +78,14 @@ def share(room: int, wanted: Sequence[int]) -> list[int]:
 
 def line(look: Look) -> str:
     """A look in one line of any length."""
-    figures = look.figures
+    statistics = look.statistics
     parts = [
         show.status_words(look.status),
-        f"{count_text(figures.succeeded_count)} pages",
+        f"{count_text(statistics.succeeded_count)} pages",
         _rate(look),
-        f"{count_text(figures.queued_count)} queued",
-        f"{count_text(figures.failed_count)} failed",
-        bytes_text(figures.bytes_count),
+        f"{count_text(statistics.queued_count)} queued",
+        f"{count_text(statistics.failed_count)} failed",
+        bytes_text(statistics.bytes_count),
         _away(look) or look.why,
     ]
     return "  ".join(part for part in parts if part)
@@ -97,7 +97,7 @@ def line(look: Look) -> str:
 def _standing(look: Look, width: int) -> Iterator[Text]:
     """What comes first: where it is in its life, and what is in its way."""
     style = _STATE_STYLES.get(look.status.state, "bold yellow")
-    elapsed = duration_text(seconds_of(look.figures.elapsed_duration))
+    elapsed = duration_text(seconds_of(look.statistics.elapsed_duration))
     yield _line(
         "crawl",
         (show.status_words(look.status), style),
@@ -125,42 +125,44 @@ def _wrapped(label: str, part: Part, width: int) -> list[Text]:
     return _rows(label, [each for each in kept if each.plain])
 
 
-def _figures(look: Look) -> Iterator[Text]:
+def _statistics(look: Look) -> Iterator[Text]:
     """What it has done, and what is left; what there is nothing to say of is left out."""
-    figures = look.figures
-    pages = f"{count_text(figures.succeeded_count)} succeeded, {bytes_text(figures.bytes_count)}"
-    yield _line("pages", f"{pages}; {count_text(figures.disregarded_count)} disregarded")
+    statistics = look.statistics
+    pages = f"{count_text(statistics.succeeded_count)} succeeded, {bytes_text(statistics.bytes_count)}"
+    yield _line("pages", f"{pages}; {count_text(statistics.disregarded_count)} disregarded")
     yield _line("rate", _rate(look))
-    waiting = f"{count_text(figures.queued_count)} queued, {count_text(figures.leased_count)} of them out"
-    future = f", {count_text(figures.future_count)} for later" if figures.future_count else ""
-    yield _line("URIs", f"{waiting}{future}; {count_text(figures.discovered_count)} discovered")
-    yield _line("queues", queues_text(figures))
-    if figures.failed_count or figures.fetch_status_counts:
-        yield _line("errors", (errors_text(figures), "red" if figures.failed_count else ""))
+    waiting = (
+        f"{count_text(statistics.queued_count)} queued, {count_text(statistics.leased_count)} of them out"
+    )
+    future = f", {count_text(statistics.future_count)} for later" if statistics.future_count else ""
+    yield _line("URIs", f"{waiting}{future}; {count_text(statistics.discovered_count)} discovered")
+    yield _line("queues", queues_text(statistics))
+    if statistics.failed_count or statistics.fetch_status_counts:
+        yield _line("errors", (errors_text(statistics), "red" if statistics.failed_count else ""))
     limits = ", ".join(_limits(look))
     if limits:
         yield _line("limits", limits)
 
 
 def _rate(look: Look) -> str:
-    figures = look.figures
-    now = f"{figures.succeeded_per_second:.1f} pages/s, {bytes_text(round(figures.bytes_per_second))}/s"
-    average_bytes = bytes_text(round(figures.average_bytes_per_second))
-    return f"{now} now; {figures.average_succeeded_per_second:.1f}, {average_bytes}/s on average"
+    statistics = look.statistics
+    now = f"{statistics.succeeded_per_second:.1f} pages/s, {bytes_text(round(statistics.bytes_per_second))}/s"
+    average_bytes = bytes_text(round(statistics.average_bytes_per_second))
+    return f"{now} now; {statistics.average_succeeded_per_second:.1f}, {average_bytes}/s on average"
 
 
 def _limits(look: Look) -> Iterator[str]:
-    figures, spec = look.figures, look.crawl.spec
+    statistics, spec = look.statistics, look.crawl.spec
     limits = spec.limits
     if limits.max_documents:
-        yield f"{count_text(figures.succeeded_count)} of {count_text(limits.max_documents)} pages"
+        yield f"{count_text(statistics.succeeded_count)} of {count_text(limits.max_documents)} pages"
     if limits.max_bytes:
-        yield f"{bytes_text(figures.bytes_count)} of {bytes_text(limits.max_bytes)}"
+        yield f"{bytes_text(statistics.bytes_count)} of {bytes_text(limits.max_bytes)}"
     if limits.HasField("max_elapsed") and seconds_of(limits.max_elapsed):
-        elapsed = duration_text(seconds_of(figures.elapsed_duration))
+        elapsed = duration_text(seconds_of(statistics.elapsed_duration))
         yield f"{elapsed} of {duration_text(seconds_of(limits.max_elapsed))}"
     if spec.max_toes:
-        yield f"{count_text(figures.leased_count)} of {count_text(spec.max_toes)} toes"
+        yield f"{count_text(statistics.leased_count)} of {count_text(spec.max_toes)} toes"
 
 
 def _job(job: Job) -> str:
@@ -173,7 +175,7 @@ def _job(job: Job) -> str:
 
 
 def _problem(look: Look, event: Event) -> Text:
-    ago = duration_text(max(-seconds_until(look.figures, event.event_time), 0.0))
+    ago = duration_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
     return _text((f"{ago} ago  ", "red"), event_words(event))
 
 
@@ -189,7 +191,7 @@ def _nodes(look: Look, most_cells: int, most: int) -> list[Text]:
 
 
 def _silent_s(look: Look, node: Node) -> float:
-    return -seconds_until(look.figures, node.last_heard_time)
+    return -seconds_until(look.statistics, node.last_seen_time)
 
 
 def _node(look: Look, node: Node, name: str) -> Text:
@@ -226,7 +228,7 @@ def _at_work(nodes: Sequence[Node]) -> str:
 def _slowest(look: Look, most_cells: int) -> list[Text]:
     """Queues at rest: until when, and why."""
     keys = _cells([queue.queue_key for queue in look.slowest], most_cells)
-    wakes = [max(seconds_until(look.figures, queue.wake_time), 0.0) for queue in look.slowest]
+    wakes = [max(seconds_until(look.statistics, queue.wake_time), 0.0) for queue in look.slowest]
     return [
         _text(key, f"for {duration_text(wake_s)}: {queue.reason}; {count_text(queue.queued_count)} queued")
         for queue, key, wake_s in zip(look.slowest, keys, wakes, strict=True)

@@ -17,14 +17,14 @@ _PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_le
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A crawl at one moment, by the frontier's clock (`figures.snapshot_time`)."""
+    """A crawl at one moment, by the frontier's clock (`statistics.snapshot_time`)."""
 
     address: str
     """Of the frontier."""
     crawl: Crawl
     """Its description; only its spec is newer than its beginning."""
     status: CrawlStatus
-    figures: Statistics
+    statistics: Statistics
     why: str
     """Why it is not going faster, or not at all; in one line."""
     lease_s: float = 30.0
@@ -59,9 +59,9 @@ def is_problem(event: Event) -> bool:
     return kind in _PROBLEMS or (kind == "node_left" and event.node_left.reason == "silent")
 
 
-def seconds_until(figures: Statistics, moment: Timestamp) -> float:
-    """How long after the figures a moment is; negative if it was before."""
-    return (moment.ToNanoseconds() - figures.snapshot_time.ToNanoseconds()) / 1e9
+def seconds_until(statistics: Statistics, moment: Timestamp) -> float:
+    """How long after the statistics a moment is; negative if it was before."""
+    return (moment.ToNanoseconds() - statistics.snapshot_time.ToNanoseconds()) / 1e9
 
 
 def to_record(look: Look) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def to_record(look: Look) -> dict[str, Any]:
         "away": {"error": look.away, "seconds": round(look.away_s, 3)} if look.away else None,
         "status": to_plain(look.status),
         "why": look.why,
-        "statistics": to_plain(look.figures),
+        "statistics": to_plain(look.statistics),
         "nodes": [to_plain(node) for node in look.nodes],
         "jobs": [to_plain(job) for job in look.jobs],
         "slowest_queues": [to_plain(queue) for queue in look.slowest],

@@ -91,7 +91,7 @@ class Observer:
             address=frontier.address,
             crawl=self._described,
             status=answer.status,
-            figures=answer.statistics,
+            statistics=answer.statistics,
             why=answer.statistics.limited_by or self._explained(answer.statistics),
             lease_s=seconds_of(server.lease_duration),
             nodes=list(server.nodes),
@@ -101,12 +101,12 @@ class Observer:
             problems=self._problems_heard(),
         )
 
-    def _explained(self, figures: Statistics) -> str:
+    def _explained(self, statistics: Statistics) -> str:
         """Why nothing is fetched now, if the frontier names a reason."""
         for reason in self._controller.frontier.explain(self._controller.crawl):
             if not reason.HasField("until_time"):
-                return reason.words
-            return f"{reason.words} (in {duration_text(seconds_until(figures, reason.until_time))})"
+                return reason.message
+            return f"{reason.message} (in {duration_text(seconds_until(statistics, reason.until_time))})"
         return ""
 
     def _seen_last(self, seen: Look, error: str) -> Look:

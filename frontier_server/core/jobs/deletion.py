@@ -46,7 +46,7 @@ class UriDeletion:
         self.number = number
         self.row = row
         self.codec = codec
-        self.out = {(lease.row.queue, lease.row.suffix) for lease in leases if lease.crawl == crawl.number}
+        self.out = {(lease.row.queue, lease.row.position) for lease in leases if lease.crawl == crawl.number}
         self.queues: Pattern = compile_pattern(row.parameters["queue_pattern"])
         self.uris: Pattern = compile_pattern(row.parameters["uri_pattern"])
         self.dry_run = row.parameters.get("dry_run") == "true"
@@ -81,7 +81,7 @@ class UriDeletion:
         queue: WorkQueue | None = None
         place: bytes | None = None
         for key, value in self.op.tx.scan(Family.PENDING, prefix + cursor, prefix):
-            queue_id, suffix = key[4:20], key[20:]
+            queue_id, position = key[4:20], key[20:]
             if key[4:] == cursor:
                 continue
             if queue is None:
@@ -94,27 +94,27 @@ class UriDeletion:
                 break
             read += 1
             self.row.done += 1
-            self._consider(queue, suffix, value)
-            place = queue_id + suffix
+            self._consider(queue, position, value)
+            place = queue_id + position
             if read == URIS_PER_SLICE:
                 break
         return place, read
 
-    def _consider(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
+    def _consider(self, queue: WorkQueue, position: bytes, value: bytes) -> None:
         pending = decode_pending(value)
         candidate = self.codec.decode(pending.candidate)
         uri = canonical(candidate.uri)
         if not full_match(self.uris, uri.uri):
             return
-        if (queue.queue, suffix) in self.out:
-            self.row.figures["leased"] = self.row.figures.get("leased", 0) + 1
+        if (queue.queue, position) in self.out:
+            self.row.counts["leased"] = self.row.counts.get("leased", 0) + 1
             return
         self.row.changed += 1
         job.find(self.row, uri.uri)
         if not self.dry_run:
             final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
             settings = self.crawl.settings_for(uri)
-            conclude(self.op, self.crawl, queue, suffix, pending, final, settings)
+            conclude(self.op, self.crawl, queue, position, pending, final, settings)
 
     def _future(self, cursor: bytes) -> bytes:
         prefix = keys.set_prefix(self.crawl.number, IndexSet.FUTURE)
@@ -134,7 +134,7 @@ class UriDeletion:
                 job.find(self.row, uri.uri)
                 if not self.dry_run:
                     partition = key[13:21]
-                    future.drop(self.op, self.crawl, keys.due_of(key), partition, pending.subject)
+                    future.drop(self.op, self.crawl, keys.due_of(key), partition, pending.fingerprint)
                     final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
                     record(self.op, self.crawl, partition, pending, final, settings)
             if read == URIS_PER_SLICE:
@@ -154,7 +154,7 @@ _OF_A_CRAWL = (
     Family.OUTCOMES,
     Family.JOBS,
     Family.IMPORTS,
-    Family.FIGURES,
+    Family.FETCH_STATISTICS,
     Family.OVERRIDES,
     Family.OWN_HOSTS,
     Family.CRAWLS,

@@ -93,7 +93,7 @@ def _schedule(
     row.done += len(verdicts)
     row.changed += verdicts.count(Verdict.QUEUED)
     for candidate, verdict in zip(candidates, verdicts, strict=True):
-        row.figures[verdict.value] = row.figures.get(verdict.value, 0) + 1
+        row.counts[verdict.value] = row.counts.get(verdict.value, 0) + 1
         if verdict not in (Verdict.QUEUED, Verdict.ALREADY_SEEN):
             job.find(row, f"{verdict.value} {candidate.uri[:200]}")
 
@@ -125,7 +125,7 @@ def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else None
-    if seen is None or seen.suffix:
+    if seen is None or seen.position:
         return False
     if seen.future_ms:
         future.drop(op, crawl, seen.future_ms, site.place.partition, fingerprint)

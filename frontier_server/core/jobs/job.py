@@ -159,6 +159,6 @@ def abandon(crawl: Crawl) -> None:
 
 
 def find(row: JobRow, finding: str) -> None:
-    """Note something that a job found; only the first ones are kept, the figures count all."""
+    """Note something that a job found; only the first ones are kept, the counts count all."""
     if len(row.findings) < MAX_FINDINGS:
         row.findings.append(finding)

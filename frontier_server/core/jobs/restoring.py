@@ -27,7 +27,7 @@ ROWS_PER_SLICE = 500
 _COPIED = (
     Family.SEEDS,
     Family.OVERRIDES,
-    Family.FIGURES,
+    Family.FETCH_STATISTICS,
     Family.SEEN,
     Family.PENDING,
     Family.QUEUES,
@@ -91,7 +91,7 @@ def restore_slice(
         _copy_slice(op, crawl, number, row, checkpoint_of(row.parameters["checkpoint"]), hosts)
     except UnknownCheckpoint as problem:  # it is gone, or cannot be read
         op.event(crawl, "problem", kind="checkpoint", detail=str(problem))
-        life.hear(op, crawl, Input.STOP, str(problem))
+        life.apply(op, crawl, Input.STOP, str(problem))
 
 
 def _copy_slice(
@@ -142,7 +142,7 @@ def _take_over(
     crawl.counters = counters
     crawl.restoring = ""
     crawl.unlogged.clear()
-    crawl.figures.clear()  # somebody may have asked for them before they were copied
+    crawl.statistics.clear()  # somebody may have asked for them before they were copied
     opening.load(op.tx, crawl, hosts, op.now_ms)
     state, then_ms = crawl.state_row, server.time_ms if server is not None else 0
     ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0
@@ -157,4 +157,4 @@ def _take_over(
     if unannounced:
         job.start(op, crawl, Kind.SEED)
     elif crawl.state is CrawlState.PREPARING:
-        life.hear(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)
+        life.apply(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)

@@ -5,7 +5,7 @@ from itertools import islice
 from .. import keys
 from ..crawl import Crawl
 from ..intake import schedule
-from ..machines.life import hear
+from ..machines.life import apply
 from ..machines.lifecycle import CrawlState, Input
 from ..model import CandidateCodec, Verdict
 from ..operation import Operation
@@ -32,7 +32,7 @@ def seed_slice(
         job.end(op, crawl, number, row)
         op.event(crawl, "seeds_concluded", seed_count=row.done, queued_count=row.changed)
         if crawl.state is CrawlState.PREPARING:
-            hear(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)
+            apply(op, crawl, Input.SEEDED_TO_PAUSE if crawl.settings.pause_at_start else Input.SEEDED)
 
 
 def reseed_slice(

@@ -109,14 +109,14 @@ def set_paused(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQ
     row = op.touch(queue)
     if row.paused is paused:
         return
-    barred = queue.state is _S.INELIGIBLE
-    if barred:  # its URIs are counted otherwise now
+    ineligible = queue.state is _S.INELIGIBLE
+    if ineligible:  # its URIs are counted otherwise now
         op.admit(crawl, queue)
     row.paused = paused
     if not paused:
         op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
     elif not queue.leases_out and queue.state in (_S.INACTIVE, _S.READY, _S.SNOOZED):
-        op.move(crawl, queue, QueueEvent.BARRED)
+        op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
 
 
 def queues_of_key(op: Operation, crawl: Crawl, key: str, key_hash: bytes) -> list[WorkQueue]:

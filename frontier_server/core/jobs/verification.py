@@ -42,10 +42,10 @@ class Verification:
 
     def run(self) -> None:
         """Do the slice."""
-        row, figures = self.row, self.row.figures
+        row, counts = self.row, self.row.counts
         if not row.cursor:
-            figures["changes_at_start"] = self.crawl.counters.sum_changes
-            figures["future"] = 0
+            counts["changes_at_start"] = self.crawl.counters.sum_changes
+            counts["future"] = 0
             row.cursor = _QUEUES
         phase, cursor = row.cursor[:1], row.cursor[1:]
         passes = {_QUEUES: self._queues, _URIS: self._uris, _INDEX: self._index, _SEEN: self._seen}
@@ -78,7 +78,7 @@ class Verification:
             self.row.done += 1
             self._membership(queue)
             self._add_up(queue, queue.row.count)
-            self.row.figures["queues"] = self.row.figures.get("queues", 0) + 1
+            self.row.counts["queues"] = self.row.counts.get("queues", 0) + 1
             if queue.row.count and self._empty(queue):
                 self._counted(queue, 0)
         return read[-1][0][4:] if read else None
@@ -96,21 +96,21 @@ class Verification:
                 before, more = self.crawl.counters.sum_changes, uris - row.count
                 self.op.add_uris(self.crawl, queue, more)
                 self._add_up(queue, more)
-                self.row.figures["changes_at_start"] += self.crawl.counters.sum_changes - before
+                self.row.counts["changes_at_start"] += self.crawl.counters.sum_changes - before
 
     # URIs that wait.
 
     def _uris(self, cursor: bytes) -> bytes | None:
         """The next URIs, queue by queue; where to go on."""
-        prefix, figures = keys.crawl_prefix(self.crawl.number), self.row.figures
+        prefix, counts = keys.crawl_prefix(self.crawl.number), self.row.counts
         rows = self.op.tx.scan(Family.PENDING, prefix + cursor, prefix)
         read = [row for row in islice(rows, ROWS_PER_SLICE + 1) if row[0][4:] != cursor]
         current = self._known(cursor[:16])
         if current is not None and len(cursor) == 16:  # its URIs are counted anew
-            figures["counted"] = 0
+            counts["counted"] = 0
             self._note_queue(current)
         for key, value in read:
-            queue_id, suffix = key[4:20], key[20:]
+            queue_id, position = key[4:20], key[20:]
             if current is None or current.queue != queue_id:
                 if current is not None and not self._close(current):
                     return current.queue
@@ -118,10 +118,10 @@ class Verification:
                 if current is None:
                     self._wrong(f"URIs of queue {queue_id.hex()}: there is no such queue")
                     return queue_id + keys.LAST_SUFFIX
-                figures["counted"], figures["recounts"] = 0, figures.get("recounts", 0)
+                counts["counted"], counts["recounts"] = 0, counts.get("recounts", 0)
                 self._note_queue(current)
-            self._uri(current, suffix, value)
-            figures["counted"] += 1
+            self._uri(current, position, value)
+            counts["counted"] += 1
             self.row.done += 1
         if read:
             return read[-1][0][4:]
@@ -133,49 +133,49 @@ class Verification:
         return self.op.queue(self.crawl, queue_id) if queue_id else None
 
     def _note_queue(self, queue: WorkQueue) -> None:
-        figures = self.row.figures
-        figures["enqueued_then"], figures["count_then"] = queue.row.enqueued, queue.row.count
+        counts = self.row.counts
+        counts["enqueued_then"], counts["count_then"] = queue.row.enqueued, queue.row.count
 
     def _close(self, queue: WorkQueue) -> bool:
         """A queue's last URI has been seen; whether to go on, and not to count it anew."""
-        figures, row = self.row.figures, queue.row
-        if (row.enqueued, row.count) == (figures["enqueued_then"], figures["count_then"]):
-            self._counted(queue, figures["counted"])
-        elif figures["recounts"] < RECOUNTS:
-            figures["recounts"] += 1
+        counts, row = self.row.counts, queue.row
+        if (row.enqueued, row.count) == (counts["enqueued_then"], counts["count_then"]):
+            self._counted(queue, counts["counted"])
+        elif counts["recounts"] < RECOUNTS:
+            counts["recounts"] += 1
             return False
         else:
-            figures["too_busy"] = figures.get("too_busy", 0) + 1
-        figures["recounts"] = 0
+            counts["too_busy"] = counts.get("too_busy", 0) + 1
+        counts["recounts"] = 0
         return True
 
-    def _uri(self, queue: WorkQueue, suffix: bytes, value: bytes) -> None:
-        level, ordinal, heads = keys.level_of(suffix), keys.ordinal_of(suffix), queue.row.heads
+    def _uri(self, queue: WorkQueue, position: bytes, value: bytes) -> None:
+        level, ordinal, heads = keys.level_of(position), keys.ordinal_of(position), queue.row.heads
         if ordinal < heads.get(level, ordinal + 1):
-            self._wrong(f"queue {queue.row.key}: its head is behind {suffix.hex()}")
+            self._wrong(f"queue {queue.row.key}: its head is behind {position.hex()}")
             if self.repair:
                 self.op.touch(queue)
                 heads[level] = ordinal
                 queue.firsts.pop(level, None)
                 queue.ahead.forget()
-        subject = decode_pending(value).subject
-        key = keys.seen_key(self.crawl.number, queue.partition, subject)
+        fingerprint = decode_pending(value).fingerprint
+        key = keys.seen_key(self.crawl.number, queue.partition, fingerprint)
         found = self.op.tx.get(Family.SEEN, key)
         seen = SeenRow(b"") if found is None else decode(SeenRow, found)
-        if (seen.suffix, seen.queue) != (suffix, queue.queue[8:]):
-            self._wrong(f"queue {queue.row.key}: the seen-set does not know of {suffix.hex()}")
+        if (seen.position, seen.queue) != (position, queue.queue[8:]):
+            self._wrong(f"queue {queue.row.key}: the seen-set does not know of {position.hex()}")
             if self.repair:
-                seen.suffix, seen.queue = suffix, queue.queue[8:]
+                seen.position, seen.queue = position, queue.queue[8:]
                 self.op.tx.put(Family.SEEN, key, encode(seen))
 
     def _add_up(self, queue: WorkQueue, uris: int) -> None:
-        figures = self.row.figures
+        counts = self.row.counts
         name = "queued"
         if queue.state is QueueState.RETIRED:
             name = "retired_uris"
         elif queue.state is QueueState.INELIGIBLE and not queue.row.paused:
-            figures["barred_uris"] = figures.get("barred_uris", 0) + uris
-        figures[name] = figures.get(name, 0) + uris
+            counts["ineligible_uris"] = counts.get("ineligible_uris", 0) + uris
+        counts[name] = counts.get(name, 0) + uris
 
     def _membership(self, queue: WorkQueue) -> None:
         for key in expected_index(queue):
@@ -196,7 +196,7 @@ class Verification:
         for key, _ in read:
             self.row.done += 1
             if key[4] == IndexSet.FUTURE:
-                self.row.figures["future"] += 1
+                self.row.counts["future"] += 1
             if key[4] in _QUEUE_SETS:
                 queue = self.op.queue(self.crawl, key[-16:])
                 if queue is None or key not in expected_index(queue):
@@ -213,33 +213,33 @@ class Verification:
         for key, value in read:
             self.row.done += 1
             seen = decode(SeenRow, value)
-            partition, subject = key[4:12], key[12:20]
-            if seen.suffix:
-                place = keys.pending_key(self.crawl.number, partition + seen.queue, seen.suffix)
+            partition, fingerprint = key[4:12], key[12:20]
+            if seen.position:
+                place = keys.pending_key(self.crawl.number, partition + seen.queue, seen.position)
                 if self.op.tx.get(Family.PENDING, place) is None:
-                    self._wrong(f"seen-set: {subject.hex()} is not where it is said to wait")
-                    seen.suffix = b""
+                    self._wrong(f"seen-set: {fingerprint.hex()} is not where it is said to wait")
+                    seen.position = b""
                     if self.repair:
                         self.op.tx.put(Family.SEEN, key, encode(seen))
             if seen.future_ms:
-                member = partition + subject
+                member = partition + fingerprint
                 place = keys.timed_key(self.crawl.number, IndexSet.FUTURE, seen.future_ms, member)
                 if self.op.tx.get(Family.INDEX, place) is None:
-                    self._wrong(f"seen-set: {subject.hex()} is not among the future URIs")
+                    self._wrong(f"seen-set: {fingerprint.hex()} is not among the future URIs")
                     seen.future_ms = 0
                     if self.repair:
                         self.op.tx.put(Family.SEEN, key, encode(seen))
-            self.row.figures["seen"] = self.row.figures.get("seen", 0) + 1
+            self.row.counts["seen"] = self.row.counts.get("seen", 0) + 1
         return read[-1][0][4:] + b"\0" if len(read) == ROWS_PER_SLICE else None
 
     # Sums.
 
     def _sums(self) -> None:
-        counters, figures = self.op.counters(self.crawl), self.row.figures
-        if counters.sum_changes != figures["changes_at_start"]:
-            figures["sums_compared"] = 0  # the crawl went on: only what stands still can be summed up
+        counters, counts = self.op.counters(self.crawl), self.row.counts
+        if counters.sum_changes != counts["changes_at_start"]:
+            counts["sums_compared"] = 0  # the crawl went on: only what stands still can be summed up
             return
-        figures["sums_compared"] = 1
+        counts["sums_compared"] = 1
         for name, actual, counted in self._sums_of():
             if actual != counted:
                 self._wrong(f"the crawl counts {actual} {name}, has {counted}")
@@ -247,10 +247,10 @@ class Verification:
                     setattr(counters, name, counted)
 
     def _sums_of(self) -> Iterator[tuple[str, int, int]]:
-        counters, figures = self.crawl.counters, self.row.figures
-        for name in ("queued", "retired_uris", "barred_uris", "future"):
-            yield name, getattr(counters, name), figures.get(name, 0)
-        yield "discovered", counters.discovered, figures.get("seen", 0)
+        counters, counts = self.crawl.counters, self.row.counts
+        for name in ("queued", "retired_uris", "ineligible_uris", "future"):
+            yield name, getattr(counters, name), counts.get(name, 0)
+        yield "discovered", counters.discovered, counts.get("seen", 0)
 
 
 def expected_index(queue: WorkQueue) -> list[bytes]:

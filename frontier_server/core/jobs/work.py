@@ -57,7 +57,7 @@ def unload_slice(op: Operation, crawl: Crawl) -> None:
         if not queue.row.count:
             op.move(crawl, queue, QueueEvent.DRAINED)
         else:
-            op.move(crawl, queue, QueueEvent.BARRED if queue.row.paused else QueueEvent.YIELDED)
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE if queue.row.paused else QueueEvent.YIELDED)
     if not crawl.queues:
         crawl.ready.clear()
         crawl.snoozed.clear()

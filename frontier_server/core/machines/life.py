@@ -12,7 +12,7 @@ from ..records import StateRow
 from .lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
 from .target import Reached, Target, reached
 
-_HEARD = {
+_INPUT_OF = {
     Reached.RUN: Input.REACHED_RUN,
     Reached.EMPTY: Input.REACHED_EMPTY,
     Reached.HOLD: Input.REACHED_HOLD,
@@ -20,7 +20,7 @@ _HEARD = {
     Reached.FINISH: Input.REACHED_FINISH,
 }
 
-# Counters of which the figures' events tell, and what they call them.
+# Counters of which the statistics' events tell, and what they call them.
 _TOLD = {
     "succeeded": "succeeded_count",
     "failed": "failed_count",
@@ -45,13 +45,13 @@ def new_state_row(now_ms: int) -> StateRow:
     )
 
 
-def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: str = "") -> None:
+def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: str = "") -> None:
     """Give the crawl machine an input; `reason` tells of a problem that led to it, `trouble` which one it is
     if it may pass.
 
     Raises IllegalState, and then nothing has changed.
     """
-    step = move(crawl.state, heard, crawl.name)
+    step = move(crawl.state, given, crawl.name)
     row = crawl.state_row
     before, held = (row.state, row.exit_status), crawl.held
     if step.target is not None and (step.target is not crawl.target or not row.request):
@@ -63,7 +63,7 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
         row.interrupt_ms = op.now_ms
     if step.state is not None:
         if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):
-            tell_figures(op, crawl)
+            tell_statistics(op, crawl)
         if step.state is CrawlState.FINISHED:
             job.abandon(crawl)
             crawl.forget()
@@ -83,15 +83,15 @@ def hear(op: Operation, crawl: Crawl, heard: Input, reason: str = "", trouble: s
     op.put_state(crawl)
 
 
-def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> None:
+def request(op: Operation, crawl: Crawl, given: Input, action: str, by: str) -> None:
     """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
 
     A state that is reached already, or under way, is neither told nor written. But a pause or a hold that
     an operator wants, too, does not end with the trouble that began it.
     """
-    step, row = move(crawl.state, heard, crawl.name), crawl.state_row
+    step, row = move(crawl.state, given, crawl.name), crawl.state_row
     asks = step.target is not None and step.target is not crawl.target
-    stays = heard in (Input.PAUSE, Input.HOLD) and bool(row.trouble)
+    stays = given in (Input.PAUSE, Input.HOLD) and bool(row.trouble)
     if step.interrupts and not row.interrupt_ms:
         op.acted(crawl, by, "interrupt")
     elif asks or stays or step.state is not None:
@@ -100,7 +100,7 @@ def request(op: Operation, crawl: Crawl, heard: Input, action: str, by: str) -> 
         return
     if stays:
         row.trouble = ""
-    hear(op, crawl, heard)
+    apply(op, crawl, given)
 
 
 def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
@@ -114,7 +114,7 @@ def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
         return False
     op.acted(crawl, by, "teardown")
     row.tearing_down = True
-    hear(op, crawl, Input.STOP)
+    apply(op, crawl, Input.STOP)
     return True
 
 
@@ -122,7 +122,7 @@ def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str 
     """Pause a crawl because of a problem, if it runs. `trouble` is what `go_on_after` will be told."""
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         op.event(crawl, "problem", kind=kind, detail=detail)
-        hear(op, crawl, Input.PROBLEM, detail, trouble)
+        apply(op, crawl, Input.PROBLEM, detail, trouble)
 
 
 def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
@@ -130,7 +130,7 @@ def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
     somebody resumes it."""
     op.event(crawl, "problem", kind=kind, detail=detail)
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
-        hear(op, crawl, Input.PROBLEM, detail)
+        apply(op, crawl, Input.PROBLEM, detail)
     elif crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED):
         crawl.state_row.reason, crawl.state_row.trouble = detail, ""
         op.put_state(crawl)
@@ -140,19 +140,19 @@ def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
     """Resume a crawl whose trouble is over, if only that has paused it, and it says that it wants to be."""
     paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED) and crawl.target is Target.PAUSE
     if paused and crawl.state_row.trouble == trouble and crawl.settings.resume_after_trouble:
-        hear(op, crawl, Input.RESUME)
+        apply(op, crawl, Input.RESUME)
 
 
-def tell_figures(op: Operation, crawl: Crawl) -> None:
+def tell_statistics(op: Operation, crawl: Crawl) -> None:
     """Tell what became of URIs since that was last told, if anything did."""
     counters = crawl.counters
-    figures = {name: getattr(counters, name) for name in _TOLD}
-    news = {told: figures[name] - counters.told.get(name, 0) for name, told in _TOLD.items()}
+    statistics = {name: getattr(counters, name) for name in _TOLD}
+    news = {told: statistics[name] - counters.told.get(name, 0) for name, told in _TOLD.items()}
     since_ms = max(counters.told_ms, crawl.state_row.launch_ms, crawl.spec.create_ms)
     counters.told_ms = op.now_ms
     if any(news.values()):
-        op.event(crawl, "figures", interval_ms=op.now_ms - since_ms, **news, queued_count=counters.queued)
-        counters.told = figures
+        op.event(crawl, "statistics", interval_ms=op.now_ms - since_ms, **news, queued_count=counters.queued)
+        counters.told = statistics
 
 
 def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: int) -> None:
@@ -173,8 +173,8 @@ def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: in
 
 def settle(op: Operation, crawl: Crawl) -> None:
     """Let the frontier machine look at the counts, and the crawl machine hear what it reached."""
-    if crawl.state_row.running_since_ms and op.now_ms >= crawl.next_figures_ms:
-        tell_figures(op, crawl)
+    if crawl.state_row.running_since_ms and op.now_ms >= crawl.next_statistics_ms:
+        tell_statistics(op, crawl)
     while _step(op, crawl):
         pass
     row = crawl.state_row
@@ -207,7 +207,7 @@ def _step(op: Operation, crawl: Crawl) -> bool:
     op.put_state(crawl)
     if state is CrawlState.FINISHED:
         return False
-    hear(op, crawl, _HEARD[now])
+    apply(op, crawl, _INPUT_OF[now])
     if now is Reached.HOLD:
         op.event(crawl, "held")
     return True
@@ -216,18 +216,18 @@ def _step(op: Operation, crawl: Crawl) -> bool:
 def _end_naturally(op: Operation, crawl: Crawl) -> None:
     """Nothing is left that could be leased: end; or pause, if that is wished and URIs are left (D20)."""
     counters = crawl.counters
-    behind = counters.retired_uris + counters.barred_uris
+    behind = counters.retired_uris + counters.ineligible_uris
     if behind:
         op.event(
             crawl,
             "uris_left",
             retired_count=counters.retired_uris,
-            ineligible_count=counters.barred_uris,
+            ineligible_count=counters.ineligible_uris,
         )
     if behind and crawl.settings.pause_with_uris_left:
-        hear(op, crawl, Input.PROBLEM, "only URIs of retired or ineligible queues are left")
+        apply(op, crawl, Input.PROBLEM, "only URIs of retired or ineligible queues are left")
     else:
-        hear(op, crawl, Input.NOTHING_LEFT)
+        apply(op, crawl, Input.NOTHING_LEFT)
 
 
 def _begin_round(op: Operation, crawl: Crawl) -> None:
@@ -257,7 +257,7 @@ def _limit_reached(op: Operation, crawl: Crawl) -> bool:
         found = "max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded
     if found is None:
         return False
-    limit, heard, value, actual = found
+    limit, given, value, actual = found
     op.event(crawl, "limit_reached", limit=limit, value=value, reached=actual, leased_count=crawl.leases_out)
-    hear(op, crawl, heard)
+    apply(op, crawl, given)
     return True

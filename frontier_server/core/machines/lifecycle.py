@@ -135,14 +135,14 @@ CLOCK_RUNS = frozenset((_S.PREPARING, _S.RUNNING, _S.EMPTY, _S.PAUSING, _S.STOPP
 ENDING = frozenset((_S.STOPPING, _S.FINISHED))
 
 
-def move(state: CrawlState, heard: Input, crawl: str) -> Move:
+def move(state: CrawlState, given: Input, crawl: str) -> Move:
     """What an input leads to in a state. Raises IllegalState, naming the state."""
     try:
-        return TABLE[state, heard]
+        return TABLE[state, given]
     except KeyError:
-        allowed = ", ".join(sorted({s.value for s, i in TABLE if i is heard}))
+        allowed = ", ".join(sorted({s.value for s, i in TABLE if i is given}))
         raise IllegalState(
-            f"crawl {crawl!r} is {state.value}; {heard.value} is possible when it is {allowed}",
+            f"crawl {crawl!r} is {state.value}; {given.value} is possible when it is {allowed}",
             crawl=crawl,
             state=state.value,
         ) from None

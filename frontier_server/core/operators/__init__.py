@@ -1,1 +1,1 @@
-"""What operators ask for: lists, figures, reasons, stories; and the changes that they make."""
+"""What operators ask for: lists, statistics, reasons, stories; and the changes that they make."""

@@ -1,4 +1,4 @@
-"""What operators ask of a frontier: queues, URIs, seen-set, jobs, overrides, figures, reasons.
+"""What operators ask of a frontier: queues, URIs, seen-set, jobs, overrides, statistics, reasons.
 
 Operations are *(answer, changes)*, as `Frontier`'s are, and belong to it.
 """
@@ -12,10 +12,10 @@ from ..dispatch import Dispatcher
 from ..jobs import importing, job, steering
 from ..jobs.job import JobState, Kind
 from ..jobs.steering import QueueChange
-from ..keys import FiguresOf
+from ..keys import FetchStatisticsOf
 from ..model import (
     MAX_BATCH,
-    FiguresView,
+    FetchStatisticsView,
     JobView,
     QueueView,
     Reason,
@@ -266,12 +266,12 @@ class Administration:
 
     # Figures and reasons.
 
-    def figures(
-        self, name: str, kind: FiguresOf, size: int, cursor: bytes
-    ) -> tuple[list[FiguresView], bytes]:
+    def fetch_statistics(
+        self, name: str, kind: FetchStatisticsOf, size: int, cursor: bytes
+    ) -> tuple[list[FetchStatisticsView], bytes]:
         """A page of hosts or sources, and what happened to their URIs."""
         crawl = self._frontier.registry.named(name)
-        return listing.figures_page(self._frontier.store, crawl, kind, size, cursor)
+        return listing.statistics_page(self._frontier.store, crawl, kind, size, cursor)
 
     def seeds(self, name: str, size: int, cursor: int, now_ms: int) -> tuple[list[SeedView], int]:
         """A page of seeds and what became of them; the next cursor (0 at the end)."""
@@ -359,5 +359,5 @@ def _job_view(number: int, row: JobRow) -> JobView:
         row.changed,
         row.total,
         tuple(row.findings),
-        dict(row.figures),
+        dict(row.counts),
     )

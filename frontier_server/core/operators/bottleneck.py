@@ -85,7 +85,7 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
     nodes = [
         node
         for node in leases.nodes()
-        if node.node in crawl.state_row.nodes and now_ms - node.heard_ms <= leases.period_ms
+        if node.node in crawl.state_row.nodes and now_ms - node.last_seen_ms <= leases.period_ms
     ]
     steps: Counter[str] = Counter()
     for node in nodes:
@@ -172,7 +172,7 @@ def _in(m: Moment, due_ms: int | None) -> str:
 
 
 def _paused(m: Moment) -> str:
-    uris = some(m.crawl.counters.queued - m.crawl.counters.barred_uris, "URI")
+    uris = some(m.crawl.counters.queued - m.crawl.counters.ineligible_uris, "URI")
     return f"paused queues: {uris} in queues that an operator pauses, and no other"
 
 
@@ -215,7 +215,7 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
     # No queue has a URI to give.
     (lambda m: bool(m.crawl.jobs or m.crawl.receiving), lambda m: f"jobs: {_jobs(m)}"),
-    (lambda m: m.crawl.counters.queued > m.crawl.counters.barred_uris, _paused),
+    (lambda m: m.crawl.counters.queued > m.crawl.counters.ineligible_uris, _paused),
     (lambda m: m.crawl.counters.future > 0, lambda m: f"later: {_later(m)}"),
     (lambda m: m.crawl.awaits_round, lambda m: f"round: {_round(m)}"),
     (lambda _: True, lambda _: "nothing is left to fetch"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .. import errors, keys, opening
-from ..attendance import look_round
+from ..attendance import reconcile
 from ..crawl import Crawl
 from ..jobs import job, restoring
 from ..leases import MAX_NODES, LeaseTable
@@ -144,7 +144,7 @@ class Control:
         held = crawl.held
         life.request(op, crawl, target, _ACTIONS[target], by)
         if held:
-            look_round(op, crawl, self._leases)  # who left while nothing could be told
+            reconcile(op, crawl, self._leases)  # who left while nothing could be told
         changes = self._frontier.end(op)
         return views.crawl_view(crawl), changes
 
@@ -189,7 +189,7 @@ class Control:
         if not crawl.state_row.torn_down:
             begun = life.tear_down(op, crawl, by)
         if held:
-            look_round(op, crawl, self._leases)
+            reconcile(op, crawl, self._leases)
         changes = self._frontier.end(op)
         return (views.crawl_view(crawl), begun), changes
 

@@ -4,14 +4,14 @@ Every reason is read from the same values that decide, at the moment of the ques
 holds for the crawl as a whole (`idle`) comes first.
 """
 
-from .. import figures, keys
+from .. import keys, statistics
 from ..crawl import Crawl
 from ..dispatch import Dispatcher, over_quota, retire_reason, robots_tried_ms, session_spent
 from ..head import Head
 from ..host import Group, Host, full, rest_of
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
-from ..operation import Operation, is_barred
+from ..operation import Operation, is_ineligible
 from ..passing import shares
 from ..queue import QueueState, WorkQueue
 from ..records import RobotsRow, decode_pending
@@ -57,7 +57,7 @@ class Explanations:
             case QueueState.INELIGIBLE:
                 if not row.paused:
                     settings = self.dispatcher.settings_of(op, crawl, queue)
-                    found.append(Reason(Why.BELOW_FLOOR, _below_floor(queue, settings)))
+                    found.append(Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, settings)))
             case QueueState.BUSY:
                 found += [
                     self._out(op, crawl, lease)
@@ -118,7 +118,7 @@ class Explanations:
         why, what, most = Why.HOST_BUSY, f"host {head.uri.host}", head.settings.politeness.max_parallel
         for group in groups:
             if group.host is busy:
-                why, what, most = Why.GROUP_BUSY, group.words, group.max_parallel
+                why, what, most = Why.GROUP_BUSY, group.message, group.max_parallel
         holding = [
             lease
             for lease in self.dispatcher.leases
@@ -131,8 +131,8 @@ class Explanations:
     def _turn(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> list[Reason]:
         """What is in the way of a queue's head, if it were its turn now."""
         settings = head.settings
-        if is_barred(queue, settings.queues):
-            return [] if queue.row.paused else [Reason(Why.BELOW_FLOOR, _below_floor(queue, settings))]
+        if is_ineligible(queue, settings.queues):
+            return [] if queue.row.paused else [Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, settings))]
         reason = retire_reason(queue.row, settings.queues)
         if reason:
             return [Reason(_retired(reason), f"its next turn retires it: {reason}")]
@@ -161,7 +161,7 @@ class Explanations:
 
     def _out(self, op: Operation, crawl: Crawl, lease: Lease) -> Reason:
         row = lease.row
-        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, row.queue, row.suffix))
+        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, row.queue, row.position))
         uri = "a URI"
         if lease.robots:
             uri = f"{row.scheme}://{row.authority}/robots.txt"
@@ -197,13 +197,13 @@ class Explanations:
         """What a URI waits for in its queue."""
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
-        head = self.dispatcher.head_at(op, crawl, told.queue, told.suffix)
+        head = self.dispatcher.head_at(op, crawl, told.queue, told.position)
         if shares(head.settings) and (wait := self.dispatcher.wait(op, crawl, told.queue, head)):
             authority = head.uri.origin
             if wait.until_ms:
                 words = f"{authority} rests: {wait.reason}; other hosts of queue {told.queue.row.key} pass it"
                 found.insert(0, Reason(Why.QUEUE_SNOOZED, words, wait.until_ms))
-        ahead = _ahead(op, crawl, told.queue, told.suffix)
+        ahead = _ahead(op, crawl, told.queue, told.position)
         if ahead:
             found.append(Reason(Why.BEHIND_OTHERS, f"{ahead} of queue {told.queue.row.key} first"))
         return found
@@ -237,9 +237,9 @@ def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
     return f"precedence {row.precedence} of queue {row.key} is not below {settings.queues.precedence_floor}"
 
 
-def _over_quota(spent: figures.Spent, head: Head) -> Reason:
+def _over_quota(spent: statistics.Spent, head: Head) -> Reason:
     then = "fails it with -5003" if head.settings.limits.fail_over_quota else "retires its queue"
-    return Reason(Why.OVER_BUDGET, f"the next turn of {head.uri.uri} {then}: {spent.words}")
+    return Reason(Why.OVER_BUDGET, f"the next turn of {head.uri.uri} {then}: {spent.message}")
 
 
 def _robots_uri(uri: CanonicalUri) -> str:
@@ -252,13 +252,13 @@ def _unreachable(head: Head, robots: RobotsRow | None, its: Standing) -> str:
     return f"{_robots_uri(head.uri)} could not be had{tried} (fetch status {status})"
 
 
-def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> str:
+def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:
     """How many URIs are before a place in its queue, as far as they are counted."""
     prefix = keys.queue_row_key(crawl.number, queue.queue)
     for ahead, (key, _) in enumerate(op.tx.scan(Family.PENDING, prefix + queue.row.start, prefix)):
         if ahead == MAX_COUNTED:
             return f"{MAX_COUNTED} URIs or more"
-        if key[len(prefix) :] >= suffix:
+        if key[len(prefix) :] >= position:
             return some(ahead, "URI") if ahead else ""
     return ""
 

@@ -164,9 +164,9 @@ def _behind(op: Operation, crawl: Crawl) -> list[Reason]:
     found = []
     if counters.retired_uris:
         found.append(Reason(Why.URIS_LEFT, f"{some(counters.retired_uris, 'URI')} in retired queues"))
-    if counters.barred_uris:
-        words = f"{some(counters.barred_uris, 'URI')} in queues at or over the precedence floor"
-        found.append(Reason(Why.BELOW_FLOOR, words))
+    if counters.ineligible_uris:
+        words = f"{some(counters.ineligible_uris, 'URI')} in queues at or over the precedence floor"
+        found.append(Reason(Why.QUEUE_INELIGIBLE, words))
     prefix = keys.set_prefix(crawl.number, IndexSet.INELIGIBLE)
     rows = islice(op.tx.scan(Family.INDEX, prefix, prefix), MAX_COUNTED)
     queues = [op.queue(crawl, key[-16:]) for key, _ in rows]

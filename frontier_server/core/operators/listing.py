@@ -11,11 +11,11 @@ from .. import keys
 from ..crawl import Crawl
 from ..errors import InvalidRequest
 from ..host import Hosts, full, rest_of
-from ..keys import FiguresOf, IndexSet
-from ..model import CandidateCodec, FiguresView, QueueView, UriView
+from ..keys import FetchStatisticsOf, IndexSet
+from ..model import CandidateCodec, FetchStatisticsView, QueueView, UriView
 from ..operation import Operation
 from ..queue import ACTIVE, QueueState, WorkQueue
-from ..records import FiguresRow, QueueRow, decode, decode_pending
+from ..records import FetchStatisticsRow, QueueRow, decode, decode_pending
 from ..store import Family, Store, Transaction
 from ..uri.assign import hash64
 
@@ -139,7 +139,7 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
             busy = full(host, crawl.settings.politeness.max_parallel, groups)
             if busy is None:
                 return (rest.until_ms, rest.reason) if queue.line is rest.host else (0, "")
-            named = [group.words for group in groups if group.host is busy]
+            named = [group.message for group in groups if group.host is busy]
             words = f"{named[0]}: as many requests as may be" if named else "its host answers another queue"
             return 0, words
         case _:
@@ -176,7 +176,7 @@ def uri_page(
 def _pending_rows(
     store: Store, crawl: Crawl, queues: Sequence[bytes], after: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Rows behind a place: queue and suffix, and what is stored there."""
+    """Rows behind a place: queue and position, and what is stored there."""
     prefix = keys.crawl_prefix(crawl.number)
     op = Operation(store, 0)
     for part in sorted(queues) or [b""]:
@@ -197,14 +197,17 @@ def _uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int =
     return UriView(candidate, queue_key, pending.cost, pending.precedence, pending.attempts, due_ms)
 
 
-def figures_page(
-    store: Store, crawl: Crawl, kind: FiguresOf, size: int, cursor: bytes
-) -> tuple[list[FiguresView], bytes]:
+def statistics_page(
+    store: Store, crawl: Crawl, kind: FetchStatisticsOf, size: int, cursor: bytes
+) -> tuple[list[FetchStatisticsView], bytes]:
     """Hosts or sources, and what happened to their URIs."""
-    prefix = keys.figures_prefix(crawl.number, kind)
-    rows = store.scan(Family.FIGURES, prefix + cursor, prefix)
+    prefix = keys.statistics_prefix(crawl.number, kind)
+    rows = store.scan(Family.FETCH_STATISTICS, prefix + cursor, prefix)
     found = [(key, value) for key, value in islice(rows, size + 1) if key[len(prefix) :] != cursor][:size]
-    page = [FiguresView(key[len(prefix) + 8 :].decode(), decode(FiguresRow, value)) for key, value in found]
+    page = [
+        FetchStatisticsView(key[len(prefix) + 8 :].decode(), decode(FetchStatisticsRow, value))
+        for key, value in found
+    ]
     return page, found[-1][0][len(prefix) :] if len(found) == size else b""
 
 

@@ -21,7 +21,7 @@ class Found(NamedTuple):
 
     story: UriStory
     queue: WorkQueue | None = None
-    suffix: bytes = b""
+    position: bytes = b""
 
 
 def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri) -> Found:
@@ -36,12 +36,12 @@ def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri)
         return Found(UriStory(uri.uri, identity, UriState.NEVER_SEEN, place.queue_key, refused_by))
     seen = decode(SeenRow, value)
     state = UriState.FUTURE if seen.future_ms else UriState.DONE
-    queue = op.queue(crawl, place.partition + seen.queue) if seen.suffix else None
+    queue = op.queue(crawl, place.partition + seen.queue) if seen.position else None
     waiting: UriView | None = None
     lease: Lease | None = None
     if queue is not None:
-        waiting = _waiting(op, dispatcher, crawl, queue, seen.suffix)
-        lease = _lease(dispatcher, crawl, queue, seen.suffix)
+        waiting = _waiting(op, dispatcher, crawl, queue, seen.position)
+        lease = _lease(dispatcher, crawl, queue, seen.position)
         state = UriState.QUEUED if lease is None else UriState.LEASED
     story = UriStory(
         uri.uri,
@@ -62,13 +62,13 @@ def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri)
         lease.row.lease_ms if lease else 0,
         lease.deadline_ms if lease else 0,
     )
-    return Found(story, queue, seen.suffix)
+    return Found(story, queue, seen.position)
 
 
 def _waiting(
-    op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, suffix: bytes
+    op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, position: bytes
 ) -> UriView | None:
-    stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, suffix))
+    stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
     if stored is None:
         return None
     pending = decode_pending(stored)
@@ -76,12 +76,12 @@ def _waiting(
     return UriView(candidate, queue.row.key, pending.cost, pending.precedence, pending.attempts)
 
 
-def _lease(dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, suffix: bytes) -> Lease | None:
+def _lease(dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, position: bytes) -> Lease | None:
     """The lease of a URI that is out. (One for a robots.txt is of the URI that waits for it.)"""
     if not queue.leases_out:
         return None
     for lease in dispatcher.leases:
         row = lease.row
-        if lease.crawl == crawl.number and (row.queue, row.suffix) == (queue.queue, suffix):
+        if lease.crawl == crawl.number and (row.queue, row.position) == (queue.queue, position):
             return None if lease.robots else lease
     return None

@@ -1,4 +1,4 @@
-"""What operators see of a crawl: its description, figures, events and outcomes, and what it waits for."""
+"""What operators see of a crawl: its description, statistics, events and outcomes, and what it waits for."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -18,6 +18,7 @@ from ..store import Family, Store
 from .bottleneck import limited_by
 
 EVENTS_PER_READ = 200
+_RENAMED_KINDS = {"figures": "statistics"}  # of events that an older version stored
 
 
 def crawl_view(crawl: Crawl) -> CrawlView:
@@ -50,7 +51,7 @@ def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
 
 
 def statistics(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
-    """A crawl's figures (Heritrix 2.16)."""
+    """A crawl's statistics (Heritrix 2.16)."""
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
     per_second, bytes_per_second = crawl.pace.rates(now_ms)
@@ -72,7 +73,7 @@ def statistics(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
             "relocated_count": counters.relocated,
             "future_count": counters.future,
             "retired_uri_count": counters.retired_uris,
-            "ineligible_uri_count": counters.barred_uris,
+            "ineligible_uri_count": counters.ineligible_uris,
         },
         dict(counters.fetch_statuses),
         dict(counters.verdicts),
@@ -205,7 +206,13 @@ def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, E
             oldest=str(last - EVENTS_KEPT + 1),
         )
     rows = _serial_rows(store, Family.EVENTS, crawl, sequence)
-    return [(number, decode(EventRow, value)) for number, value in _first(rows, EVENTS_PER_READ)]
+    return [(number, _event(value)) for number, value in _first(rows, EVENTS_PER_READ)]
+
+
+def _event(value: bytes) -> EventRow:
+    row = decode(EventRow, value)
+    row.kind = _RENAMED_KINDS.get(row.kind, row.kind)
+    return row
 
 
 def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[tuple[int, OutcomeRow]]:

@@ -228,6 +228,6 @@ class CrawlSettings:
     max_toes: int = 0
     pause_timeout_ms: int = 120_000
     stop_timeout_ms: int = 120_000
-    figures_interval_ms: int = 20_000
+    statistics_interval_ms: int = 20_000
     resume_after_trouble: bool = False
     extract: ExtractSettings = ExtractSettings()

@@ -83,7 +83,7 @@ def problems(settings: CrawlSettings) -> dict[str, str]:
     found.within("max_toes", settings.max_toes, 0, 1_000_000)
     found.within_ms("pause_timeout", settings.pause_timeout_ms, 1_000, DAY_MS)
     found.within_ms("stop_timeout", settings.stop_timeout_ms, 1_000, DAY_MS)
-    found.within_ms("figures_interval", settings.figures_interval_ms, 1_000, DAY_MS)
+    found.within_ms("statistics_interval", settings.statistics_interval_ms, 1_000, DAY_MS)
     return found
 
 

@@ -34,7 +34,7 @@ A = TypeVar("A")
 Step = Callable[..., None]
 
 MOST_SLICES = 3_000
-COMPLETE = (CrawlState.PAUSED, CrawlState.FINISHED)  # then figures' events add up
+COMPLETE = (CrawlState.PAUSED, CrawlState.FINISHED)  # then statistics' events add up
 ADDED_UP = [f"{name}_count" for name in (*life.TOLD, "discovered")]
 
 
@@ -215,7 +215,9 @@ class Base(RuleBasedStateMachine):
             if any(row.kind == "status_changed" for _, row in rows) and crawl.state in COMPLETE:
                 counts = frontier.statistics(crawl.name, self.now_ms).counts
                 sums = Counter({name: counts[name] for name in ADDED_UP})
-                assert watcher.figures == sums, f"figures' events add up to {watcher.figures}, not {sums}"
+                assert watcher.statistics == sums, (
+                    f"statistics' events add up to {watcher.statistics}, not {sums}"
+                )
 
     # Operations that several rules need.
 

@@ -180,7 +180,7 @@ odd_settings = st.builds(
     max_toes=mostly(0, 1, 2),
     pause_timeout_ms=st.sampled_from([120_000, 5_000]),
     stop_timeout_ms=st.sampled_from([120_000, 5_000]),
-    figures_interval_ms=mostly(20_000, 1_000, DAY_MS),
+    statistics_interval_ms=mostly(20_000, 1_000, DAY_MS),
 )
 PLAIN = CrawlSettings(
     contact="https://operator.example/",

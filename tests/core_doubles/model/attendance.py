@@ -32,16 +32,19 @@ def left(model: Model, node: str) -> None:
 def silence_ms(model: Model) -> list[int]:
     """When nodes will be taken to be gone, if they are not heard until then."""
     return [
-        node.heard_ms + SILENT_PERIODS * model.period_ms
+        node.last_seen_ms + SILENT_PERIODS * model.period_ms
         for node in model.nodes.values()
-        if node.heard_ms is not None and not node.gone
+        if node.last_seen_ms is not None and not node.gone
     ]
 
 
 def fall_silent(model: Model) -> None:
     """Nodes that were not heard for long are taken to be gone."""
     for node in model.nodes.values():
-        if node.heard_ms is not None and node.heard_ms + SILENT_PERIODS * model.period_ms <= model.now_ms:
+        if (
+            node.last_seen_ms is not None
+            and node.last_seen_ms + SILENT_PERIODS * model.period_ms <= model.now_ms
+        ):
             node.gone = node.gone or "silent"
     look_everywhere(model)
 
@@ -49,10 +52,10 @@ def fall_silent(model: Model) -> None:
 def look_everywhere(model: Model) -> None:
     """Crawls note which nodes have left."""
     for crawl in model.crawls.values():
-        look_round(model, crawl)
+        reconcile(model, crawl)
 
 
-def look_round(model: Model, crawl: Crawl) -> None:
+def reconcile(model: Model, crawl: Crawl) -> None:
     """A crawl notes which nodes have left; one that is held does so when it is released."""
     if crawl.held:
         return

@@ -38,12 +38,12 @@ def over_quota(crawl: Crawl, uri: Uri, settings: CrawlSettings) -> bool:
     """Whether a quota of a URI's host or source is spent (2.13)."""
     host, source = crawl.hosts.get(uri.site.host), crawl.sources.get(uri.source)
     pairs = ((settings.limits.host_quota, host), (settings.limits.source_quota, source))
-    return any(figures is not None and _spent(quota, figures) for quota, figures in pairs)
+    return any(statistics is not None and _spent(quota, statistics) for quota, statistics in pairs)
 
 
-def _spent(quota: QuotaSettings, figures: object) -> bool:
+def _spent(quota: QuotaSettings, statistics: object) -> bool:
     names = ("successes", "success_bytes", "responses", "response_bytes")
-    return any(0 < getattr(quota, f"max_{name}") <= getattr(figures, name) for name in names)
+    return any(0 < getattr(quota, f"max_{name}") <= getattr(statistics, name) for name in names)
 
 
 def must_retire(crawl: Crawl, queue: Queue, head: Uri) -> bool:
@@ -63,7 +63,7 @@ def limited(model: Model, crawl: Crawl) -> bool:
 def documents_fill(model: Model, crawl: Crawl) -> bool:
     """Whether successes and pages out fill the document limit."""
     most = crawl.settings.limits.max_documents
-    return bool(most) and crawl.figures["succeeded"] + model.leases_of(crawl, robots_too=False) >= most
+    return bool(most) and crawl.statistics["succeeded"] + model.leases_of(crawl, robots_too=False) >= most
 
 
 # What an answer of Next did.
@@ -97,7 +97,7 @@ def moved(model: Model, crawl: Crawl, uri: Uri, queue: QueueId) -> None:
     before = crawl.queues[uri.queue]
     prices.perhaps_appraise(crawl, before, places.settings_of_uri(crawl, uri))
     intake.enqueue(model, crawl, uri)
-    crawl.figures["relocated"] += 1
+    crawl.statistics["relocated"] += 1
     left = crawl.in_order(before)
     if left:
         prices.perhaps_appraise(crawl, before, places.settings_of_uri(crawl, left[0]))
@@ -163,7 +163,7 @@ def granted(model: Model, crawl: Crawl, grant: Grant, node: str, session: str) -
     assert not must_retire(crawl, queue, uri), f"{queue.key} was leased from, beyond its budget or a quota"
     assert not over_quota(crawl, uri, settings), f"{grant.uri} was leased beyond a quota"
     prices.appraise(crawl, queue, settings)
-    assert not queue.appraisals[0].barred, f"{queue.key} was leased from at the precedence floor"
+    assert not queue.appraisals[0].ineligible, f"{queue.key} was leased from at the precedence floor"
     _check_what_is_asked(model, crawl, grant, uri, settings)
     assert not (grant.robots and _robots_out(model, crawl, uri.site)), f"{grant.uri} is out already"
     names = (hosts.host_name(crawl, uri.site), *hosts.groups_of(model, crawl, uri.site))

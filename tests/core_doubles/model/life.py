@@ -38,7 +38,7 @@ def to_state(
 ) -> None:
     """Change, which an event must tell."""
     if state in (S.PAUSED, S.FINISHED):
-        tell_figures(model, crawl)
+        tell_statistics(model, crawl)
     crawl.reason = reason or (crawl.reason if state in (S.PAUSED, S.FINISHED) else "")
     crawl.trouble = crawl.trouble if state in (S.PAUSED, S.FINISHED) else ""
     crawl.state, crawl.exit_status = state, exit_status or crawl.exit_status
@@ -56,26 +56,26 @@ def to_state(
         crawl.receiving.clear()
 
 
-def figures_of(crawl: Crawl) -> dict[str, int]:
-    """What the figures' events tell of."""
-    return {**{name: crawl.figures[name] for name in TOLD}, "discovered": len(crawl.uris)}
+def statistics_of(crawl: Crawl) -> dict[str, int]:
+    """What the statistics' events tell of."""
+    return {**{name: crawl.statistics[name] for name in TOLD}, "discovered": len(crawl.uris)}
 
 
-def tell_figures(model: Model, crawl: Crawl) -> None:
+def tell_statistics(model: Model, crawl: Crawl) -> None:
     """What became of URIs since that was last told, if anything did."""
-    figures = figures_of(crawl)
-    news = {name: count - crawl.told[name] for name, count in figures.items()}
+    statistics = statistics_of(crawl)
+    news = {name: count - crawl.told[name] for name, count in statistics.items()}
     interval_ms = model.now_ms - max(crawl.told_ms, crawl.launch_ms, crawl.create_ms)
     crawl.told_ms = model.now_ms
     if any(news.values()):
         crawl.told.update(news)
         queued = len(crawl.queued()) - behind(crawl)[0]
-        crawl.events.append(("figures", *map(str, (interval_ms, *news.values(), queued))))
+        crawl.events.append(("statistics", *map(str, (interval_ms, *news.values(), queued))))
 
 
-def next_figures_ms(crawl: Crawl) -> int:
-    """When figures are told again."""
-    return max(crawl.told_ms, crawl.launch_ms) + crawl.settings.figures_interval_ms
+def next_statistics_ms(crawl: Crawl) -> int:
+    """When statistics are told again."""
+    return max(crawl.told_ms, crawl.launch_ms) + crawl.settings.statistics_interval_ms
 
 
 def elapsed_ms(model: Model, crawl: Crawl) -> int:
@@ -155,7 +155,7 @@ def asked(model: Model, crawl: Crawl, wish: Input, by: str) -> None:
     elif wish is not Input.RESUME and crawl.state in (S.RUNNING, S.EMPTY):  # S0.15, S0.16
         to_state(model, crawl, S.PAUSING, X.WAITING_FOR_PAUSE)
     if was_held:
-        attendance.look_round(model, crawl)
+        attendance.reconcile(model, crawl)
 
 
 def teardown_asked(model: Model, crawl: Crawl, by: str) -> bool:
@@ -194,18 +194,18 @@ def pause(model: Model, crawl: Crawl, reason: str) -> None:
 
 def behind(crawl: Crawl) -> tuple[int, int]:
     """URIs in retired queues, and in those at the precedence floor: neither keeps a crawl going (D20)."""
-    retired = barred = 0
+    retired = ineligible = 0
     for uri in crawl.queued():
         queue = crawl.queues[uri.queue]
         retired += queue.state is QueueState.RETIRED
-        barred += queue.state is QueueState.INELIGIBLE and not queue.paused
-    return retired, barred
+        ineligible += queue.state is QueueState.INELIGIBLE and not queue.paused
+    return retired, ineligible
 
 
 def left(model: Model, crawl: Crawl) -> bool:
     """Whether anything is left that can be leased some time, or is under way."""
-    retired, barred = behind(crawl)
-    waits = len(crawl.queued()) > retired + barred or bool(crawl.future())
+    retired, ineligible = behind(crawl)
+    waits = len(crawl.queued()) > retired + ineligible or bool(crawl.future())
     return waits or bool(model.leases_of(crawl) or crawl.jobs or crawl.receiving)
 
 

@@ -1,7 +1,7 @@
 """What the end of a URI's way, or of a visit, means: budgets, counts, the next visit (S1.10 to S1.15)."""
 
 from core_doubles.model import places, prices
-from core_doubles.model.things import Crawl, Figures, Model, Stand, Uri
+from core_doubles.model.things import Crawl, Model, Stand, Statistics, Uri
 
 from frontier_server.core.model import Report
 from frontier_server.core.rules.disposition import Disposition
@@ -80,35 +80,35 @@ def _next_visit_ms(
     return model.now_ms + interval_ms
 
 
-def figures_of(crawl: Crawl, uri: Uri) -> list[Figures]:
-    """The figures that what happens to a URI counts for."""
-    found = [crawl.hosts.setdefault(uri.site.host, Figures())]
+def statistics_of(crawl: Crawl, uri: Uri) -> list[Statistics]:
+    """The statistics that what happens to a URI counts for."""
+    found = [crawl.hosts.setdefault(uri.site.host, Statistics())]
     if uri.source:
-        found.append(crawl.sources.setdefault(uri.source, Figures()))
+        found.append(crawl.sources.setdefault(uri.source, Statistics()))
     return found
 
 
 def _count(
     crawl: Crawl, uri: Uri, status: int, disposition: Disposition, body_bytes: int, changed: bool
 ) -> None:
-    crawl.figures[disposition.value.lower()] += 1
+    crawl.statistics[disposition.value.lower()] += 1
     crawl.statuses[status] += 1
     if disposition is Disposition.SUCCEEDED:
-        crawl.figures["bytes"] += body_bytes
+        crawl.statistics["bytes"] += body_bytes
     if changed:
-        crawl.figures["novel"] += 1
-        crawl.figures["novel_bytes"] += body_bytes
-    for figures in figures_of(crawl, uri):
-        answered(figures, status, body_bytes)
-        figures.successes += disposition is Disposition.SUCCEEDED
-        figures.success_bytes += body_bytes if disposition is Disposition.SUCCEEDED else 0
-        figures.failures += disposition is Disposition.FAILED
-        figures.disregards += disposition is Disposition.DISREGARDED
-        figures.novel += changed
+        crawl.statistics["novel"] += 1
+        crawl.statistics["novel_bytes"] += body_bytes
+    for statistics in statistics_of(crawl, uri):
+        answered(statistics, status, body_bytes)
+        statistics.successes += disposition is Disposition.SUCCEEDED
+        statistics.success_bytes += body_bytes if disposition is Disposition.SUCCEEDED else 0
+        statistics.failures += disposition is Disposition.FAILED
+        statistics.disregards += disposition is Disposition.DISREGARDED
+        statistics.novel += changed
 
 
-def answered(figures: Figures, status: int, body_bytes: int) -> None:
+def answered(statistics: Statistics, status: int, body_bytes: int) -> None:
     """A fetch was answered, or it was not."""
     if status > 0:
-        figures.responses += 1
-        figures.response_bytes += body_bytes
+        statistics.responses += 1
+        statistics.response_bytes += body_bytes

@@ -95,9 +95,9 @@ def _page_reported(model: Model, crawl: Crawl, lease: Lease, report: Report) -> 
             else:
                 queue.rest_ms = model.now_ms + rest_ms
     if again:
-        crawl.figures["deferred"] += 1
-        for figures in outcomes.figures_of(crawl, uri):
-            outcomes.answered(figures, status, report.body_bytes)
+        crawl.statistics["deferred"] += 1
+        for statistics in outcomes.statistics_of(crawl, uri):
+            outcomes.answered(statistics, status, report.body_bytes)
         uri.last_token = lease.token
         disposition = Disposition.DEFERRED
     else:
@@ -123,10 +123,10 @@ def _robots_reported(
         hosts.learn(model, settings, lease.site, status, file)
     hosts.robots_of(model, settings, lease.site).last_token = lease.token
     if put_off:  # put off: nothing is learned, but the host was asked
-        crawl.figures["deferred"] += 1
+        crawl.statistics["deferred"] += 1
         disposition = Disposition.DEFERRED
     else:
-        crawl.figures["robots_fetches"] += 1
+        crawl.statistics["robots_fetches"] += 1
         crawl.outcomes[lease.site.uri("/robots.txt"), status, disposition.value] += 1
     if not put_off and status != UNFETCHABLE:
         crawl.queues[lease.queue].robots_tried = lease.site, lease.lease_ms
@@ -204,8 +204,8 @@ def excused(model: Model, length_ms: int) -> None:
         fresh_ms = model.now_ms + model.period_ms
         lease.deadline_ms = min(lease.deadline_ms + length_ms, fresh_ms, lease.hard_ms)
     for node in model.nodes.values():
-        if node.heard_ms is not None:
-            node.heard_ms = min(node.heard_ms + length_ms, model.now_ms)
+        if node.last_seen_ms is not None:
+            node.last_seen_ms = min(node.last_seen_ms + length_ms, model.now_ms)
     for crawl in model.crawls.values():
         if model.leases_of(crawl):
             crawl.excused_ms += length_ms
@@ -220,7 +220,7 @@ def lapse_due(model: Model) -> None:
 def lapsed(model: Model, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
     """A lease ended without a report: a rest for the host, and an attempt if no pause has ended it."""
     crawl = model.crawls[lease.crawl]
-    crawl.figures["lapsed"] += 1
+    crawl.statistics["lapsed"] += 1
     uri, queue = crawl.uris[lease.identity], crawl.queues[lease.queue]
     settings = places.settings_of_uri(crawl, uri)
     if lease.robots and why is Lapse.SILENCE:

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
 
     exit_status: ExitStatus
     round: int
-    told_ms: int  # figures
+    told_ms: int  # statistics
     active: int  # queues in memory
     held: bool
     torn_down: bool
@@ -29,9 +29,9 @@ class Seen(NamedTuple):
 
 def settle(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> None:
     """Let a crawl reach what counts say; what time alone says is reached at the latest by the timer."""
-    due = crawl.running_since_ms is not None and model.now_ms >= life.next_figures_ms(crawl)
+    due = crawl.running_since_ms is not None and model.now_ms >= life.next_statistics_ms(crawl)
     if due and (on_time or seen.told_ms == model.now_ms):
-        life.tell_figures(model, crawl)
+        life.tell_statistics(model, crawl)
     _go_on(model, crawl, seen, on_time)
     if model.trouble is not None and crawl.state in (S.RUNNING, S.EMPTY):
         life.paused_for(model, crawl, *model.trouble, passes=True)
@@ -78,9 +78,9 @@ def _wait(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
         return True
     if crawl.settings.run_while_empty:
         return False
-    retired, barred = life.behind(crawl)
-    if retired + barred:
-        crawl.events.append(("uris_left", str(retired), str(barred)))
+    retired, ineligible = life.behind(crawl)
+    if retired + ineligible:
+        crawl.events.append(("uris_left", str(retired), str(ineligible)))
         if crawl.settings.pause_with_uris_left:
             life.pause(model, crawl, ONLY_BEHIND)
             return True
@@ -135,17 +135,17 @@ def _let_go(crawl: Crawl, seen: Seen) -> None:
 
 def _limit_reached(model: Model, crawl: Crawl, seen: Seen, on_time: bool) -> bool:
     """Bytes end a crawl at once, documents when those that fill the limit are in (2.19)."""
-    limits, figures = crawl.settings.limits, crawl.figures
+    limits, statistics = crawl.settings.limits, crawl.statistics
     ran_ms = life.elapsed_ms(model, crawl)
     if 0 < limits.max_elapsed_ms <= ran_ms and (on_time or seen.exit_status is X.FINISHED_TIME_LIMIT):
         _end(model, crawl, "max_elapsed", limits.max_elapsed_ms, ran_ms, X.FINISHED_TIME_LIMIT)
         return True
-    if 0 < limits.max_bytes <= figures["bytes"]:
-        _end(model, crawl, "max_bytes", limits.max_bytes, figures["bytes"], X.FINISHED_DATA_LIMIT)
+    if 0 < limits.max_bytes <= statistics["bytes"]:
+        _end(model, crawl, "max_bytes", limits.max_bytes, statistics["bytes"], X.FINISHED_DATA_LIMIT)
         return True
     if leasing.documents_fill(model, crawl) and not model.leases_of(crawl, robots_too=False):
         status = X.FINISHED_DOCUMENT_LIMIT
-        _end(model, crawl, "max_documents", limits.max_documents, figures["succeeded"], status)
+        _end(model, crawl, "max_documents", limits.max_documents, statistics["succeeded"], status)
         return True
     return False
 

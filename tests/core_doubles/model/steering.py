@@ -109,7 +109,7 @@ def updated(model: Model, crawl: Crawl, settings: CrawlSettings, by: str, what: 
     """Other settings count from the next decision on."""
     life.acted(crawl, by, "update", what)
     before, crawl.settings = crawl.settings, settings
-    crawl.documents_before = crawl.figures["succeeded"] + model.leases_of(crawl, robots_too=False)
+    crawl.documents_before = crawl.statistics["succeeded"] + model.leases_of(crawl, robots_too=False)
     crawl.scope.update(settings.scope.hosts)
     if any(getattr(settings, part) != getattr(before, part) for part in OF_QUEUES):
         crawl.overridden = model.step

@@ -76,7 +76,7 @@ class Appraisal(NamedTuple):
     floor: int
 
     @property
-    def barred(self) -> bool:
+    def ineligible(self) -> bool:
         """Whether it must not be activated."""
         return self.precedence >= self.floor
 
@@ -205,12 +205,12 @@ class Node:
     """A node that was heard of."""
 
     session: str  # the present one
-    heard_ms: int | None  # None: not since the server started, and nobody waits for it
+    last_seen_ms: int | None  # None: not since the server started, and nobody waits for it
     gone: str = ""  # why it is taken to be, if it is
 
 
 @dataclass
-class Figures:
+class Statistics:
     """What happened to the URIs of a host, or of a source."""
 
     successes: int = 0
@@ -294,12 +294,12 @@ class Crawl:
     round: int = 0
     round_ms: int = 0
     passed: float = 0.0  # leases of nodes that asked for any crawl's, by its weight
-    figures: Counter[str] = field(default_factory=Counter)
+    statistics: Counter[str] = field(default_factory=Counter)
     statuses: Counter[int] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
-    hosts: dict[str, Figures] = field(default_factory=dict)
-    sources: dict[str, Figures] = field(default_factory=dict)
-    told: Counter[str] = field(default_factory=Counter)  # by the figures' events, together
+    hosts: dict[str, Statistics] = field(default_factory=dict)
+    sources: dict[str, Statistics] = field(default_factory=dict)
+    told: Counter[str] = field(default_factory=Counter)  # by the statistics' events, together
     told_ms: int = 0  # when they were last looked at
     outcomes: Counter[Outcome] = field(default_factory=Counter)  # to be found stored
     stored: int = 0  # outcomes so far

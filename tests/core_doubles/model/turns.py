@@ -89,10 +89,10 @@ def _check_state(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
             unloaded = queue.state is Q.READY and crawl.state is CrawlState.FINISHED
             stays = queue.state is Q.INACTIVE and queue.woken
             queue.woken = queue.state is Q.SNOOZED or unloaded or stays
-            barred = all(made.barred for made in queue.appraisals)
-            assert queue.woken or not barred, f"{what}, at the floor"  # else its next turn bars it
+            ineligible = all(made.ineligible for made in queue.appraisals)
+            assert queue.woken or not ineligible, f"{what}, at the floor"  # else its next turn bars it
         case Q.INELIGIBLE:
-            assert queue.paused or (waiting and any(made.barred for made in queue.appraisals)), what
+            assert queue.paused or (waiting and any(made.ineligible for made in queue.appraisals)), what
         case Q.SNOOZED if (queue.state, queue.asleep_ms) != (Q.SNOOZED, now.wake_ms):
             latest_ms = max(_may_wake_ms(model, crawl, queue))
             assert now.wake_ms <= latest_ms, f"{what}, {now.wake_ms - latest_ms} ms too long"

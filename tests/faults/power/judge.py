@@ -354,7 +354,7 @@ class _Trial:
     async def _forged(self) -> None:
         """A token of another life of the store, which gave the number of a lease to another URI, is STALE."""
         for lease in list(self.frontier._leases)[:SAID_AGAIN]:
-            other = lease.said._replace(subject=bytes(len(lease.said.subject)))
+            other = lease.said._replace(fingerprint=bytes(len(lease.said.fingerprint)))
             token = encode_token(other, self.frontier.server.secret)
             (result,) = await self.runner.finished([Report(token, fetch_status=200)], "judge", "judge")
             if result.disposition.name != "STALE":
@@ -410,7 +410,7 @@ class _Trial:
         path = self.data / "crawls" / name / "job.log"
         lines = path.read_text().splitlines() if path.exists() else []
         logged = [(int(line.split()[1]), line.split()[2]) for line in lines]
-        expected = [number for number, row in self._event_rows(name) if row.kind != "figures"]
+        expected = [number for number, row in self._event_rows(name) if row.kind != "statistics"]
         numbers = [number for number, _ in logged]
         if numbers != expected:
             missing, double = Counter(expected) - Counter(numbers), Counter(numbers) - Counter(expected)

@@ -149,7 +149,7 @@ class Load:
         settings = spec(
             rest_s,
             outcomes_kept=1_000_000,
-            figures_interval=seconds(1),
+            statistics_interval=seconds(1),
             retry=crawl_pb2.RetrySpec(delay=seconds(0.2), max_attempts=3),
         )
         settings.politeness.overload_delay.CopyFrom(seconds(0.3))

@@ -19,7 +19,7 @@ from node_doubles.waiting import eventually
 from toehold.frontier.v1 import admin_pb2
 from toehold.frontier.v1.admin_pb2 import (
     DeleteUrisJob,
-    FetchFigures,
+    FetchStatistics,
     ImportEntry,
     ImportUrisRequest,
     Job,
@@ -59,7 +59,7 @@ SERVICE = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
 FOUND = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c"))
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 QUEUE, JOB = WorkQueue(queue_key="q"), Job(job=3, kind="verify")
-STORY, REASON = UriStory(uri="http://a.example/"), Reason(words="it is paused")
+STORY, REASON = UriStory(uri="http://a.example/"), Reason(message="it is paused")
 SETTINGS = OverrideSettings(retry=RetrySpec(max_attempts=3))
 OVERRIDE = Override(surt_prefix="http://(example,a,", settings=SETTINGS)
 CHANGE = QueueChange(precedence=0, paused=False)
@@ -128,8 +128,8 @@ LISTINGS: list[tuple[str, tuple[Any, ...], str, str, list[Any], dict[str, Any]]]
     ("list_uris", ("q",), "ListUris", "uris", [WaitingUri(cost=n) for n in (1, 2, 3)], {"queue_key": "q"}),
     ("list_jobs", (), "ListJobs", "jobs", [Job(job=number) for number in (1, 2, 3)], {}),
     ("list_overrides", (), "ListOverrides", "overrides", [Override(surt_prefix=p) for p in "abc"], {}),
-    ("list_hosts", (), "ListHosts", "hosts", [FetchFigures(name=name) for name in "abc"], {}),
-    ("list_sources", (), "ListSources", "sources", [FetchFigures(name=name) for name in "abc"], {}),
+    ("list_hosts", (), "ListHosts", "hosts", [FetchStatistics(name=name) for name in "abc"], {}),
+    ("list_sources", (), "ListSources", "sources", [FetchStatistics(name=name) for name in "abc"], {}),
     ("list_seeds", (), "ListSeeds", "seeds", [Seed(uri=uri) for uri in "abc"], {}),
 ]
 

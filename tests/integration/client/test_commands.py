@@ -45,9 +45,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     CrawlState,
     CrawlStatus,
     Event,
-    Figures,
     FlightsCancelled,
     Held,
+    IntervalStatistics,
     JobEnded,
     LimitReached,
     NodeJoined,
@@ -431,7 +431,7 @@ WORDS = [
     (Event(job_ended=JobEnded(job=7, kind="deletion", outcome="done")), "job 7 (deletion): done"),
     (
         Event(
-            figures=Figures(
+            statistics=IntervalStatistics(
                 interval_duration=Duration(seconds=20),
                 succeeded_count=1200,
                 failed_count=3,

@@ -1,4 +1,4 @@
-"""CrawlController: teardown, copies, settings, pools and figures, by both kinds."""
+"""CrawlController: teardown, copies, settings, pools and statistics, by both kinds."""
 
 from __future__ import annotations
 
@@ -311,17 +311,17 @@ def test_a_copy_touches_no_other_crawl_of_its_name(
     assert not frontier.asked["AddSeeds"]
 
 
-# figures
+# statistics
 
 
-def figures(state: CrawlState.ValueType) -> GetStatisticsResponse:
+def statistics(state: CrawlState.ValueType) -> GetStatisticsResponse:
     return GetStatisticsResponse(status=CrawlStatus(state=state))
 
 
 def test_figures_come_at_their_pace_to_the_end_of_the_crawl(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
-    told = [figures(RUNNING), figures(RUNNING), figures(FINISHED)]
+    told = [statistics(RUNNING), statistics(RUNNING), statistics(FINISHED)]
     frontier.will("GetStatistics", told[0], UNAVAILABLE, *told[1:])
     began_s = time.monotonic()
     assert list(controller.statistics_every(0.2)) == told
@@ -329,8 +329,8 @@ def test_figures_come_at_their_pace_to_the_end_of_the_crawl(
 
 
 def test_the_first_figures_come_at_once(frontier: FakeFrontier, controller: CrawlController) -> None:
-    frontier.will("GetStatistics", figures(RUNNING))
-    assert next(iter(controller.statistics_every(3600))) == figures(RUNNING)
+    frontier.will("GetStatistics", statistics(RUNNING))
+    assert next(iter(controller.statistics_every(3600))) == statistics(RUNNING)
 
 
 @pytest.mark.parametrize("interval_s", [0, -1, float("nan")])

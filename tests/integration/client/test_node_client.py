@@ -13,7 +13,7 @@ from client_doubles.fake_frontier import NODE, SILENCE, FakeFrontier, Refusal, s
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import PATIENCE_S
 
-from toehold.frontier.v1.frontier_pb2 import PoolFigures
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 from toehold.node.v1 import node_pb2
 from toehold_client import NodeClient
 from toehold_client.errors import (
@@ -29,7 +29,7 @@ from toehold_client.errors import (
 )
 
 CODE = grpc.StatusCode
-POOL = node_pb2.GetPoolResponse(node="n1", pool=PoolFigures(size=2, alive_count=2))
+POOL = node_pb2.GetPoolResponse(node="n1", pool=PoolStatistics(size=2, alive_count=2))
 TOES = [node_pb2.Toe(worker=1, serial=7, step="FETCHING"), node_pb2.Toe(worker=2, serial=1)]
 SILENT = Refusal(CODE.UNAVAILABLE, "process 2 does not answer", "WORKER_SILENT")
 

@@ -22,11 +22,11 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import admin_pb2
-from toehold.frontier.v1.frontier_pb2 import PoolFigures, ToeStepCount
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1 import node_pb2
 
 HEARD_S = 1_800_000_000
-FIGURES = PoolFigures(size=4, alive_count=3, died_count=2, killed_count=5, abandoned_count=1)
+FIGURES = PoolStatistics(size=4, alive_count=3, died_count=2, killed_count=5, abandoned_count=1)
 STEPS = [ToeStepCount(step="ABOUT_TO_GET_URI", count=1), ToeStepCount(step="FETCHING", count=2)]
 HOSTILE = "http://a.example/\x1b[2J\x07?a=\u202eb"
 SHOWN = r"http://a.example/\x1b[2J\x07?a=\u202eb"
@@ -47,7 +47,7 @@ def at(node: FakeFrontier) -> Iterator[str]:
 
 def listed(name: str, address: str = "", *, ago_s: int = 0, **more: Any) -> admin_pb2.Node:
     heard = Timestamp(seconds=HEARD_S - ago_s)
-    return admin_pb2.Node(node=name, last_heard_time=heard, service_address=address, **more)
+    return admin_pb2.Node(node=name, last_seen_time=heard, service_address=address, **more)
 
 
 def hears(frontier: FakeFrontier, *nodes: admin_pb2.Node) -> None:

@@ -44,7 +44,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
     CrawlStatus,
     Event,
-    Figures,
+    IntervalStatistics,
     LimitSpec,
     Problem,
     SeedsConcluded,
@@ -114,7 +114,7 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
         PREPARING,
         Event(seeds_concluded=SeedsConcluded(seed_count=1, queued_count=1)),
         RUNNING,
-        Event(figures=Figures(interval_duration=Duration(seconds=20), succeeded_count=12)),
+        Event(statistics=IntervalStatistics(interval_duration=Duration(seconds=20), succeeded_count=12)),
         FINISHED,
     )
     frontier.will("StateEvents", [present(PREPARING, "e1")], [present(PREPARING, "e1"), *events])

@@ -65,7 +65,7 @@ def status(state: str, exit_status: str = "", after_s: int = 0, **more: Any) -> 
 RUNNING, FINISHED = status("RUNNING"), status("FINISHED", after_s=5)
 
 
-def figures(told: CrawlStatus, **more: Any) -> GetStatisticsResponse:
+def statistics(told: CrawlStatus, **more: Any) -> GetStatisticsResponse:
     why = WHY if told.state == CrawlState.CRAWL_STATE_RUNNING else ""
     statistics = Statistics(snapshot_time=Timestamp(seconds=NOW_S), limited_by=why, succeeded_count=7, **more)
     return GetStatisticsResponse(status=told, statistics=statistics)
@@ -77,22 +77,22 @@ def see(frontier: FakeFrontier, *statuses: CrawlStatus | Refusal) -> None:
         if isinstance(told, Refusal):
             frontier.will("GetStatistics", told)
             continue
-        frontier.will("GetStatistics", figures(told))
+        frontier.will("GetStatistics", statistics(told))
         _see_the_rest(frontier, told)
 
 
 def see_running_until(frontier: FakeFrontier, done: Callable[[], bool]) -> None:
     """Lets it answer looks at a crawl that has finished by the time that this is so; a minute of looks."""
     for _ in range(600):
-        frontier.will("GetStatistics", lambda _: figures(FINISHED if done() else RUNNING))
+        frontier.will("GetStatistics", lambda _: statistics(FINISHED if done() else RUNNING))
         _see_the_rest(frontier, RUNNING)
-    frontier.will("Explain", ExplainResponse(reasons=[Reason(words="because of this")]))
+    frontier.will("Explain", ExplainResponse(reasons=[Reason(message="because of this")]))
 
 
 def _see_the_rest(frontier: FakeFrontier, told: CrawlStatus) -> None:
     frontier.will("GetFrontier", GetFrontierResponse(lease_duration=Duration(seconds=30)))
     if told.state != CrawlState.CRAWL_STATE_RUNNING:
-        frontier.will("Explain", ExplainResponse(reasons=[Reason(words="because of this")]))
+        frontier.will("Explain", ExplainResponse(reasons=[Reason(message="because of this")]))
     frontier.will("ListJobs", ListJobsResponse())
     frontier.will("ListSlowestQueues", ListSlowestQueuesResponse())
     frontier.will("ListLargestQueues", ListLargestQueuesResponse())
@@ -149,7 +149,7 @@ def test_no_look_is_missed_however_late_it_is_shown(frontier: FakeFrontier, addr
         takes_by_then.append(takes)
         if len(takes_by_then) == 2:
             looked_again.set()
-        return figures(RUNNING)
+        return statistics(RUNNING)
 
     frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
     frontier.will("StateEvents", events())

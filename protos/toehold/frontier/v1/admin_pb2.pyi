@@ -153,7 +153,7 @@ class _WhyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Why.ValueType], _
     """Somebody has paused the queue."""
     WHY_OVER_BUDGET: _Why.ValueType  # 15
     """The queue has spent its budget, or a quota."""
-    WHY_BELOW_FLOOR: _Why.ValueType  # 16
+    WHY_QUEUE_INELIGIBLE: _Why.ValueType  # 16
     """The queue's precedence is at or over the floor."""
     WHY_HOST_BUSY: _Why.ValueType  # 17
     """The host has as many requests in flight as it may."""
@@ -215,7 +215,7 @@ WHY_QUEUE_PAUSED: Why.ValueType  # 14
 """Somebody has paused the queue."""
 WHY_OVER_BUDGET: Why.ValueType  # 15
 """The queue has spent its budget, or a quota."""
-WHY_BELOW_FLOOR: Why.ValueType  # 16
+WHY_QUEUE_INELIGIBLE: Why.ValueType  # 16
 """The queue's precedence is at or over the floor."""
 WHY_HOST_BUSY: Why.ValueType  # 17
 """The host has as many requests in flight as it may."""
@@ -1052,7 +1052,7 @@ Global___DeleteCrawlResponse: _TypeAlias = DeleteCrawlResponse  # noqa: Y015
 
 @_typing.final
 class GetStatisticsRequest(_message.Message):
-    """Asks for the figures of a crawl."""
+    """Asks for the statistics of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1074,7 +1074,7 @@ Global___GetStatisticsRequest: _TypeAlias = GetStatisticsRequest  # noqa: Y015
 
 @_typing.final
 class GetStatisticsResponse(_message.Message):
-    """The figures of a crawl."""
+    """The statistics of a crawl."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1082,7 +1082,7 @@ class GetStatisticsResponse(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def statistics(self) -> _crawl_pb2.Statistics:
-        """The figures."""
+        """The statistics."""
 
     @_builtins.property
     def status(self) -> _crawl_pb2.CrawlStatus:
@@ -1347,7 +1347,7 @@ class Node(_message.Message):
 
     NODE_FIELD_NUMBER: _builtins.int
     SESSION_FIELD_NUMBER: _builtins.int
-    LAST_HEARD_TIME_FIELD_NUMBER: _builtins.int
+    LAST_SEEN_TIME_FIELD_NUMBER: _builtins.int
     LEASED_COUNT_FIELD_NUMBER: _builtins.int
     TOE_STEPS_FIELD_NUMBER: _builtins.int
     POOL_SIZE_FIELD_NUMBER: _builtins.int
@@ -1369,7 +1369,7 @@ class Node(_message.Message):
     draining: _builtins.bool
     """It was asked to end (DrainNode)."""
     @_builtins.property
-    def last_heard_time(self) -> _timestamp_pb2.Timestamp:
+    def last_seen_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last heard."""
 
     @_builtins.property
@@ -1377,7 +1377,7 @@ class Node(_message.Message):
         """Its toe threads by step, as it told last."""
 
     @_builtins.property
-    def pool(self) -> _frontier_pb2.PoolFigures:
+    def pool(self) -> _frontier_pb2.PoolStatistics:
         """What has become of its toe threads, as it told last; unset if it did not."""
 
     def __init__(
@@ -1385,17 +1385,17 @@ class Node(_message.Message):
         *,
         node: _builtins.str = ...,
         session: _builtins.str = ...,
-        last_heard_time: _timestamp_pb2.Timestamp | None = ...,
+        last_seen_time: _timestamp_pb2.Timestamp | None = ...,
         leased_count: _builtins.int = ...,
         toe_steps: _abc.Iterable[_frontier_pb2.ToeStepCount] | None = ...,
         pool_size: _builtins.int | None = ...,
-        pool: _frontier_pb2.PoolFigures | None = ...,
+        pool: _frontier_pb2.PoolStatistics | None = ...,
         service_address: _builtins.str = ...,
         draining: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_heard_time", b"last_heard_time", "pool", b"pool", "pool_size", b"pool_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "last_seen_time", b"last_seen_time", "pool", b"pool", "pool_size", b"pool_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "draining", b"draining", "last_heard_time", b"last_heard_time", "leased_count", b"leased_count", "node", b"node", "pool", b"pool", "pool_size", b"pool_size", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size", "draining", b"draining", "last_seen_time", b"last_seen_time", "leased_count", b"leased_count", "node", b"node", "pool", b"pool", "pool_size", b"pool_size", "service_address", b"service_address", "session", b"session", "toe_steps", b"toe_steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__pool_size: _TypeAlias = _typing.Literal["pool_size"]  # noqa: Y015
     _WhichOneofArgType__pool_size: _TypeAlias = _typing.Literal["_pool_size", b"_pool_size"]  # noqa: Y015
@@ -2117,7 +2117,7 @@ class ImportUrisResponse(_message.Message):
     JOB_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def job(self) -> Global___Job:
-        """The job; its figures count candidates by verdict."""
+        """The job; its statistics count candidates by verdict."""
 
     def __init__(
         self,
@@ -2418,7 +2418,7 @@ class Job(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     @_typing.final
-    class FiguresEntry(_message.Message):
+    class CountsEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         KEY_FIELD_NUMBER: _builtins.int
@@ -2447,7 +2447,7 @@ class Job(_message.Message):
     CHANGED_COUNT_FIELD_NUMBER: _builtins.int
     TOTAL_COUNT_FIELD_NUMBER: _builtins.int
     FINDINGS_FIELD_NUMBER: _builtins.int
-    FIGURES_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
     job: _builtins.int
     """Its number within the crawl."""
     kind: _builtins.str
@@ -2481,7 +2481,7 @@ class Job(_message.Message):
         """The first 100 things that it found, in words for people."""
 
     @_builtins.property
-    def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+    def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Counts by name."""
 
     def __init__(
@@ -2497,11 +2497,11 @@ class Job(_message.Message):
         changed_count: _builtins.int = ...,
         total_count: _builtins.int = ...,
         findings: _abc.Iterable[_builtins.str] | None = ...,
-        figures: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "finish_time", b"finish_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "create_time", b"create_time", "done_count", b"done_count", "figures", b"figures", "findings", b"findings", "finish_time", b"finish_time", "job", b"job", "kind", b"kind", "parameters", b"parameters", "state", b"state", "total_count", b"total_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "counts", b"counts", "create_time", b"create_time", "done_count", b"done_count", "findings", b"findings", "finish_time", b"finish_time", "job", b"job", "kind", b"kind", "parameters", b"parameters", "state", b"state", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2859,13 +2859,13 @@ class ListHostsResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchFigures]:
+    def hosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchStatistics]:
         """In no order that means anything."""
 
     def __init__(
         self,
         *,
-        hosts: _abc.Iterable[Global___FetchFigures] | None = ...,
+        hosts: _abc.Iterable[Global___FetchStatistics] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -2917,13 +2917,13 @@ class ListSourcesResponse(_message.Message):
     next_page_token: _builtins.str
     """Empty on the last page."""
     @_builtins.property
-    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchFigures]:
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[Global___FetchStatistics]:
         """In no order that means anything."""
 
     def __init__(
         self,
         *,
-        sources: _abc.Iterable[Global___FetchFigures] | None = ...,
+        sources: _abc.Iterable[Global___FetchStatistics] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -2935,7 +2935,7 @@ class ListSourcesResponse(_message.Message):
 Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
 
 @_typing.final
-class FetchFigures(_message.Message):
+class FetchStatistics(_message.Message):
     """What happened to the URIs of a host, or to those that descend from a seed
     (Heritrix: FetchStats). robots.txt does not count.
     """
@@ -3002,7 +3002,7 @@ class FetchFigures(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___FetchFigures: _TypeAlias = FetchFigures  # noqa: Y015
+Global___FetchStatistics: _TypeAlias = FetchStatistics  # noqa: Y015
 
 @_typing.final
 class ListSeedsRequest(_message.Message):
@@ -3153,11 +3153,11 @@ class Reason(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WHY_FIELD_NUMBER: _builtins.int
-    WORDS_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     UNTIL_TIME_FIELD_NUMBER: _builtins.int
     why: Global___Why.ValueType
     """Its kind."""
-    words: _builtins.str
+    message: _builtins.str
     """In words for people, with the values that decide."""
     @_builtins.property
     def until_time(self) -> _timestamp_pb2.Timestamp:
@@ -3167,12 +3167,12 @@ class Reason(_message.Message):
         self,
         *,
         why: Global___Why.ValueType = ...,
-        words: _builtins.str = ...,
+        message: _builtins.str = ...,
         until_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["until_time", b"until_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["until_time", b"until_time", "why", b"why", "words", b"words"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "until_time", b"until_time", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

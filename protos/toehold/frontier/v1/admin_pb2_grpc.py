@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class FrontierAdminServiceStub:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
@@ -229,7 +229,7 @@ class FrontierAdminServiceStub:
 
 
 class FrontierAdminServiceServicer:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
@@ -262,7 +262,7 @@ class FrontierAdminServiceServicer:
         full.
 
         With `checkpoint` it goes on from there: with all that a crawl had taken in
-        when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+        when the checkpoint was made, its queues, seen-set, statistics, overrides, jobs,
         seeds and rests. Its own spec counts, but must agree in what cannot be
         changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
         until all is copied, and what would change it is refused meanwhile:
@@ -323,7 +323,7 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetStatistics(self, request, context):
-        """The figures of a crawl.
+        """The statistics of a crawl.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -784,7 +784,7 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FrontierAdminService:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 

@@ -46,7 +46,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FrontierAdminServiceStub:
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
@@ -75,7 +75,7 @@ class FrontierAdminServiceStub:
     full.
 
     With `checkpoint` it goes on from there: with all that a crawl had taken in
-    when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+    when the checkpoint was made, its queues, seen-set, statistics, overrides, jobs,
     seeds and rests. Its own spec counts, but must agree in what cannot be
     changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
     until all is copied, and what would change it is refused meanwhile:
@@ -110,7 +110,7 @@ class FrontierAdminServiceStub:
     little by little.
     """
     GetStatistics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]
-    """The figures of a crawl."""
+    """The statistics of a crawl."""
     ListQueues: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListQueuesRequest, _admin_pb2.ListQueuesResponse]
     """Lists work queues, in the order of their stored keys; those in state
     INACTIVE in the order in which they will be activated.
@@ -244,7 +244,7 @@ class FrontierAdminServiceStub:
 
 @_typing.type_check_only
 class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
@@ -270,7 +270,7 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     full.
 
     With `checkpoint` it goes on from there: with all that a crawl had taken in
-    when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+    when the checkpoint was made, its queues, seen-set, statistics, overrides, jobs,
     seeds and rests. Its own spec counts, but must agree in what cannot be
     changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
     until all is copied, and what would change it is refused meanwhile:
@@ -305,7 +305,7 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     little by little.
     """
     GetStatistics: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]  # type: ignore[assignment]
-    """The figures of a crawl."""
+    """The statistics of a crawl."""
     ListQueues: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListQueuesRequest, _admin_pb2.ListQueuesResponse]  # type: ignore[assignment]
     """Lists work queues, in the order of their stored keys; those in state
     INACTIVE in the order in which they will be activated.
@@ -438,7 +438,7 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """
 
 class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Creates, launches, describes and deletes crawls; seeds; figures; queues, URIs
+    """Creates, launches, describes and deletes crawls; seeds; statistics; queues, URIs
     and the seen-set; jobs; overrides; reasons; outcomes.
     """
 
@@ -480,7 +480,7 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         full.
 
         With `checkpoint` it goes on from there: with all that a crawl had taken in
-        when the checkpoint was made, its queues, seen-set, figures, overrides, jobs,
+        when the checkpoint was made, its queues, seen-set, statistics, overrides, jobs,
         seeds and rests. Its own spec counts, but must agree in what cannot be
         changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
         until all is copied, and what would change it is refused meanwhile:
@@ -551,7 +551,7 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetStatisticsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetStatisticsResponse, _abc.Awaitable[_admin_pb2.GetStatisticsResponse]]:
-        """The figures of a crawl."""
+        """The statistics of a crawl."""
 
     @_abc_1.abstractmethod
     def ListQueues(

@@ -495,7 +495,7 @@ class HeartbeatRequest(_message.Message):
         """Toe threads by what they are doing. The first 32 are kept."""
 
     @_builtins.property
-    def pool(self) -> Global___PoolFigures:
+    def pool(self) -> Global___PoolStatistics:
         """What has become of its toe threads. Optional."""
 
     def __init__(
@@ -506,7 +506,7 @@ class HeartbeatRequest(_message.Message):
         tokens: _abc.Iterable[_builtins.bytes] | None = ...,
         toe_steps: _abc.Iterable[Global___ToeStepCount] | None = ...,
         leaving: _builtins.bool = ...,
-        pool: Global___PoolFigures | None = ...,
+        pool: Global___PoolStatistics | None = ...,
         service_address: _builtins.str = ...,
         trouble: _builtins.str = ...,
     ) -> None: ...
@@ -519,7 +519,7 @@ class HeartbeatRequest(_message.Message):
 Global___HeartbeatRequest: _TypeAlias = HeartbeatRequest  # noqa: Y015
 
 @_typing.final
-class PoolFigures(_message.Message):
+class PoolStatistics(_message.Message):
     """What has become of a node's toe threads since it was started."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -554,7 +554,7 @@ class PoolFigures(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PoolFigures: _TypeAlias = PoolFigures  # noqa: Y015
+Global___PoolStatistics: _TypeAlias = PoolStatistics  # noqa: Y015
 
 @_typing.final
 class ToeStepCount(_message.Message):

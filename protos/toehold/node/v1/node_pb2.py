@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from toehold.frontier.v1 import frontier_pb2 as toehold_dot_frontier_dot_v1_dot_frontier__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atoehold/node/v1/node.proto\x12\x0ftoehold.node.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"toehold/frontier/v1/frontier.proto\"\x10\n\x0eGetPoolRequest\"\xdb\x01\n\x0fGetPoolResponse\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x18\n\x10\x66rontier_address\x18\x02 \x01(\t\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\x12.\n\x04pool\x18\x04 \x01(\x0b\x32 .toehold.frontier.v1.PoolFigures\x12\x34\n\ttoe_steps\x18\x05 \x03(\x0b\x32!.toehold.frontier.v1.ToeStepCount\x12(\n\x07workers\x18\x06 \x03(\x0b\x32\x17.toehold.node.v1.Worker\"\xde\x01\n\x06Worker\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x12\n\nprocess_id\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12.\n\x04pool\x18\x04 \x01(\x0b\x32 .toehold.frontier.v1.PoolFigures\x12\x15\n\rrestart_count\x18\x05 \x01(\x05\x12\x0e\n\x06silent\x18\x06 \x01(\x08\x12.\n\nstart_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10unreported_count\x18\x08 \x01(\x05\"\"\n\x12SetPoolSizeRequest\x12\x0c\n\x04size\x18\x01 \x01(\x05\"\x15\n\x13SetPoolSizeResponse\"!\n\x0fListToesRequest\x12\x0e\n\x06stacks\x18\x01 \x01(\x08\"6\n\x10ListToesResponse\x12\"\n\x04toes\x18\x01 \x03(\x0b\x32\x14.toehold.node.v1.Toe\"\xa1\x02\n\x03Toe\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x0e\n\x06serial\x18\x02 \x01(\x03\x12\x0c\n\x04step\x18\x03 \x01(\t\x12\x30\n\rstep_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x63rawl\x18\x05 \x01(\t\x12\x0b\n\x03uri\x18\x06 \x01(\t\x12\x0b\n\x03via\x18\x07 \x01(\t\x12\x0c\n\x04path\x18\x08 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\t \x01(\x05\x12/\n\x0curi_duration\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07retired\x18\x0b \x01(\x08\x12\x0e\n\x06killed\x18\x0c \x01(\x08\x12\x11\n\tabandoned\x18\r \x01(\x08\x12\r\n\x05stack\x18\x0e \x01(\t\"A\n\x0eKillToeRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x0e\n\x06serial\x18\x02 \x01(\x03\x12\x0f\n\x07replace\x18\x03 \x01(\x08\"\x11\n\x0fKillToeResponse\"\x0e\n\x0c\x44rainRequest\"\x0f\n\rDrainResponse2\x9c\x03\n\x0bNodeService\x12L\n\x07GetPool\x12\x1f.toehold.node.v1.GetPoolRequest\x1a .toehold.node.v1.GetPoolResponse\x12X\n\x0bSetPoolSize\x12#.toehold.node.v1.SetPoolSizeRequest\x1a$.toehold.node.v1.SetPoolSizeResponse\x12O\n\x08ListToes\x12 .toehold.node.v1.ListToesRequest\x1a!.toehold.node.v1.ListToesResponse\x12L\n\x07KillToe\x12\x1f.toehold.node.v1.KillToeRequest\x1a .toehold.node.v1.KillToeResponse\x12\x46\n\x05\x44rain\x12\x1d.toehold.node.v1.DrainRequest\x1a\x1e.toehold.node.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atoehold/node/v1/node.proto\x12\x0ftoehold.node.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"toehold/frontier/v1/frontier.proto\"\x10\n\x0eGetPoolRequest\"\xde\x01\n\x0fGetPoolResponse\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x18\n\x10\x66rontier_address\x18\x02 \x01(\t\x12\x10\n\x08\x64raining\x18\x03 \x01(\x08\x12\x31\n\x04pool\x18\x04 \x01(\x0b\x32#.toehold.frontier.v1.PoolStatistics\x12\x34\n\ttoe_steps\x18\x05 \x03(\x0b\x32!.toehold.frontier.v1.ToeStepCount\x12(\n\x07workers\x18\x06 \x03(\x0b\x32\x17.toehold.node.v1.Worker\"\xe1\x01\n\x06Worker\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x12\n\nprocess_id\x18\x02 \x01(\x03\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x31\n\x04pool\x18\x04 \x01(\x0b\x32#.toehold.frontier.v1.PoolStatistics\x12\x15\n\rrestart_count\x18\x05 \x01(\x05\x12\x0e\n\x06silent\x18\x06 \x01(\x08\x12.\n\nstart_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10unreported_count\x18\x08 \x01(\x05\"\"\n\x12SetPoolSizeRequest\x12\x0c\n\x04size\x18\x01 \x01(\x05\"\x15\n\x13SetPoolSizeResponse\"!\n\x0fListToesRequest\x12\x0e\n\x06stacks\x18\x01 \x01(\x08\"6\n\x10ListToesResponse\x12\"\n\x04toes\x18\x01 \x03(\x0b\x32\x14.toehold.node.v1.Toe\"\xa1\x02\n\x03Toe\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x0e\n\x06serial\x18\x02 \x01(\x03\x12\x0c\n\x04step\x18\x03 \x01(\t\x12\x30\n\rstep_duration\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x63rawl\x18\x05 \x01(\t\x12\x0b\n\x03uri\x18\x06 \x01(\t\x12\x0b\n\x03via\x18\x07 \x01(\t\x12\x0c\n\x04path\x18\x08 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\t \x01(\x05\x12/\n\x0curi_duration\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07retired\x18\x0b \x01(\x08\x12\x0e\n\x06killed\x18\x0c \x01(\x08\x12\x11\n\tabandoned\x18\r \x01(\x08\x12\r\n\x05stack\x18\x0e \x01(\t\"A\n\x0eKillToeRequest\x12\x0e\n\x06worker\x18\x01 \x01(\x05\x12\x0e\n\x06serial\x18\x02 \x01(\x03\x12\x0f\n\x07replace\x18\x03 \x01(\x08\"\x11\n\x0fKillToeResponse\"\x0e\n\x0c\x44rainRequest\"\x0f\n\rDrainResponse2\x9c\x03\n\x0bNodeService\x12L\n\x07GetPool\x12\x1f.toehold.node.v1.GetPoolRequest\x1a .toehold.node.v1.GetPoolResponse\x12X\n\x0bSetPoolSize\x12#.toehold.node.v1.SetPoolSizeRequest\x1a$.toehold.node.v1.SetPoolSizeResponse\x12O\n\x08ListToes\x12 .toehold.node.v1.ListToesRequest\x1a!.toehold.node.v1.ListToesResponse\x12L\n\x07KillToe\x12\x1f.toehold.node.v1.KillToeRequest\x1a .toehold.node.v1.KillToeResponse\x12\x46\n\x05\x44rain\x12\x1d.toehold.node.v1.DrainRequest\x1a\x1e.toehold.node.v1.DrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,27 +37,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETPOOLREQUEST']._serialized_start=148
   _globals['_GETPOOLREQUEST']._serialized_end=164
   _globals['_GETPOOLRESPONSE']._serialized_start=167
-  _globals['_GETPOOLRESPONSE']._serialized_end=386
-  _globals['_WORKER']._serialized_start=389
-  _globals['_WORKER']._serialized_end=611
-  _globals['_SETPOOLSIZEREQUEST']._serialized_start=613
-  _globals['_SETPOOLSIZEREQUEST']._serialized_end=647
-  _globals['_SETPOOLSIZERESPONSE']._serialized_start=649
-  _globals['_SETPOOLSIZERESPONSE']._serialized_end=670
-  _globals['_LISTTOESREQUEST']._serialized_start=672
-  _globals['_LISTTOESREQUEST']._serialized_end=705
-  _globals['_LISTTOESRESPONSE']._serialized_start=707
-  _globals['_LISTTOESRESPONSE']._serialized_end=761
-  _globals['_TOE']._serialized_start=764
-  _globals['_TOE']._serialized_end=1053
-  _globals['_KILLTOEREQUEST']._serialized_start=1055
-  _globals['_KILLTOEREQUEST']._serialized_end=1120
-  _globals['_KILLTOERESPONSE']._serialized_start=1122
-  _globals['_KILLTOERESPONSE']._serialized_end=1139
-  _globals['_DRAINREQUEST']._serialized_start=1141
-  _globals['_DRAINREQUEST']._serialized_end=1155
-  _globals['_DRAINRESPONSE']._serialized_start=1157
-  _globals['_DRAINRESPONSE']._serialized_end=1172
-  _globals['_NODESERVICE']._serialized_start=1175
-  _globals['_NODESERVICE']._serialized_end=1587
+  _globals['_GETPOOLRESPONSE']._serialized_end=389
+  _globals['_WORKER']._serialized_start=392
+  _globals['_WORKER']._serialized_end=617
+  _globals['_SETPOOLSIZEREQUEST']._serialized_start=619
+  _globals['_SETPOOLSIZEREQUEST']._serialized_end=653
+  _globals['_SETPOOLSIZERESPONSE']._serialized_start=655
+  _globals['_SETPOOLSIZERESPONSE']._serialized_end=676
+  _globals['_LISTTOESREQUEST']._serialized_start=678
+  _globals['_LISTTOESREQUEST']._serialized_end=711
+  _globals['_LISTTOESRESPONSE']._serialized_start=713
+  _globals['_LISTTOESRESPONSE']._serialized_end=767
+  _globals['_TOE']._serialized_start=770
+  _globals['_TOE']._serialized_end=1059
+  _globals['_KILLTOEREQUEST']._serialized_start=1061
+  _globals['_KILLTOEREQUEST']._serialized_end=1126
+  _globals['_KILLTOERESPONSE']._serialized_start=1128
+  _globals['_KILLTOERESPONSE']._serialized_end=1145
+  _globals['_DRAINREQUEST']._serialized_start=1147
+  _globals['_DRAINREQUEST']._serialized_end=1161
+  _globals['_DRAINRESPONSE']._serialized_start=1163
+  _globals['_DRAINRESPONSE']._serialized_end=1178
+  _globals['_NODESERVICE']._serialized_start=1181
+  _globals['_NODESERVICE']._serialized_end=1593
 # @@protoc_insertion_point(module_scope)

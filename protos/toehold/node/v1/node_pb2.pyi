@@ -69,7 +69,7 @@ class GetPoolResponse(_message.Message):
     draining: _builtins.bool
     """It takes no more leases, and will end."""
     @_builtins.property
-    def pool(self) -> _frontier_pb2.PoolFigures:
+    def pool(self) -> _frontier_pb2.PoolStatistics:
         """What has become of its toe threads, of all processes together."""
 
     @_builtins.property
@@ -86,7 +86,7 @@ class GetPoolResponse(_message.Message):
         node: _builtins.str = ...,
         frontier_address: _builtins.str = ...,
         draining: _builtins.bool = ...,
-        pool: _frontier_pb2.PoolFigures | None = ...,
+        pool: _frontier_pb2.PoolStatistics | None = ...,
         toe_steps: _abc.Iterable[_frontier_pb2.ToeStepCount] | None = ...,
         workers: _abc.Iterable[Global___Worker] | None = ...,
     ) -> None: ...
@@ -123,11 +123,11 @@ class Worker(_message.Message):
     replaced.
     """
     silent: _builtins.bool
-    """It does not answer just now; its figures are not there."""
+    """It does not answer just now; its statistics are not there."""
     unreported_count: _builtins.int
     """Finished pages that wait to be reported."""
     @_builtins.property
-    def pool(self) -> _frontier_pb2.PoolFigures:
+    def pool(self) -> _frontier_pb2.PoolStatistics:
         """What has become of its toe threads since it was started."""
 
     @_builtins.property
@@ -140,7 +140,7 @@ class Worker(_message.Message):
         worker: _builtins.int = ...,
         process_id: _builtins.int = ...,
         session: _builtins.str = ...,
-        pool: _frontier_pb2.PoolFigures | None = ...,
+        pool: _frontier_pb2.PoolStatistics | None = ...,
         restart_count: _builtins.int = ...,
         silent: _builtins.bool = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,

@@ -5,7 +5,7 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.errors import InvalidRequest
 from ..core.frontier import Frontier
-from ..core.keys import FiguresOf
+from ..core.keys import FetchStatisticsOf
 from ..core.model import SeedView
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
 
@@ -13,15 +13,15 @@ SEEDS_PER_PAGE = 100  # each one's story takes several reads
 _SEEDS = "seeds"
 
 
-class FiguresRpcs(AdminRpcs):
+class StatisticsRpcs(AdminRpcs):
     """What is asked about what came of a crawl."""
 
     @answered
     async def ListHosts(
         self, request: admin_pb2.ListHostsRequest, context: Context
     ) -> admin_pb2.ListHostsResponse:
-        hosts, following = await self._figures_page(
-            request.crawl, FiguresOf.HOST, request.page_size, request.page_token
+        hosts, following = await self._statistics_page(
+            request.crawl, FetchStatisticsOf.HOST, request.page_size, request.page_token
         )
         return admin_pb2.ListHostsResponse(hosts=hosts, next_page_token=following)
 
@@ -29,20 +29,20 @@ class FiguresRpcs(AdminRpcs):
     async def ListSources(
         self, request: admin_pb2.ListSourcesRequest, context: Context
     ) -> admin_pb2.ListSourcesResponse:
-        sources, following = await self._figures_page(
-            request.crawl, FiguresOf.SOURCE, request.page_size, request.page_token
+        sources, following = await self._statistics_page(
+            request.crawl, FetchStatisticsOf.SOURCE, request.page_size, request.page_token
         )
         return admin_pb2.ListSourcesResponse(sources=sources, next_page_token=following)
 
-    async def _figures_page(
-        self, crawl: str, kind: FiguresOf, asked: int, token: str
-    ) -> tuple[list[admin_pb2.FetchFigures], str]:
-        size, listing = page_size(asked), f"figures {kind}"
+    async def _statistics_page(
+        self, crawl: str, kind: FetchStatisticsOf, asked: int, token: str
+    ) -> tuple[list[admin_pb2.FetchStatistics], str]:
+        size, listing = page_size(asked), f"statistics {kind}"
         place = place_of(listing, token)
 
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.FetchFigures], bytes]:
-            figures = frontier.administration.figures
-            return fitting(lambda most: figures(crawl, kind, most, place), size, wire.fetch_figures)
+        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.FetchStatistics], bytes]:
+            statistics = frontier.administration.fetch_statistics
+            return fitting(lambda most: statistics(crawl, kind, most, place), size, wire.fetch_statistics)
 
         page, following = await self._runner.read(question)
         return page, wire.page_token(listing, following)

@@ -9,9 +9,9 @@ import msgspec
 
 from . import keys
 from .crawl import Crawl
-from .keys import FiguresOf
+from .keys import FetchStatisticsOf
 from .operation import Operation
-from .records import FiguresRow, decode
+from .records import FetchStatisticsRow, decode
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
 from .spec.settings import CrawlSettings, QuotaSettings
 from .store import Family, Transaction
@@ -28,26 +28,26 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
     novel: bool = False
 
 
-def of(tx: Transaction, crawl: Crawl, kind: FiguresOf, name: str) -> FiguresRow:
-    """The figures of a host or a source, as memory has them."""
-    row = crawl.figures.get((kind, name))
+def of(tx: Transaction, crawl: Crawl, kind: FetchStatisticsOf, name: str) -> FetchStatisticsRow:
+    """The statistics of a host or a source, as memory has them."""
+    row = crawl.statistics.get((kind, name))
     if row is None:
-        value = tx.get(Family.FIGURES, keys.figures_key(crawl.number, kind, hash64(name), name))
-        row = FiguresRow() if value is None else decode(FiguresRow, value)
-        crawl.figures[kind, name] = row
+        value = tx.get(Family.FETCH_STATISTICS, keys.statistics_key(crawl.number, kind, hash64(name), name))
+        row = FetchStatisticsRow() if value is None else decode(FetchStatisticsRow, value)
+        crawl.statistics[kind, name] = row
     return row
 
 
 def note(op: Operation, crawl: Crawl, host: str, source: str, happened: Happened) -> None:
     """Count something that happened to a URI, for its host and for its source."""
-    for kind, name in ((FiguresOf.HOST, host), (FiguresOf.SOURCE, source)):
+    for kind, name in ((FetchStatisticsOf.HOST, host), (FetchStatisticsOf.SOURCE, source)):
         if name:
             _count(of(op.tx, crawl, kind, name), happened, op.now_ms)
             op.counters(crawl)
-            op.figures.add((crawl.number, kind, name))
+            op.statistics.add((crawl.number, kind, name))
 
 
-def _count(row: FiguresRow, happened: Happened, now_ms: int) -> None:
+def _count(row: FetchStatisticsRow, happened: Happened, now_ms: int) -> None:
     if happened.fetch_status > 0:
         row.responses += 1
         row.response_bytes = added(row.response_bytes, happened.body_bytes)
@@ -76,8 +76,8 @@ class Spent(NamedTuple):
     name: str
 
     @property
-    def words(self) -> str:
-        """In words."""
+    def message(self) -> str:
+        """What is spent, for people."""
         return f"quota limits.{self.field} {self.most} of {self.name} is spent"
 
 
@@ -91,8 +91,8 @@ def over_quota(
     """
     limits = settings.limits
     for part, quota, kind, name in (
-        ("host_quota", limits.host_quota, FiguresOf.HOST, host),
-        ("source_quota", limits.source_quota, FiguresOf.SOURCE, source),
+        ("host_quota", limits.host_quota, FetchStatisticsOf.HOST, host),
+        ("source_quota", limits.source_quota, FetchStatisticsOf.SOURCE, source),
     ):
         if quota != _NONE and name:
             row = of(tx, crawl, kind, name)
