@@ -341,7 +341,7 @@ def test_a_heritrix_journal_restores_seen_pending_and_failed(fresh: At, stubs: S
     assert errors == "Left out, line 16: no line of a recovery journal: 'this is no line of a journal'\n"
     told = f"{fresh.crawl}: to schedule: 6, seen: 5, lines left out: 4, malformed: 1"
     assert output.splitlines()[0] == told
-    assert facts(output)["statistics"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
+    assert facts(output)["counts"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
     assert "  OUT_OF_SCOPE http://elsewhere.example/" in output.splitlines()
     pending = waiting(stubs, fresh.crawl)
     assert [(uri.candidate.uri, uri.candidate.path) for uri in pending] == [
