@@ -15,7 +15,7 @@ from typing import BinaryIO
 import structlog
 
 from .clock import digits, iso
-from .core.frontier import Frontier
+from .core.core import Core
 from .core.records import OutcomeRow
 from .core.store import Changes
 from .cut_logs import remove
@@ -110,7 +110,7 @@ class CrawlLogs:
             await self._runner.until_log_wanted(SYNC_EVERY_S)
             await asyncio.sleep(GATHER_S)
             lines = await self._append()
-            if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.frontier.awaits_log:
+            if loop.time() >= sync_at or lines >= SYNC_AFTER_LINES or self._runner.core.upkeep.awaits_log:
                 await self._sync()
                 sync_at = loop.time() + SYNC_EVERY_S
 
@@ -143,7 +143,7 @@ class CrawlLogs:
     async def _append(self) -> int:
         """Append what is new; how many lines."""
         lines = 0
-        positions = await self._runner.read(lambda frontier, _: frontier.log_positions())
+        positions = await self._runner.read(lambda core, _: core.upkeep.log_positions())
         for number in set(self._logs) - set(positions):
             self._logs.pop(number).close()
         now_s = asyncio.get_running_loop().time()
@@ -151,7 +151,7 @@ class CrawlLogs:
             if number not in self._logs and len(self._logs) >= MAX_OPEN:
                 await self._sync()
                 self._close_synced()
-                positions = await self._runner.read(lambda frontier, _: frontier.log_positions())
+                positions = await self._runner.read(lambda core, _: core.upkeep.log_positions())
             if number not in positions or self._retry_at.get(number, 0.0) > now_s:
                 continue
             name, outcome, size = positions[number]
@@ -172,7 +172,7 @@ class CrawlLogs:
         """Append what is new of one crawl; how many lines."""
         log = self._logs.get(number)
         if log is None:
-            if self._runner.frontier.last_outcome(number) == 0:
+            if self._runner.core.upkeep.last_outcome(number) == 0:
                 return 0
             log = self._logs[number] = _CrawlLog(self.path(name), outcome, size)
             if log.size < size:  # before the new file has lines: a crash would not find them behind its end
@@ -181,8 +181,8 @@ class CrawlLogs:
         while True:
             after = log.written
 
-            def question(frontier: Frontier, _: int, after: int = after) -> list[tuple[int, OutcomeRow]]:
-                return frontier.outcomes_after(number, after, LINES_PER_READ)
+            def question(core: Core, _: int, after: int = after) -> list[tuple[int, OutcomeRow]]:
+                return core.upkeep.outcomes_after(number, after, LINES_PER_READ)
 
             rows = await self._runner.read(question)
             if rows:
@@ -202,7 +202,7 @@ class CrawlLogs:
             try:
                 await asyncio.to_thread(log.sync)
             except OSError as problem:
-                lacking = await self._runner.read(lambda frontier, _: frontier.log_positions())
+                lacking = await self._runner.read(lambda core, _: core.upkeep.log_positions())
                 if number in lacking:  # else the crawl was deleted meanwhile, and its directory with it
                     self._put_off(number, log.crawl, problem)
                 continue
@@ -211,13 +211,13 @@ class CrawlLogs:
                 await self._note(number, outcome, size)
         synced = await asyncio.to_thread(self._runner.job_logs.sync)
         if synced:
-            await self._runner.apply(lambda frontier, now_ms: frontier.note_job_logged(synced, now_ms))
+            await self._runner.apply(lambda core, now_ms: core.upkeep.note_job_logged(synced, now_ms))
 
     async def _note(self, number: int, outcome: int, size: int) -> int:
         """Let the store know what is in a log for good; the mark that must be durable."""
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            return frontier.note_logged(number, outcome, size, now_ms)
+        def operation(core: Core, now_ms: int) -> tuple[None, Changes]:
+            return core.upkeep.note_logged(number, outcome, size, now_ms)
 
         _, mark = await self._runner.apply(operation)
         return mark

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from .core.frontier import Frontier
+from .core.core import Core
 from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .core.store import Changes
 from .following import Following
@@ -39,9 +39,9 @@ class Exchange(Runner):
                 part = candidates[start : start + CANDIDATES_PER_SLICE]
 
                 def operation(
-                    frontier: Frontier, now_ms: int, part: Sequence[Candidate] = part
+                    core: Core, now_ms: int, part: Sequence[Candidate] = part
                 ) -> tuple[list[Verdict], Changes]:
-                    return frontier.schedule(crawl, part, now_ms)
+                    return core.frontier.schedule(crawl, part, now_ms)
 
                 answer, mark = await self.apply(operation)
                 verdicts.extend(answer)
@@ -59,9 +59,9 @@ class Exchange(Runner):
         for part in _report_slices(reports):
 
             def operation(
-                frontier: Frontier, now_ms: int, part: Sequence[Report] = part
+                core: Core, now_ms: int, part: Sequence[Report] = part
             ) -> tuple[list[ReportResult], Changes]:
-                return frontier.finished(part, node, session, now_ms)
+                return core.frontier.finished(part, node, session, now_ms)
 
             answer, mark = await self.apply(operation)
             results.extend(answer)
@@ -82,7 +82,7 @@ class Exchange(Runner):
         while True:
             with self.waiting.one() as waiter:
                 answer, mark = await self.apply(
-                    lambda frontier, now_ms: frontier.next(node, session, most, crawl, now_ms)
+                    lambda core, now_ms: core.frontier.next(node, session, most, crawl, now_ms)
                 )
                 if answer.grants:
                     return await self._granted(answer, mark)
@@ -111,7 +111,7 @@ class Exchange(Runner):
     async def take_back(self, answer: NextAnswer) -> None:
         """Release the leases of an answer that nobody is there to receive."""
         tokens = [grant.token for grant in answer.grants]
-        await self.apply(lambda frontier, now_ms: frontier.take_back(tokens, now_ms))
+        await self.apply(lambda core, now_ms: core.frontier.take_back(tokens, now_ms))
 
 
 def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 
+from .core.core import Core
 from .core.errors import FrontierError
-from .core.frontier import Frontier
 from .core.machines.lifecycle import CrawlState
 from .core.model import CrawlView
 from .core.records import EventRow
@@ -61,9 +61,9 @@ class Following:
     async def _read(self, crawl: str, number: int, sequence: int) -> tuple[Rows, CrawlView]:
         """Some events behind one, and the crawl as it was then."""
 
-        def question(frontier: Frontier, _: int) -> tuple[Rows, CrawlView]:
-            view = frontier.crawl(crawl, number)
-            return frontier.events_after(crawl, sequence), view
+        def question(core: Core, _: int) -> tuple[Rows, CrawlView]:
+            view = core.views.crawl(crawl, number)
+            return core.history.events_after(crawl, sequence), view
 
         return await self._runner.read(question)
 

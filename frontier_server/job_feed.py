@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .core.core import Core
 from .core.crawl import Crawl
 from .core.errors import CursorTooOld, StoreCorrupt
-from .core.frontier import Frontier
-from .core.operators.views import events_after
+from .core.operators.history import events_after
 from .core.records import EventRow
 from .job_log import JobLogs, Synced, launch_id_of
 
@@ -29,11 +29,9 @@ class JobFeed:
     noted: while a write is under way memory has events that the store does not show yet.
     """
 
-    def __init__(
-        self, logs: JobLogs, frontier: Frontier, clock_s: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, logs: JobLogs, core: Core, clock_s: Callable[[], float] = time.monotonic) -> None:
         self.logs = logs
-        self._frontier = frontier
+        self._core = core
         self._clock_s = clock_s
         self._retry_s = 0.0
         self._noted: dict[
@@ -42,7 +40,7 @@ class JobFeed:
 
     def catch_up(self) -> None:
         """Write what a crash has kept from the logs; before anybody is served."""
-        registry = self._frontier.registry
+        registry = self._core.shard.registry
         for name in registry.names_after("", len(registry)):
             crawl = registry.named(name)
             self.write(self._news_of(crawl, crawl.counters.next_event - 1))
@@ -53,7 +51,7 @@ class JobFeed:
 
     def note(self) -> set[str]:
         """What has happened until now is in the store; the names of the crawls to which something has."""
-        news = self._frontier.take_news()
+        news = self._core.upkeep.take_news()
         for crawl in news:
             self._noted[crawl.name] = crawl, crawl.counters.next_event - 1
         return {crawl.name for crawl in news}
@@ -63,7 +61,7 @@ class JobFeed:
         noted, self._noted = self._noted, {}
         if self.overdue():
             self._retry_s = self._clock_s() + RETRY_S
-            registry = self._frontier.registry
+            registry = self._core.shard.registry
             for name, last in self.logs.behind().items():
                 if name in registry:
                     noted.setdefault(name, (registry.named(name), last))
@@ -87,7 +85,7 @@ class JobFeed:
         found = []
         while position < last:
             try:
-                rows = events_after(self._frontier.store, crawl, position)
+                rows = events_after(self._core.shard.store, crawl, position)
             except CursorTooOld as gap:
                 position = int(gap.metadata["oldest"]) - 1
                 continue

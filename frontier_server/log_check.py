@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from .core.frontier import Frontier
+from .core.core import Core
 from .core.store import WritableStore
 from .cut_logs import Ahead, first_unknown, keep, keep_whole
 from .job_log import number_of
@@ -24,14 +24,14 @@ class CannotKeep(Exception):
     """What a log knows better than the store cannot be kept aside, or not be cut off."""
 
 
-def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int, sync: bool) -> None:
+def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: bool) -> None:
     """Look at the logs of all crawls, before anybody is served.
 
     What the store has lost is kept aside, told of as an error, and pauses every crawl until somebody resumes
     it. Without `sync` a power cut takes the end of the store, so there it is cut off with a warning.
     Raises CannotKeep; what was not done then is done by the next start.
     """
-    found = list(_all_ahead(frontier, data))
+    found = list(_all_ahead(core, data))
     told: dict[str, str] = {}
     for crawl, ahead in found:
         what = "outcomes" if ahead.path.name == "crawl.log" else "events"
@@ -46,7 +46,7 @@ def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int
         else:
             _log.warning("log_ahead", crawl=crawl, problem=f"the store has lost {what}", cut_off=lines)
     if told:
-        _, changes = frontier.note_lost(told, now_ms)
+        _, changes = core.upkeep.note_lost(told, now_ms)
         write_patiently(store, changes)
         store.flush()
     for _, ahead in found:
@@ -54,14 +54,14 @@ def check_logs(frontier: Frontier, store: WritableStore, data: Path, now_ms: int
             os.truncate(ahead.path, ahead.offset)
         except OSError as problem:
             raise CannotKeep(f"the end of {ahead.path} cannot be cut off: {problem}") from problem
-    _set_strangers_aside(frontier, data / "crawls")
+    _set_strangers_aside(core, data / "crawls")
 
 
-def _set_strangers_aside(frontier: Frontier, crawls: Path) -> None:
+def _set_strangers_aside(core: Core, crawls: Path) -> None:
     """Logs of crawls that are not in the store (a deletion was cut short, or the store has lost them) are out
     of the way of crawls that will have their names."""
     for path in sorted(crawls.glob("*/*.log")):
-        if path.is_file() and path.parent.name not in frontier.registry:
+        if path.is_file() and path.parent.name not in core.shard.registry:
             try:
                 aside = keep_whole(path)
             except OSError as problem:
@@ -70,8 +70,8 @@ def _set_strangers_aside(frontier: Frontier, crawls: Path) -> None:
                 _log.warning("log_ahead", problem="the store does not know this log's crawl", file=str(aside))
 
 
-def _all_ahead(frontier: Frontier, data: Path) -> Iterator[tuple[str, Ahead]]:
-    for crawl in frontier.registry.crawls.values():  # a crawl that was torn down had all its lines before
+def _all_ahead(core: Core, data: Path) -> Iterator[tuple[str, Ahead]]:
+    for crawl in core.shard.registry.crawls.values():  # a crawl that was torn down had all its lines before
         counters, directory = crawl.counters, data / "crawls" / crawl.name
         outcomes, last = counters.next_outcome - 1 - counters.logged_outcome, counters.next_event - 1
 

@@ -29,8 +29,8 @@ from .checkpoints import Checkpoints
 from .clock import Clock, iso, wall_ms
 from .config import DEFAULT_LISTEN, Config, ConfigError, ServerFile, read_file, usable
 from .core import opening
+from .core.core import Core
 from .core.errors import OtherFormat, StoreCorrupt
-from .core.frontier import Frontier
 from .core.resetting import set_time
 from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
@@ -235,10 +235,10 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
 
 def _recover(
     config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
-) -> tuple[Frontier, JobFeed]:
+) -> tuple[Core, JobFeed]:
     """What a server does with an open store before it serves, however the one before it has ended."""
     checkpoints.clear()
-    frontier = Frontier(
+    core = Core(
         store,
         wire.ContractCodec(),
         wire.settings_with,
@@ -248,11 +248,11 @@ def _recover(
         secrets.randbits(32),
         checkpoints.open,
     )
-    check_logs(frontier, store, config.data, clock.now_ms(), config.sync)
-    _check_clock(frontier, store, clock)
-    feed = JobFeed(JobLogs(config.data), frontier)
+    check_logs(core, store, config.data, clock.now_ms(), config.sync)
+    _check_clock(core, store, clock)
+    feed = JobFeed(JobLogs(config.data), core)
     feed.catch_up()
-    return frontier, feed
+    return core, feed
 
 
 def _run(config: Config, store: RocksStore, clock: Clock) -> str:
@@ -273,9 +273,9 @@ def _run(config: Config, store: RocksStore, clock: Clock) -> str:
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; why it could not go on, or empty."""
     checkpoints = Checkpoints(config.data, store)
-    frontier, feed = _recover(config, store, clock, checkpoints)
+    core, feed = _recover(config, store, clock, checkpoints)
     runner = Exchange(
-        frontier,
+        core,
         store,
         clock,
         config.data,
@@ -402,11 +402,11 @@ async def _drained(runner: Runner) -> None:
     """Wait until nodes have handed their leases back, for a while."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + ORPHAN_DRAIN_S
-    while runner.frontier.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
+    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
         await asyncio.sleep(0.1)
 
 
-def _check_clock(frontier: Frontier, store: RocksStore, clock: Clock) -> None:
+def _check_clock(core: Core, store: RocksStore, clock: Clock) -> None:
     """Where the frontier's time is not the machine's, say so loudly: to the log, and to each crawl."""
     ahead_ms = clock.ahead_ms()
     if abs(ahead_ms) <= CLOCK_WRONG_MS:
@@ -422,7 +422,7 @@ def _check_clock(frontier: Frontier, store: RocksStore, clock: Clock) -> None:
         advice="if the machine's time is right, start again with --set-clock",
     )
     detail = f"the frontier's time {ours} is {differs} the machine's {machine}; --set-clock takes that"
-    _, changes = frontier.note_clock(detail, now_ms)
+    _, changes = core.upkeep.note_clock(detail, now_ms)
     write_patiently(store, changes)
     store.flush()
 

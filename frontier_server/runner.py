@@ -17,9 +17,10 @@ import structlog
 
 from .absence import Absence
 from .clock import Clock
+from .core.core import Core
 from .core.errors import FrontierError, StoreCorrupt
-from .core.frontier import DISK_RESERVE, Frontier
 from .core.store import Changes, WritableStore, WriteStalled
+from .core.upkeep import DISK_RESERVE
 from .gate import Gate, go_first
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
@@ -58,7 +59,7 @@ class Runner:
 
     def __init__(
         self,
-        frontier: Frontier,
+        core: Core,
         store: WritableStore,
         clock: Clock,
         data: Path,
@@ -70,7 +71,7 @@ class Runner:
     ) -> None:
         """`heartbeat_ms` is how long it may fail to answer before nodes are excused for it; `when_idle` is
         called when all jobs have ended."""
-        self.frontier = frontier
+        self.core = core
         self._when_idle = when_idle
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -114,13 +115,13 @@ class Runner:
 
     # Running operations.
 
-    async def run(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> A:
+    async def run(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> A:
         """Run an operation; its answer, once it is durable."""
         answer, mark = await self.apply(operation)
         await self.durable(mark)
         return answer
 
-    async def apply(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> tuple[A, int]:
+    async def apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
         """Run an operation and write its changes; its answer, and the mark that must be durable first.
 
         A refusal tells of what is stored as well: it, too, waits until that is durable.
@@ -131,12 +132,12 @@ class Runner:
             await self.durable(self._written)
             raise
 
-    async def _apply(self, operation: Callable[[Frontier, int], tuple[A, Changes]]) -> tuple[A, int]:
+    async def _apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
         async with self._gate:
             if self._closing:
                 raise self._closed()
             try:
-                answer, changes = operation(self.frontier, self._clock.now_ms())
+                answer, changes = operation(self.core, self._clock.now_ms())
                 if changes:
                     await self._write(changes)
                 self._after_operation(bool(changes))
@@ -149,11 +150,11 @@ class Runner:
                 raise self._closed() from problem
             return answer, self._written
 
-    async def read(self, question: Callable[[Frontier, int], A]) -> A:
+    async def read(self, question: Callable[[Core, int], A]) -> A:
         """Ask the frontier; the answer, once all that it could have read is durable."""
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[A, Changes]:
-            return question(frontier, now_ms), {}
+        def operation(core: Core, now_ms: int) -> tuple[A, Changes]:
+            return question(core, now_ms), {}
 
         return await self.run(operation)
 
@@ -224,21 +225,21 @@ class Runner:
         self._feed.write(news)
 
     def _after_operation(self, changed: bool) -> None:
-        frontier = self.frontier
+        core = self.core
         if changed:
             told = self._feed.note()
             for crawl in told & self._event_waiters.keys():
                 self._event_waiters.pop(crawl).set_result(None)
             self._log_wanted.set()
             _wake(self._change_waiters)
-            if frontier.has_work:
+            if core.upkeep.has_work:
                 self._work_wanted.set()
-            if self.waiting and (told or frontier.leasable()):
+            if self.waiting and (told or core.frontier.leasable()):
                 self.waiting.wake()
         self._arm()
 
     def _arm(self) -> None:
-        due_ms = self.frontier.next_due_ms()
+        due_ms = self.core.upkeep.next_due_ms()
         if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
             return
         if self._timer is not None:
@@ -252,36 +253,36 @@ class Runner:
         self.tasks.once("timer", self._tick())
 
     async def _tick(self) -> None:
-        def operation(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            self._excuse(frontier, now_ms)  # first: else what came meanwhile would be read too late
-            return frontier.tick(now_ms)
+        def operation(core: Core, now_ms: int) -> tuple[None, Changes]:
+            self._excuse(core, now_ms)  # first: else what came meanwhile would be read too late
+            return core.upkeep.tick(now_ms)
 
         await self.apply(operation)
-        if self.waiting and self.frontier.leasable():
+        if self.waiting and self.core.frontier.leasable():
             self.waiting.wake()
 
     async def _presence(self) -> None:
         """Ask as a node does, from time to time: as long as there is no answer, nodes get none either."""
         while True:
             await asyncio.sleep(self._presence_s)
-            await self.read(lambda frontier, now_ms: None)
+            await self.read(lambda core, now_ms: None)
             now_ms = self._clock.now_ms()
-            self._excuse(self.frontier, now_ms)
+            self._excuse(self.core, now_ms)
             if excused_ms := self._absence.answered(now_ms):
                 _log.warning("was_away", excused_ms=excused_ms)
 
-    def _excuse(self, frontier: Frontier, now_ms: int) -> None:
+    def _excuse(self, core: Core, now_ms: int) -> None:
         if more_ms := self._absence.more_ms(now_ms):
-            frontier.excuse(more_ms, now_ms)
+            core.upkeep.excuse(more_ms, now_ms)
 
     async def _worker(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._work_wanted.wait()
             self._work_wanted.clear()
-            while self.frontier.has_work:
+            while self.core.upkeep.has_work:
                 start_s = loop.time()
-                await self.apply(lambda frontier, now_ms: frontier.work(now_ms))
+                await self.apply(lambda core, now_ms: core.upkeep.work(now_ms))
                 # Others go in between; threads that flush and serve gRPC need the loop to stand still.
                 await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
             await self._when_idle()
@@ -310,7 +311,7 @@ class Runner:
         """Let crawls pause while the disk is nearly full."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
-        await self.apply(lambda frontier, now_ms: frontier.note_trouble(trouble, now_ms))
+        await self.apply(lambda core, now_ms: core.upkeep.note_trouble(trouble, now_ms))
 
     def _fail(self, why: str, problem: BaseException | None = None) -> None:
         self._closing = True

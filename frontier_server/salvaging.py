@@ -16,8 +16,8 @@ from . import wire
 from .clock import Clock, wall_ms
 from .config import Config
 from .core import opening
-from .core.frontier import Frontier
-from .core.rebuilding import Found, Rebuilding
+from .core.core import Core
+from .core.rebuilding import Rebuilding, Rebuilt
 from .core.store import Family
 from .durable import sync_directory
 from .stores.patient import write_patiently
@@ -78,7 +78,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         row = opening.read_server_row(target)
         assert row is not None
         clock = Clock(row.time_ms)
-        frontier = Frontier(
+        core = Core(
             target, codec, wire.settings_with, version, config.lease_ms, clock.now_ms(), secrets.randbits(32)
         )
         words = _words(wreck)
@@ -87,7 +87,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
             for found in rebuilding.crawls
         }
         if told:
-            _, changes = frontier.note_lost(told, clock.now_ms(), SALVAGED)
+            _, changes = core.upkeep.note_lost(told, clock.now_ms(), SALVAGED)
             write_patiently(target, changes)
         target.flush()
     finally:
@@ -124,6 +124,6 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
         say(f"crawl number {number}: its name and spec cannot be read; nothing of it is kept")
 
 
-def _line(found: Found) -> str:
+def _line(found: Rebuilt) -> str:
     lost = ", ".join(found.lost) or "nothing that is known"
     return f"crawl {found.name}: {found.uris} URIs, {found.waiting} of them wait; lost: {lost}"

@@ -8,10 +8,28 @@ from collections import Counter
 from heapq import heapify, heappop, heappush
 
 from .crawl import Crawl
-from .dispatch import document_limit_reached, empty_reason, limited
+from .machines.lifecycle import CrawlState
 from .model import EmptyReason
 
 ENTRIES_KEPT = 1000  # of a heap, before those that count no more are removed
+
+
+_WITHOUT_LEASES = {
+    CrawlState.NASCENT: EmptyReason.NOT_RUNNING,
+    CrawlState.PREPARING: EmptyReason.NOT_RUNNING,
+    CrawlState.PAUSING: EmptyReason.PAUSED,
+    CrawlState.PAUSED: EmptyReason.PAUSED,
+    CrawlState.STOPPING: EmptyReason.FINISHED,
+    CrawlState.FINISHED: EmptyReason.FINISHED,
+}
+
+
+def empty_reason(crawl: Crawl) -> EmptyReason:
+    """Why a crawl gives no leases now."""
+    reason = _WITHOUT_LEASES.get(crawl.state)
+    if reason is None:
+        reason = EmptyReason.LIMIT_REACHED if crawl.documents_full else EmptyReason.NOTHING_DUE
+    return reason
 
 
 class Soonest:
@@ -80,8 +98,8 @@ class Agenda:
             self._reasons[number] = reason
         for crawls, belongs in (
             (self.running, runs),
-            (self.filled, runs and document_limit_reached(crawl)),
-            (self.leasable, runs and crawl.offers and not limited(crawl)),
+            (self.filled, runs and crawl.documents_full),
+            (self.leasable, runs and crawl.offers and not crawl.limited),
             (self.working, crawl.works),
             (self.unlogged, not crawl.logged),
             (self.troubled, bool(crawl.state_row.trouble)),

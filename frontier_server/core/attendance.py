@@ -4,6 +4,8 @@ A node leaves when it says so, when nothing was heard of it for a while, or when
 session takes its name. A crawl that has finished has no nodes.
 """
 
+from collections.abc import Iterable
+
 from .crawl import Crawl
 from .leases import MAX_NODES, LeaseTable
 from .operation import Operation
@@ -30,6 +32,13 @@ def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
         why = leases.why_gone(node, session)
         if why:
             _leave(op, crawl, node, session, why)
+
+
+def reconcile_all(op: Operation, crawls: Iterable[Crawl], leases: LeaseTable) -> None:
+    """Note which nodes have left any crawl."""
+    for crawl in crawls:
+        if crawl.state_row.nodes:
+            reconcile(op, crawl, leases)
 
 
 def _leave(op: Operation, crawl: Crawl, node: str, session: str, reason: str) -> None:

@@ -8,8 +8,8 @@ from .keys import FetchStatisticsOf
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
-from .operators.pace import Pace
 from .origin import Origins
+from .pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
 from .records import CountersRow, FetchStatisticsRow, OutcomeRow, SpecRow, StateRow
@@ -183,6 +183,17 @@ class Crawl:
         """Whether as many of its URIs are out as may be."""
         most = self.settings.max_toes
         return bool(most) and self.leases_out >= most
+
+    @property
+    def documents_full(self) -> bool:
+        """Whether successes and leases out fill the document limit."""
+        most = self.settings.limits.max_documents
+        return bool(most) and self.counters.succeeded + self.pages_out >= most
+
+    @property
+    def limited(self) -> bool:
+        """Whether what is out fills a limit of the crawl."""
+        return self.full or self.documents_full
 
     @property
     def bound(self) -> tuple[int, str] | None:

@@ -1,32 +1,28 @@
 """Next: from ready queues to leases.
 
-A ready queue gets a lease when its host and groups are free and rested, its budgets and
-quotas are not spent, and robots.txt allows its head. Where nothing is ready, an inactive
-queue is made active (T3). What one operation may clear away (heads that are forbidden,
-failed or moved) is bounded; a queue with more goes back in line.
+A ready queue has its turn by the rules of `turn`: the first that is in its way decides where it goes;
+if none is, its head is leased. Where nothing is ready, an inactive queue is made active. One operation
+clears away so many heads (that are forbidden, failed or moved) and no more; a queue with more goes back
+in line.
 """
 
 from functools import partial
+from typing import NamedTuple
 
-from . import future, keys, statistics
-from .attendance import join
+from . import future, keys
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import first_uri, put_in, queue_at, take_out, uris_from
+from .enqueue import put_in, queue_at, take_out, uris_from
 from .errors import StoreCorrupt
-from .head import Head, read_head
-from .host import Group, Host, Hosts, full, rest_of
+from .head import Head, first_of, read_head
+from .host import Host
 from .keys import IndexSet
-from .leases import Lease, LeaseTable
 from .line import Awaited
-from .model import CandidateCodec, EmptyReason, Grant
-from .operation import Operation, is_ineligible
-from .origin import Site
+from .model import Grant
+from .operation import Operation
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import LeaseRow, PendingUri, QueueRow, SeenRow, decode, encode
-from .robotstxt.authority import Gate, standing
-from .robotstxt.robots_table import RobotsTable
+from .records import LeaseRow, SeenRow, decode, encode
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
     ROBOTS_PRECLUDED,
@@ -34,49 +30,57 @@ from .rules.disposition import (
     Disposition,
 )
 from .rules.politeness import rest_ms
-from .spec.settings import CrawlSettings, QueueSettings
+from .shard import Shard
 from .store import Family
+from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
 from .uri.assign import partition_of
-from .uri.canonical import CanonicalUri
 
 CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
 WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # an answer has no more
 TURNS_PER_CALL = 100  # queues that may be looked at beyond the leases wanted
 WAKES_PER_CALL = 1000
-MAX_KEPT_BYTES = 4096  # of a candidate that memory keeps while it is out
 FAR_WAKES_PER_CALL = 200
+
+# The obstacles that cost a head its place: its fetch status.
+_CLEARED = {
+    Obstacle.FAILS_OVER_QUOTA: BLOCKED_BY_QUOTA,
+    Obstacle.ROBOTS_FAILED: ROBOTS_PREREQUISITE_FAILURE,
+    Obstacle.FORBIDDEN: ROBOTS_PRECLUDED,
+}
+
+
+class Asker(NamedTuple):
+    """The node that asks for leases, and its session."""
+
+    node: str
+    session: str
 
 
 class Dispatcher:
-    """What giving out leases needs, beside the crawl."""
+    """Gives out the leases of a shard."""
 
-    def __init__(self, hosts: Hosts, robots: RobotsTable, leases: LeaseTable, codec: CandidateCodec) -> None:
-        self.hosts = hosts
-        self.robots = robots
-        self.leases = leases
-        self.codec = codec
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
 
-    def lease(
-        self, op: Operation, crawl: Crawl, node: str, session: str, most: int
-    ) -> tuple[list[Grant], bool]:
+    def lease(self, op: Operation, crawl: Crawl, asker: Asker, most: int) -> tuple[list[Grant], bool]:
         """Up to `most` leases of a crawl that runs, and whether to ask again at once."""
         self.wake_due(op, crawl)
         most = min(most, LEASES_PER_CALL)
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
-        while len(grants) < most and share.left() and not limited(crawl):
+        while len(grants) < most and share.left() and not crawl.limited:
             queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
             if queue is None:
                 return grants, False
             share.turns -= 1
-            grant = self._turn(op, crawl, queue, awaited, node, session, share)
+            grant = self._take_turn(op, crawl, queue, awaited, asker, share)
             if grant is not None:
                 grants.append(grant)
-        return grants, len(grants) < most and not limited(crawl)
+        return grants, len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
-        """Make the queues ready whose time has come (T13), and queue URIs whose time has come."""
+        """Make the queues ready whose time has come, and queue URIs whose time has come."""
         op.look_at(crawl)
         for _ in range(WAKES_PER_CALL):
             queue = crawl.next_wake()
@@ -85,96 +89,66 @@ class Dispatcher:
             op.wake(crawl, queue)
         crawl.lines.open_due(op.now_ms)
         _wake_far(op, crawl)
-        future.release_due(op, crawl, self.codec)
+        future.release_due(op, crawl, self._shard.codec)
 
-    def _turn(
+    def _take_turn(
         self,
         op: Operation,
         crawl: Crawl,
         queue: WorkQueue,
         awaited: Awaited | None,
-        node: str,
-        session: str,
+        asker: Asker,
         share: "_Share",
     ) -> Grant | None:
         """A ready queue's turn: a lease, or None once it has gone where it belongs.
 
-        `awaited` is what it was in line for, if it was.
+        `awaited` is the host or group that it was in line for, if it was.
         """
-        row = queue.row
         if awaited is not None:
             _wake_in_line(op, crawl, queue)
         if queue.state is not QueueState.READY:
-            return None  # it has been taken elsewhere since (T5)
-        if row.count == 0:
+            return None  # it has been taken elsewhere since
+        if queue.row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
-        while row.count and share.clearings > 0:
+        while queue.row.count and share.clearings > 0:
             head = self._first_to_go(op, crawl, queue, awaited, share)
             if head is None:
                 return None
-            free = self._free(op, crawl, queue, awaited, head)
-            if free is None:
+            if queue.row.host != head.uri.host:
+                op.counters(crawl)
+                op.touch(queue).host = head.uri.host
+            turn = Turn(self._shard, op, crawl, queue, head)
+            found = first(HOST_RULES, turn)
+            if found is None:
+                op.appraise(crawl, queue, head.settings.queues)
+                found = first(QUEUE_RULES, turn)
+            if found is None:
+                return self._lease_page(turn, asker)
+            if found.obstacle is Obstacle.AWAITS_ROBOTS:
+                return self._lease_robots(turn, asker)
+            if not self._clear(turn, found, share):
+                _give_way(turn, found, awaited)
                 return None
-            host, groups = free
-            spent = over_quota(op, crawl, head)
-            if spent is not None and head.settings.limits.fail_over_quota:
-                share.clearings -= 1
-                _clear(op, crawl, queue, head, BLOCKED_BY_QUOTA, f"quota:{spent.field}")
-                continue
-            if self._sent_away(op, crawl, queue, head, spent):
-                return None
-            site = crawl.origins.site(head.uri, head.settings)
-            if site.place.queue != queue.queue:
-                self._move(op, crawl, queue, head, site)
-                share.clearings -= 1
-                continue
-            key = site.robots_key
-            robots = self.robots.row(op.tx, key)
-            its = standing(robots, op.now_ms, head.settings.robots, robots_tried_ms(row, head.uri))
-            match its.gate:
-                case Gate.FETCH:
-                    lease = self._robots_lease(op, queue, head, its.tries, node, session)
-                    if self.leases.robots_out(crawl.number, lease.scheme, lease.authority):
-                        # Another queue of the host has it fetched.
-                        crawl.lines.join(self.hosts.robots_of(crawl, lease.scheme, lease.authority), queue)
-                        return None
-                    address = f"{head.uri.origin}/robots.txt"
-                    return self._grant(op, crawl, queue, host, groups, lease, head, address)
-                case Gate.WAIT:
-                    assert robots is not None
-                    reason = f"its robots.txt ({robots.fetch_status})"
-                    op.move(crawl, queue, QueueEvent.RESTED, its.next_try_ms, reason)
-                    return None
-                case Gate.FAIL:
-                    why = f"robots:{robots.fetch_status if robots else 0}"
-                    share.clearings -= 1
-                    _clear(op, crawl, queue, head, ROBOTS_PREREQUISITE_FAILURE, why)
-                case Gate.OPEN:
-                    rules = self.robots.rules(op.tx, key)
-                    if rules.allows(head.uri.target):
-                        lease = _page_lease(op, queue, head, node, session)
-                        return self._grant(op, crawl, queue, host, groups, lease, head, head.uri.uri)
-                    share.clearings -= 1 + rules.weight // WEIGHT_PER_CLEARING
-                    _clear(op, crawl, queue, head, ROBOTS_PRECLUDED)
         crawl.ready.append(queue)
         return None
 
     def _first_to_go(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, share: "_Share"
     ) -> Head | None:
-        """A queue's head, or what may pass it where several hosts share the queue.
+        """A queue's head, or the URI that may pass it where several hosts share the queue.
 
         None if all must wait: the queue rests then, or is in line. Or if the call's share is used up.
         """
-        head = self.head(op, crawl, queue)
-        if not shares(head.settings) or (queue.passing is None and self.wait(op, crawl, queue, head) is None):
-            return head
 
         def wait_of(found: Head) -> Wait | None:
-            return self.wait(op, crawl, queue, found)
+            return Turn(self._shard, op, crawl, queue, found).wait()
 
-        read = partial(read_head, crawl, self.codec)
+        codec = self._shard.codec
+        head = first_of(op, crawl, codec, queue)
+        if not shares(head.settings) or (queue.passing is None and wait_of(head) is None):
+            return head
+        read = partial(read_head, crawl, codec)
         walk = Walk(partial(uris_from, op, crawl, queue), read, _origin, wait_of)
         passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
         share.clearings -= looked
@@ -187,185 +161,125 @@ class Dispatcher:
             crawl.ready.append(queue)
         return passing
 
-    def wait(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> Wait | None:
-        """What the authority of a URI waits for, in a queue that several hosts share; None if for nothing."""
-        uri, settings = head.uri, head.settings
-        host = self.hosts.of(op.tx, crawl, uri.host)
-        groups = self.hosts.groups(op.tx, crawl, uri.host, host)
-        busy = full(host, settings.politeness.max_parallel, groups)
-        if busy is not None:
-            return Wait(0, busy=busy)
-        rest = rest_of(queue, host, groups)
-        own = self.hosts.authority(op.tx, crawl, uri.scheme, uri.authority).row
-        waits = [Wait(rest.until_ms, rest.reason)]
-        if own.start_ms > queue.row.woken_ms:
-            waits.append(Wait(own.next_allowed_ms, own.rest_reason))
-        longest = max(waits, key=lambda each: each.until_ms)
-        if longest.until_ms > op.now_ms:
-            return longest
-        robots = self.robots.row(op.tx, crawl.origins.site(uri, settings).robots_key)
-        its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, uri))
-        if its.gate is Gate.WAIT and robots is not None:
-            return Wait(its.next_try_ms, f"its robots.txt ({robots.fetch_status})")
-        if its.gate is Gate.FETCH and self.leases.robots_out(crawl.number, uri.scheme, uri.authority):
-            return Wait(0, busy=self.hosts.robots_of(crawl, uri.scheme, uri.authority))
-        return None
+    def _clear(self, turn: Turn, found: Found, share: "_Share") -> bool:
+        """Take the head away, if the obstacle asks for that: the queue's next URI is its head then."""
+        status = _CLEARED.get(found.obstacle)
+        if status is None and found.obstacle is not Obstacle.MISPLACED:
+            return False
+        share.clearings -= 1 + found.weight // WEIGHT_PER_CLEARING
+        if status is None:
+            _relocate(turn)
+            return True
+        op, queue, head = turn.op, turn.queue, turn.head
+        disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
+        annotations = (found.reason,) if found.reason else ()
+        final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
+        op.touch(queue).robots_of = ""
+        conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)
+        return True
 
-    def _free(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, head: Head
-    ) -> tuple[Host, list[Group]] | None:
-        """The host of a queue's head, and its groups; None if they are busy or rest, and the queue waits."""
-        if queue.row.host != head.uri.host:
-            op.counters(crawl)
-            op.touch(queue).host = head.uri.host
-        host = self.hosts.of(op.tx, crawl, head.uri.host)
-        groups = self.hosts.groups(op.tx, crawl, head.uri.host, host)
-        busy = full(host, head.settings.politeness.max_parallel, groups)
-        if busy is not None:
-            _wait_for(crawl, queue, busy, awaited)
+    def _lease_robots(self, turn: Turn, asker: Asker) -> Grant | None:
+        """Have the robots.txt fetched that the head waits for, unless it is out already."""
+        crawl, uri = turn.crawl, turn.head.uri
+        if turn.awaits_robots:
+            crawl.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
             return None
-        rest = rest_of(queue, host, groups)
-        if rest.until_ms <= op.now_ms:
-            return host, groups
-        if rest.host is not None and (rest.host is awaited or rest.host.has_line(crawl.number)):
-            _wait_for(crawl, queue, rest.host, awaited, rest.until_ms)
-        else:
-            if rest.host is not None:
-                rest.host.sleepers[crawl.number] = queue
-            op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
-        return None
+        row = LeaseRow(
+            asker.node,
+            asker.session,
+            queue=turn.queue.queue,
+            position=turn.head.position,
+            fingerprint=partition_of(uri.host),
+            attempt=turn.standing.tries + 1,
+            lease_ms=turn.op.now_ms,
+            scheme=uri.scheme,
+            authority=uri.authority,
+        )
+        return self._grant(turn, row, f"{uri.origin}/robots.txt", _NEVER)
 
-    def head(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> Head:
-        """The first URI of a queue that has one."""
-        return read_head(crawl, self.codec, *first_uri(op, crawl, queue))
+    def _lease_page(self, turn: Turn, asker: Asker) -> Grant:
+        pending = turn.head.pending
+        row = LeaseRow(
+            asker.node,
+            asker.session,
+            queue=turn.queue.queue,
+            position=turn.head.position,
+            fingerprint=pending.fingerprint,
+            attempt=pending.attempts + 1,
+            lease_ms=turn.op.now_ms,
+        )
+        return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
 
-    def head_at(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> Head:
-        """A URI at its place in a queue, as if it were the first."""
-        position, pending = next(uris_from(op, crawl, queue, position))
-        return read_head(crawl, self.codec, position, pending)
-
-    def settings_of(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> CrawlSettings:
-        """The settings of a queue as a whole: those of its head."""
-        if not len(crawl.overrides) or not queue.row.count:
-            return crawl.settings
-        return self.head(op, crawl, queue).settings
-
-    def _sent_away(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, spent: statistics.Spent | None
-    ) -> bool:
-        """Whether a queue's precedence, budgets or quota end its turn; it has gone where it belongs."""
-        settings, row = head.settings.queues, queue.row
-        op.appraise(crawl, queue, settings)
-        if is_ineligible(queue, settings):
-            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
-            return True
-        reason = retire_reason(row, settings) or (spent.message if spent is not None else "")
-        if reason:
-            op.touch(queue).retire_reason = reason
-            op.move(crawl, queue, QueueEvent.RETIRED)
-            return True
-        if session_spent(row, settings):
-            op.move(crawl, queue, QueueEvent.YIELDED)  # T7
-            return True
-        return False
-
-    def _move(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, site: Site) -> None:
-        """Put the head into the queue that it belongs to by now (S3.12, T9)."""
-        take_out(op, crawl, queue, head.position, head.pending)
-        other = queue_at(op, crawl, site.place, head.uri.host)
-        arriving = (head.pending, head.candidate.directive)
-        (position,) = put_in(op, crawl, other, (arriving,), head.settings)
-        key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
-        value = op.tx.get(Family.SEEN, key)
-        seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
-        seen.position, seen.queue = position, other.queue[8:]
-        op.tx.put(Family.SEEN, key, encode(seen))
-        op.counters(crawl).relocated += 1
-
-    def _robots_lease(
-        self,
-        op: Operation,
-        queue: WorkQueue,
-        head: Head,
-        tries: int,
-        node: str,
-        session: str,
-    ) -> LeaseRow:
-        return LeaseRow(
-            node,
-            session,
-            queue.queue,
-            head.position,
-            partition_of(head.uri.host),
-            tries + 1,
-            op.now_ms,
-            head.uri.scheme,
-            head.uri.authority,
+    def _grant(self, turn: Turn, row: LeaseRow, address: str, visit: SeenRow) -> Grant:
+        op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+        lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
+        if head.settings.politeness.max_parallel > 1:
+            self._rest_between_starts(turn)
+        for group in turn.groups:
+            if group.min_gap_ms:
+                group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
+                self._shard.hosts.put(op.tx, group.host)
+        op.move(crawl, queue, QueueEvent.LEASED)
+        return Grant(
+            lease.sent,
+            crawl=crawl.name,
+            uri=address,
+            robots=lease.robots,
+            candidate=head.candidate,
+            attempt=row.attempt,
+            queue_key=queue.row.key,
+            expire_ms=lease.deadline_ms,
+            fetch_policy_id=crawl.policies.of(head.settings, head.uri).policy_id,
+            source=head.source,
+            etag=visit.etag,
+            last_modified=visit.last_modified,
+            last_digest=visit.digest,
         )
 
-    def _start(self, op: Operation, crawl: Crawl, host: Host, head: Head) -> None:
+    def _rest_between_starts(self, turn: Turn) -> None:
         """Keep the rest between the starts of requests to a host that may answer several at once.
 
         The last fetch tells how long it is; before the first one has ended, the least rest counts.
         """
-        row, politeness = host.row, head.settings.politeness
-        key = crawl.origins.site(head.uri, head.settings).robots_key
-        crawl_delay_ms = self.robots.rules(op.tx, key).crawl_delay_ms
+        op, row = turn.op, turn.host.row
+        crawl_delay_ms = self._shard.robots.rules(op.tx, turn.site.robots_key).crawl_delay_ms
         row.start_ms = op.now_ms
-        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, politeness)
-        row.rest_reason = "politeness"
-        self.hosts.put(op.tx, host)
-
-    def _grant(
-        self,
-        op: Operation,
-        crawl: Crawl,
-        queue: WorkQueue,
-        host: Host,
-        groups: list[Group],
-        row: LeaseRow,
-        head: Head,
-        address: str,
-    ) -> Grant:
-        counters = op.counters(crawl)
-        serial = self.leases.serial(counters.next_lease)
-        counters.next_lease += 1
-        shared = [group.host for group in groups]
-        row.host, row.groups = host.name, tuple(each.name for each in shared) if shared else ()
-        hard_ms = op.now_ms + self.leases.longest_ms(head.settings.fetch)
-        row.hard_ms = hard_ms
-        lease = Lease(crawl.number, serial, row, op.now_ms + self.leases.period_ms, hard_ms)
-        op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))
-        if len(head.pending.candidate) <= MAX_KEPT_BYTES:
-            lease.head = head
-        token = self.leases.add(lease)
-        if crawl.state_row.nodes.get(row.node) != row.session:
-            join(op, crawl, row.node, row.session)
-        note_out(crawl, queue, (host, *shared), lease)
-        if head.settings.politeness.max_parallel > 1:
-            self._start(op, crawl, host, head)
-        for group in groups:
-            if group.min_gap_ms:
-                group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
-                self.hosts.put(op.tx, group.host)
-        op.move(crawl, queue, QueueEvent.LEASED)
-        visit = _last_visit(op, crawl, queue, head.pending) if not lease.robots else _NEVER
-        candidate = head.candidate
-        return Grant(
-            token,
-            crawl.name,
-            address,
-            lease.robots,
-            candidate,
-            row.attempt,
-            queue.row.key,
-            lease.deadline_ms,
-            crawl.policies.of(head.settings, head.uri).policy_id,
-            candidate.source or (head.uri.uri if candidate.seed else ""),
-            visit.etag,
-            visit.last_modified,
-            visit.digest,
+        row.next_allowed_ms = op.now_ms + rest_ms(
+            row.duration_ms, crawl_delay_ms, turn.head.settings.politeness
         )
+        row.rest_reason = "politeness"
+        self._shard.hosts.put(op.tx, turn.host)
+
+
+def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
+    """Let a queue go where its obstacle sends it."""
+    op, crawl, queue = turn.op, turn.crawl, turn.queue
+    match found.obstacle:
+        case Obstacle.HOST_BUSY:
+            assert found.host is not None
+            _wait_for(crawl, queue, found.host, awaited)
+        case Obstacle.RESTS:
+            _rest(turn, found.host, found, awaited)
+        case Obstacle.ROBOTS_RESTS:
+            op.move(crawl, queue, QueueEvent.RESTED, found.until_ms, found.reason)
+        case Obstacle.INELIGIBLE:
+            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
+        case Obstacle.RETIRES:
+            op.touch(queue).retire_reason = found.reason
+            op.move(crawl, queue, QueueEvent.RETIRED)
+        case _:
+            op.move(crawl, queue, QueueEvent.YIELDED)
+
+
+def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) -> None:
+    """Let a queue sleep until its host, a group or itself has rested; in line, where others wait already."""
+    op, crawl, queue = turn.op, turn.crawl, turn.queue
+    if host is not None and (host is awaited or host.has_line(crawl.number)):
+        _wait_for(crawl, queue, host, awaited, found.until_ms)
+        return
+    if host is not None:
+        host.sleepers[crawl.number] = queue
+    op.move(crawl, queue, QueueEvent.RESTED, found.until_ms, found.reason)
 
 
 def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
@@ -413,76 +327,29 @@ class _Share:
 _NEVER = SeenRow(b"")
 
 
-def _last_visit(op: Operation, crawl: Crawl, queue: WorkQueue, pending: PendingUri) -> SeenRow:
+def _last_visit(turn: Turn) -> SeenRow:
     """What the server said at the last visit, for a conditional request."""
+    pending = turn.head.pending
     if not pending.visited:
         return _NEVER
-    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, queue.partition, pending.fingerprint))
+    key = keys.seen_key(turn.crawl.number, turn.queue.partition, pending.fingerprint)
+    value = turn.op.tx.get(Family.SEEN, key)
     return _NEVER if value is None else decode(SeenRow, value)
 
 
-def _page_lease(op: Operation, queue: WorkQueue, head: Head, node: str, session: str) -> LeaseRow:
-    pending = head.pending
-    return LeaseRow(
-        node, session, queue.queue, head.position, pending.fingerprint, pending.attempts + 1, op.now_ms
-    )
-
-
-def _clear(op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, status: int, *annotations: str) -> None:
-    """Give a queue's head its final disposition without fetching it."""
-    disposition = Disposition.DISREGARDED if status == ROBOTS_PRECLUDED else Disposition.FAILED
-    final = Final(status, disposition, head.uri, head.candidate, annotations=annotations)
-    op.touch(queue).robots_of = ""
-    conclude(op, crawl, queue, head.position, head.pending, final, head.settings)
-
-
-def robots_tried_ms(row: QueueRow, uri: CanonicalUri) -> int:
-    """When the last try began to fetch the robots.txt of a queue's head for it; 0 if there was none."""
-    return row.robots_ms if row.robots_of == uri.origin else 0
-
-
-def retire_reason(row: QueueRow, settings: QueueSettings) -> str:
-    """Why a queue is to be retired at its turn; empty if it is not (T8, T12)."""
-    if settings.retire:
-        return "its settings retire it"
-    budget = settings.total_budget if row.total_budget is None else row.total_budget
-    if budget >= 0 and row.expenditure >= budget:
-        return f"total budget {budget} spent"
-    return ""
-
-
-def session_spent(row: QueueRow, settings: QueueSettings) -> bool:
-    """Whether a queue has spent its session's budget (T7: strictly more than that)."""
-    budget = settings.session_budget if row.session_budget is None else row.session_budget
-    return budget > 0 and row.expenditure - row.session_start > budget
-
-
-def over_quota(op: Operation, crawl: Crawl, head: Head) -> statistics.Spent | None:
-    """Which quota is spent for a queue's head, if one is."""
-    candidate = head.candidate
-    source = candidate.source or (head.uri.uri if candidate.seed else "")
-    return statistics.over_quota(op.tx, crawl, head.settings, head.uri.host, source)
-
-
-def note_out(crawl: Crawl, queue: WorkQueue, hosts: tuple[Host, ...], lease: Lease) -> None:
-    """Count a lease that is out."""
-    queue.leases_out += 1
-    for host in hosts:
-        host.in_flight += 1
-    crawl.leases_out += 1
-    if not lease.robots:
-        crawl.pages_out += 1
-
-
-def limited(crawl: Crawl) -> bool:
-    """Whether what is out fills a limit of the crawl."""
-    return crawl.full or document_limit_reached(crawl)
-
-
-def document_limit_reached(crawl: Crawl) -> bool:
-    """Whether successes and leases out fill the document limit."""
-    most = crawl.settings.limits.max_documents
-    return bool(most) and crawl.counters.succeeded + crawl.pages_out >= most
+def _relocate(turn: Turn) -> None:
+    """Put the head into the queue that it belongs to by now."""
+    op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+    take_out(op, crawl, queue, head.position, head.pending)
+    other = queue_at(op, crawl, turn.site.place, head.uri.host)
+    arriving = (head.pending, head.candidate.directive)
+    (position,) = put_in(op, crawl, other, (arriving,), head.settings)
+    key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
+    value = op.tx.get(Family.SEEN, key)
+    seen = decode(SeenRow, value) if value is not None else SeenRow(b"")
+    seen.position, seen.queue = position, other.queue[8:]
+    op.tx.put(Family.SEEN, key, encode(seen))
+    op.counters(crawl).relocated += 1
 
 
 def _wake_far(op: Operation, crawl: Crawl) -> None:
@@ -503,15 +370,3 @@ def _wake_far(op: Operation, crawl: Crawl) -> None:
         if queue is None:
             raise StoreCorrupt(f"crawl {crawl.name}: snoozed queue {key.hex()} has no row")
         op.wake(crawl, queue)
-
-
-def empty_reason(crawl: Crawl) -> EmptyReason:
-    """Why a crawl gives no leases now."""
-    state = crawl.state.value
-    if state in ("NASCENT", "PREPARING"):
-        return EmptyReason.NOT_RUNNING
-    if state in ("PAUSING", "PAUSED"):
-        return EmptyReason.PAUSED
-    if state in ("STOPPING", "FINISHED"):
-        return EmptyReason.FINISHED
-    return EmptyReason.LIMIT_REACHED if document_limit_reached(crawl) else EmptyReason.NOTHING_DUE

@@ -10,12 +10,12 @@ from . import keys
 from .crawl import Crawl
 from .enqueue import put_in, queue_at
 from .errors import StoreCorrupt
+from .head import read_head
 from .keys import IndexSet
 from .model import CandidateCodec
 from .operation import Operation
 from .records import PendingUri, SeenRow, decode, decode_pending, encode, encode_pending
 from .store import Family
-from .uri.canonical import canonical
 
 PER_CALL = 100
 LAST_MS = 253_402_300_799_999  # the year 9999
@@ -62,12 +62,10 @@ def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
 
 
 def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: bytes, uri: PendingUri) -> None:
-    candidate = codec.decode(uri.candidate)
-    parsed = canonical(candidate.uri)
-    settings = crawl.settings_for(parsed)
-    place = crawl.origins.site(parsed, settings).place
-    queue = queue_at(op, crawl, place, parsed.host)
-    (position,) = put_in(op, crawl, queue, ((uri, candidate.directive),), settings)
+    head = read_head(crawl, codec, b"", uri)
+    place = crawl.origins.site(head.uri, head.settings).place
+    queue = queue_at(op, crawl, place, head.uri.host)
+    (position,) = put_in(op, crawl, queue, ((uri, head.candidate.directive),), head.settings)
     key = keys.seen_key(crawl.number, partition, uri.fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else SeenRow(b"")

@@ -14,6 +14,7 @@ from .records import FetchStatisticsRow
 from .rules.disposition import Disposition
 
 MAX_BATCH = 1000
+MAX_NODE_CHARACTERS = 128
 MAX_ANNOTATIONS_BYTES = 1024
 MAX_PATH_CHARACTERS = 2048
 HOP_LETTERS = frozenset("LEXRIMPS")

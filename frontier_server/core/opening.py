@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from . import keys
 from .crawl import Crawl, SettingsOf
-from .dispatch import note_out
 from .errors import OtherFormat, StoreCorrupt
 from .host import Hosts, Rest, rest_of
 from .jobs import job
 from .jobs.job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
+from .ledger import count
 from .passing import shares
 from .queue import QueueState, WorkQueue
 from .records import (
@@ -141,7 +141,7 @@ def open_crawl(
         )
         lease = Lease(crawl.number, int.from_bytes(key[-8:], "big"), row, now_ms + leases.period_ms, hard_ms)
         leases.add(lease)
-        note_out(crawl, queue, tuple(hosts.get(tx, name) for name in (row.host, *row.groups)), lease)
+        count(crawl, queue, [hosts.get(tx, name) for name in (row.host, *row.groups)], lease, 1)
     _line_up(tx, crawl, hosts, now_ms)
     return crawl
 

@@ -17,6 +17,7 @@ from . import keys, opening
 from .crawl import Crawl, SettingsOf
 from .enqueue import put_in, queue_at
 from .errors import OtherFormat, StoreCorrupt
+from .head import read_head
 from .jobs import job
 from .keys import CrawlRow, IndexSet
 from .machines.life import new_state_row
@@ -75,7 +76,7 @@ _COUNTED = frozenset(
 
 
 @dataclass(slots=True)
-class Found:
+class Rebuilt:
     """What became of a crawl."""
 
     name: str
@@ -90,7 +91,7 @@ class Rebuilding:
     def __init__(
         self, rows: Rows, target: Store, codec: CandidateCodec, settings_of: SettingsOf, now_ms: int
     ) -> None:
-        self.crawls: list[Found] = []
+        self.crawls: list[Rebuilt] = []
         self.nameless: list[int] = []  # crawls whose specs are gone, and with them all of theirs
         self._found_again: set[bytes] = set()  # queues whose rows are gone
         self._rows = rows
@@ -125,7 +126,7 @@ class Rebuilding:
 
     def _crawl(self, number: int, rows: dict[int, bytes]) -> Iterator[Changes]:
         spec = decode(SpecRow, rows[CrawlRow.SPEC])
-        told = Found(spec.name)
+        told = Rebuilt(spec.name)
         self.crawls.append(told)
         state = decode(StateRow, rows[CrawlRow.STATE]) if CrawlRow.STATE in rows else None
         if state is None:
@@ -245,19 +246,17 @@ class Rebuilding:
         queue_id, position = key[4:20], key[20:]
         try:
             uri = decode_pending(value)
-            candidate = self._codec.decode(uri.candidate)
+            head = read_head(crawl, self._codec, position, uri)
         except (StoreCorrupt, ValueError):
             return
-        parsed = canonical(candidate.uri)
-        settings = crawl.settings_for(parsed)
         queue = op.queue(crawl, queue_id)
         if queue is None:
-            place = crawl.origins.site(parsed, settings).place
-            queue = queue_at(op, crawl, place, parsed.host)
+            place = crawl.origins.site(head.uri, head.settings).place
+            queue = queue_at(op, crawl, place, head.uri.host)
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        (new,) = put_in(op, crawl, queue, ((uri, position[0]),), settings)
+        (new,) = put_in(op, crawl, queue, ((uri, position[0]),), head.settings)
         if queue.queue not in self._found_again:  # then these count it already
             row.last_cost, row.total_cost, row.queue_ms = kept
         self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])

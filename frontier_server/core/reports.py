@@ -6,7 +6,6 @@ deferral), it is released unstarted, it lapses, or it concerned robots.txt.
 
 from copy import copy
 from enum import Enum
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -16,10 +15,11 @@ from .crawl import Crawl
 from .enqueue import put_row, take_out
 from .errors import StoreCorrupt
 from .head import Head, read_head
-from .host import Host, Hosts, Rest, rest_of
-from .leases import Lease, LeaseTable
+from .host import Host, Rest, rest_of
+from .leases import Lease
+from .ledger import Ended
 from .machines.life import pause_for
-from .model import Candidate, CandidateCodec, Report, ReportResult
+from .model import Candidate, Report, ReportResult
 from .operation import Operation, is_ineligible
 from .passing import shares
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -31,9 +31,9 @@ from .records import (
     decode_pending,
     encode,
 )
+from .report_problems import problem_of
 from .robotstxt.authority import Outcome, RobotsReport, after_fetch
-from .robotstxt.robots import MAX_BODY_BYTES
-from .robotstxt.robots_table import RobotsTable, key_of
+from .robotstxt.robots_table import key_of
 from .rules.disposition import (
     DEFERRED,
     MAX_DEFERRALS,
@@ -43,19 +43,16 @@ from .rules.disposition import (
     UNFETCHABLE_URI,
     Disposition,
     decide,
-    known_status,
 )
 from .rules.politeness import overload_rest_ms, overloads_after, rest_ms
-from .spec.settings import DAY_MS, CrawlSettings
+from .shard import Shard
+from .spec.settings import CrawlSettings
 from .statistics import Happened, note
 from .store import Family
 from .sums import added
 from .uri.canonical import CanonicalUri, canonical
 
 MAX_LAPSES = 3
-MAX_ANNOTATIONS = 16
-MAX_ANNOTATION_CHARACTERS = 128
-MAX_FETCHED_BYTES = 1 << 50  # of a body: a thousand times what FetchSpec.max_bytes may be
 STALE = ReportResult(Disposition.STALE)
 
 
@@ -68,28 +65,17 @@ class Lapse(Enum):
 
 
 class Reports:
-    """What ending leases needs, beside the crawls."""
+    """Ends the leases of a shard."""
 
-    def __init__(
-        self,
-        crawls: dict[int, Crawl],
-        hosts: Hosts,
-        robots: RobotsTable,
-        leases: LeaseTable,
-        codec: CandidateCodec,
-    ) -> None:
-        self.crawls = crawls
-        self.hosts = hosts
-        self.robots = robots
-        self.leases = leases
-        self.codec = codec
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
 
     def finished(self, op: Operation, report: Report) -> ReportResult:
         """What one report means. Idempotent by token."""
-        lease = self.leases.out(report.token)
+        lease = self._shard.leases.out(report.token)
         if lease is None:
             return self._repeated(op, report.token)
-        crawl = self.crawls[lease.crawl]
+        crawl = self._shard.crawls[lease.crawl]
         problem = "" if report.released else report.problem or problem_of(report, lease.robots)
         if problem:
             return ReportResult(Disposition.INVALID_REPORT, problem=problem)
@@ -104,10 +90,10 @@ class Reports:
         return self._page(op, crawl, lease, report)
 
     def _repeated(self, op: Operation, data: bytes) -> ReportResult:
-        token = self.leases.genuine(data)
+        token = self._shard.leases.genuine(data)
         if token is None:
             return ReportResult(Disposition.UNKNOWN_TOKEN)
-        if token.crawl not in self.crawls:
+        if token.crawl not in self._shard.crawls:
             return STALE
         if token.robots:
             return self._robots_repeated(op, token)
@@ -126,10 +112,11 @@ class Reports:
         return STALE
 
     def _page(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        ended = self._end(op, crawl, lease)
+        ended = self._shard.ledger.end(op, crawl, lease)
         row, queue = lease.row, ended.queue
         queue.row.robots_of = ""
-        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
+        head = self._head(op, crawl, lease)
+        pending, uri, settings = head.pending, head.uri, head.settings
         status = report.fetch_status
         decision = decide(status, row.attempt, settings.retry, pending.deferrals)
         if report.peer_address:
@@ -139,11 +126,11 @@ class Reports:
             status,
             decision.disposition,
             uri,
-            candidate,
-            report,
-            row.node,
-            lease.serial,
-            (f"{row.attempt}t",) if row.attempt > 1 else (),
+            head.candidate,
+            report=report,
+            node=row.node,
+            token_serial=lease.serial,
+            annotations=(f"{row.attempt}t",) if row.attempt > 1 else (),
         )
         if decision.disposition is Disposition.DEFERRED:
             op.counters(crawl).deferred += 1
@@ -170,9 +157,10 @@ class Reports:
         return ReportResult(decision.disposition)
 
     def _robots(self, op: Operation, crawl: Crawl, lease: Lease, report: Report) -> ReportResult:
-        ended = self._end(op, crawl, lease)
+        ended = self._shard.ledger.end(op, crawl, lease)
         row, status = lease.row, report.fetch_status
-        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
+        head = self._head(op, crawl, lease)
+        pending, candidate, uri, settings = head.pending, head.candidate, head.uri, head.settings
         if report.peer_address:
             ended.host.row.address = report.peer_address
         put_off = status == DEFERRED and pending.deferrals < MAX_DEFERRALS
@@ -201,11 +189,10 @@ class Reports:
         crawl_delay_ms = self._learn(op, lease, uri.host, settings, learned, disposition)
         address = canonical(f"{row.scheme}://{row.authority}/robots.txt")
         if not put_off:
-            source = candidate.source or (uri.uri if candidate.seed else "")
             of_robots = Candidate(
-                address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=source
+                address.uri, b"", via=candidate.uri, path=candidate.path + "P", source=head.source
             )
-            log(op, crawl, Final(status, disposition, address, of_robots, report, row.node))
+            log(op, crawl, Final(status, disposition, address, of_robots, report=report, node=row.node))
         self._rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settle(op, crawl, ended, settings)
         _pause_after(op, crawl, status, row.node, address.uri)
@@ -222,7 +209,7 @@ class Reports:
     ) -> int:
         """Keep what a robots.txt said, if that is known, and which report said so; its Crawl-delay."""
         key = key_of(lease.row.scheme, host, lease.row.authority, settings)
-        before = self.robots.row(op.tx, key)
+        before = self._shard.robots.row(op.tx, key)
         if report is None:
             row = RobotsRow(Outcome.NONE.value) if before is None else copy(before)
         else:
@@ -232,13 +219,13 @@ class Reports:
             row.token_crawl, row.token_partition, row.token_serial = said.crawl, said.partition, said.serial
             row.token_disposition = disposition.value
         row.report_ms = op.now_ms
-        self.robots.put(op.tx, key, row)
-        return self.robots.rules(op.tx, key).crawl_delay_ms
+        self._shard.robots.put(op.tx, key, row)
+        return self._shard.robots.rules(op.tx, key).crawl_delay_ms
 
     def release(self, op: Operation, lease: Lease) -> None:
         """Take a lease back as if it had never been given."""
-        crawl = self.crawls[lease.crawl]
-        ended = self._end(op, crawl, lease)
+        crawl = self._shard.crawls[lease.crawl]
+        ended = self._shard.ledger.end(op, crawl, lease)
         self._settle(op, crawl, ended, self._head(op, crawl, lease).settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
@@ -249,10 +236,11 @@ class Reports:
         the end of its crawl waited for in vain. What a pause has ended is no attempt, and
         neither says anything about a robots.txt.
         """
-        crawl = self.crawls[lease.crawl]
-        ended = self._end(op, crawl, lease)
+        crawl = self._shard.crawls[lease.crawl]
+        ended = self._shard.ledger.end(op, crawl, lease)
         op.counters(crawl).lapsed += 1
-        _, pending, candidate, uri, settings = self._head(op, crawl, lease)
+        head = self._head(op, crawl, lease)
+        pending, uri, settings = head.pending, head.uri, head.settings
         report = Report(
             b"", fetch_status=PROCESSING_THREAD_KILLED, duration_ms=op.now_ms - lease.row.lease_ms
         )
@@ -272,7 +260,7 @@ class Reports:
                     PROCESSING_THREAD_KILLED,
                     Disposition.FAILED,
                     uri,
-                    candidate,
+                    head.candidate,
                     node=lease.row.node,
                     annotations=("cancelled",) if why is Lapse.STOP else (f"lapsed:{pending.lapses}",),
                 )
@@ -284,39 +272,11 @@ class Reports:
         self._rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settle(op, crawl, ended, settings)
 
-    def _end(self, op: Operation, crawl: Crawl, lease: Lease) -> "_Ended":
-        """Take a lease off the books."""
-        self.leases.remove(lease)
-        op.tx.delete(Family.LEASES, keys.lease_key(lease.crawl, lease.row.queue[:8], lease.serial))
-        op.counters(crawl)
-        queue = crawl.queues[lease.row.queue]
-        host = self.hosts.get(op.tx, lease.row.host)
-        shared = [self.hosts.get(op.tx, name) for name in lease.row.groups]
-        op.touch(queue).lease_ms = lease.row.lease_ms
-        queue.leases_out -= 1
-        for one in (host, *shared):
-            one.in_flight -= 1
-            self._open_lines(op, one)
-        crawl.leases_out -= 1
-        if lease.robots:
-            self._open_lines(op, self.hosts.robots_of(crawl, lease.row.scheme, lease.row.authority))
-        else:
-            crawl.pages_out -= 1
-        return _Ended(queue, host, shared)
-
-    def _open_lines(self, op: Operation, host: Host) -> None:
-        """Let those have their turns that are in line for a host or a group. Nothing of them is written."""
-        for number in host.lines:
-            crawl = self.crawls.get(number)
-            if crawl is not None:  # else it is gone, and its queues with it
-                crawl.lines.open(host)
-                op.look_at(crawl)
-
     def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
         """What a lease that has ended was given for, with its settings of now."""
         head = lease.head
         if head is None:
-            return read_head(crawl, self.codec, lease.row.position, self._pending(op, crawl, lease))
+            return read_head(crawl, self._shard.codec, lease.row.position, self._pending(op, crawl, lease))
         return head._replace(settings=crawl.settings_for(head.uri))
 
     def _pending(self, op: Operation, crawl: Crawl, lease: Lease) -> PendingUri:
@@ -346,10 +306,10 @@ class Reports:
         future.keep(op, crawl, due_ms, queue.partition, pending)
 
     def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        return self.robots.rules(op.tx, crawl.origins.site(uri, settings).robots_key).crawl_delay_ms
+        return self._shard.robots.rules(op.tx, crawl.origins.site(uri, settings).robots_key).crawl_delay_ms
 
     def _rest_host(
-        self, op: Operation, ended: "_Ended", report: Report, crawl_delay_ms: int, settings: CrawlSettings
+        self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
     ) -> None:
         """Let a host rest after a fetch, however it ended.
 
@@ -368,7 +328,7 @@ class Reports:
                 until_ms, reason = op.now_ms + overload_rest, f"fetch status {status}"
         if until_ms >= host.row.next_allowed_ms:
             host.row.next_allowed_ms, host.row.rest_reason = until_ms, reason
-        self.hosts.put(op.tx, host)
+        self._shard.hosts.put(op.tx, host)
 
     def _rest(
         self,
@@ -385,13 +345,13 @@ class Reports:
             row = op.touch(queue)
             row.wake_ms, row.rest_reason = until_ms, reason
             return
-        authority = self.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
+        authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
         authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
         authority.row.start_ms = op.now_ms
-        self.hosts.put(op.tx, authority)
+        self._shard.hosts.put(op.tx, authority)
 
     def _settle(
-        self, op: Operation, crawl: Crawl, ended: "_Ended", settings: CrawlSettings, first: bool = False
+        self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
     ) -> None:
         """Let a queue whose lease ended go on, behind those that are in line for its host or groups."""
         queue = ended.queue
@@ -413,7 +373,7 @@ class Reports:
         if shares(settings):  # its turn tells whose URIs may go
             rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
         else:
-            rest = rest_of(queue, host, self.hosts.groups(op.tx, crawl, queue.row.host, host))
+            rest = rest_of(queue, host, self._shard.hosts.groups(op.tx, crawl, queue.row.host, host))
         waiting = crawl.waiting_precedence()
         if queue.row.retiring:
             op.touch(queue).retiring = False
@@ -430,14 +390,6 @@ class Reports:
             op.move(crawl, queue, QueueEvent.FREED)
 
 
-class _Ended(NamedTuple):
-    """What a lease that has ended leaves to go on."""
-
-    queue: WorkQueue
-    host: Host
-    shared: list[Host]  # groups of hosts
-
-
 def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:
     """The seen-set's row of a URI that a report has deferred, and its key."""
     key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.fingerprint)
@@ -451,40 +403,3 @@ def _pause_after(op: Operation, crawl: Crawl, status: int, node: str, uri: str) 
     """Pause a crawl if its node could not go on, whatever that was fetching (S4.12)."""
     if status == SERIOUS_ERROR:
         pause_for(op, crawl, "serious-error", f"node {node} could not go on at {uri[:200]}")
-
-
-def problem_of(report: Report, robots: bool) -> str:
-    """What makes no sense in a report; empty if it does."""
-    if not known_status(report.fetch_status):
-        return f"fetch_status {report.fetch_status} is neither an HTTP status (100 to 599) nor a FetchStatus"
-    if not 0 <= report.duration_ms <= DAY_MS:
-        return f"fetch_duration of {report.duration_ms} ms is not within 0 and one day"
-    if not 0 <= report.body_bytes <= MAX_FETCHED_BYTES:
-        return f"body_bytes {report.body_bytes} is not within 0 and {MAX_FETCHED_BYTES} (1 PiB)"
-    if report.retry_after_ms < 0:
-        return f"retry_after_duration of {report.retry_after_ms} ms is negative"
-    if (report.robots_body or report.robots_empty) and not robots:
-        return f"{'robots_body' if report.robots_body else 'robots_empty'} in the report of a page"
-    if report.robots_empty and report.robots_body:
-        return f"robots_empty, with a robots_body of {len(report.robots_body)} bytes"
-    if report.robots_empty and not 200 <= report.fetch_status < 300:
-        return f"robots_empty with fetch_status {report.fetch_status}; it goes with 200 to 299"
-    if robots and 300 <= report.fetch_status < 400:
-        return f"fetch_status {report.fetch_status} of a robots.txt; one whose redirects lead nowhere is -404"
-    if robots and 200 <= report.fetch_status < 300 and not (report.robots_body or report.robots_empty):
-        told = "one that is empty is told by robots_empty"
-        return f"fetch_status {report.fetch_status} of a robots.txt without robots_body; {told}"
-    if len(report.robots_body) > MAX_BODY_BYTES:
-        return f"robots_body of {len(report.robots_body)} bytes; cut it at {MAX_BODY_BYTES}"
-    if len(report.annotations) > MAX_ANNOTATIONS:
-        return f"{len(report.annotations)} annotations; at most {MAX_ANNOTATIONS} are taken"
-    for annotation in report.annotations:
-        if (
-            len(annotation) > MAX_ANNOTATION_CHARACTERS
-            or annotation.split() != [annotation]
-            or "," in annotation
-        ):
-            return f"annotation {annotation[:40]!r} is empty, too long, or has blanks or commas"
-    if max(len(report.media_type), len(report.digest)) > 256:
-        return "media_type or digest is longer than 256 characters"
-    return ""

@@ -17,8 +17,8 @@ from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2
 from .. import status, wire
 from ..checkpoints import Checkpoints
 from ..config import Config
+from ..core.core import Core
 from ..core.errors import FrontierError, InvalidRequest
-from ..core.frontier import Frontier
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
@@ -72,7 +72,7 @@ def version() -> str:
 
 def core_kind() -> str:
     """How the core runs: `compiled`, from a wheel of `make wheel-native`, or `interpreted`."""
-    return "interpreted" if inspect.isfunction(Frontier.next) else "compiled"
+    return "interpreted" if inspect.isfunction(Core.__init__) else "compiled"
 
 
 def limits() -> frontier_pb2.Limits:

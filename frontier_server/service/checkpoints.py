@@ -20,12 +20,12 @@ class CheckpointRpcs(AdminRpcs):
         self, request: admin_pb2.CreateCheckpointRequest, context: Context
     ) -> admin_pb2.CreateCheckpointResponse:
         self._runner.admit()
-        await self._runner.read(lambda frontier, _: None)  # what was acknowledged is on the disk
+        await self._runner.read(lambda core, _: None)  # what was acknowledged is on the disk
         try:
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
         except OSError as problem:
             raise _refused("no checkpoint can be made", problem) from None
-        await self._runner.run(lambda frontier, now_ms: frontier.control.note_checkpoint(kept.name, now_ms))
+        await self._runner.run(lambda core, now_ms: core.control.note_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
 
     @answered
@@ -55,7 +55,7 @@ class CheckpointRpcs(AdminRpcs):
     ) -> admin_pb2.DeleteCheckpointResponse:
         name = request.checkpoint
         self._checkpoints.path(name)
-        await self._runner.read(lambda frontier, _: frontier.control.check_checkpoint_free(name))
+        await self._runner.read(lambda core, _: core.control.check_checkpoint_free(name))
         try:
             await asyncio.to_thread(self._checkpoints.delete, name)
         except OSError as problem:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest, invalid_spec
-from ..core.frontier import Frontier
 from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
 from ..core.reading import problems, read_ahead
 from ..core.store import Changes
@@ -48,9 +48,7 @@ class CrawlRpcs(AdminRpcs):
         by = operator_of(context)
         async with self._name(request.crawl):
             view = await self._runner.run(
-                lambda frontier, now_ms: frontier.control.create_crawl(
-                    request.crawl, settings, spec, now_ms, by
-                )
+                lambda core, now_ms: core.control.create_crawl(request.crawl, settings, spec, now_ms, by)
             )
         return admin_pb2.CreateCrawlResponse(crawl=wire.crawl(view))
 
@@ -86,7 +84,7 @@ class CrawlRpcs(AdminRpcs):
         else:
             known = crawl
             await self._runner.read(
-                lambda frontier, _: frontier.crawl(known)
+                lambda core, _: core.views.crawl(known)
             )  # UNKNOWN_CRAWL if all were rejected
         return response
 
@@ -99,7 +97,7 @@ class CrawlRpcs(AdminRpcs):
         if request.checkpoint:
             await asyncio.to_thread(self._checkpoints.open, request.checkpoint)  # which takes a while
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.launch(
+            lambda core, now_ms: core.control.launch(
                 request.crawl, now_ms, by, request.checkpoint, request.checkpoint_crawl
             )
         )
@@ -123,10 +121,10 @@ class CrawlRpcs(AdminRpcs):
             except ValueError as problem:
                 raise InvalidRequest(str(problem), field="update_mask") from None
 
-        known = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        known = await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
         await asyncio.to_thread(lambda: read_ahead(wire.settings_with(amended(known.spec)[0], ())))
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.update_crawl(request.crawl, amended, now_ms, by)
+            lambda core, now_ms: core.control.update_crawl(request.crawl, amended, now_ms, by)
         )
         return admin_pb2.UpdateCrawlResponse(crawl=wire.crawl(view))
 
@@ -136,7 +134,7 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.TearDownCrawlResponse:
         by = operator_of(context)
         view, begun = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.tear_down(request.crawl, now_ms, by)
+            lambda core, now_ms: core.control.tear_down(request.crawl, now_ms, by)
         )
         return admin_pb2.TearDownCrawlResponse(status=wire.crawl_status(view), begun=begun)
 
@@ -144,7 +142,7 @@ class CrawlRpcs(AdminRpcs):
     async def GetCrawl(
         self, request: admin_pb2.GetCrawlRequest, context: Context
     ) -> admin_pb2.GetCrawlResponse:
-        view = await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        view = await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
         return admin_pb2.GetCrawlResponse(crawl=wire.crawl(view))
 
     @answered
@@ -173,7 +171,7 @@ class CrawlRpcs(AdminRpcs):
         return response
 
     async def _crawls_after(self, name: str, most: int) -> list[CrawlView]:
-        return await self._runner.read(lambda frontier, _: frontier.crawls_after(name, most))
+        return await self._runner.read(lambda core, _: core.views.crawls_after(name, most))
 
     @answered
     async def DeleteCrawl(
@@ -184,7 +182,7 @@ class CrawlRpcs(AdminRpcs):
 
     async def _delete(self, crawl: str) -> None:
         async with self._name(crawl):
-            await self._runner.run(lambda frontier, now_ms: frontier.control.delete_crawl(crawl, now_ms))
+            await self._runner.run(lambda core, now_ms: core.control.delete_crawl(crawl, now_ms))
             for forget in (self._logs.forget, self._runner.job_logs.forget):
                 await asyncio.to_thread(forget, crawl)  # a disk may be slow, and the lock be held
 
@@ -193,9 +191,9 @@ class CrawlRpcs(AdminRpcs):
         self, request: admin_pb2.GetStatisticsRequest, context: Context
     ) -> admin_pb2.GetStatisticsResponse:
         statistics, view = await self._runner.read(
-            lambda frontier, now_ms: (
-                frontier.statistics(request.crawl, now_ms),
-                frontier.crawl(request.crawl),
+            lambda core, now_ms: (
+                core.views.statistics(request.crawl, now_ms),
+                core.views.crawl(request.crawl),
             )
         )
         return admin_pb2.GetStatisticsResponse(
@@ -206,7 +204,7 @@ class CrawlRpcs(AdminRpcs):
     async def GetFrontier(
         self, request: admin_pb2.GetFrontierRequest, context: Context
     ) -> admin_pb2.GetFrontierResponse:
-        nodes = await self._runner.read(lambda frontier, _: frontier.nodes())
+        nodes = await self._runner.read(lambda core, _: core.nodes.listed())
         return admin_pb2.GetFrontierResponse(
             version=version(),
             start_time=wire.timestamp(self._start_ms),
@@ -221,9 +219,7 @@ class CrawlRpcs(AdminRpcs):
     ) -> admin_pb2.SetPoolSizeResponse:
         size = request.size if request.HasField("size") else None
         await self._runner.run(
-            lambda frontier, now_ms: frontier.control.set_pool_size(
-                request.node, size, now_ms, operator_of(context)
-            )
+            lambda core, now_ms: core.nodes.set_pool_size(request.node, size, now_ms, operator_of(context))
         )
         return admin_pb2.SetPoolSizeResponse()
 
@@ -232,12 +228,12 @@ class CrawlRpcs(AdminRpcs):
         self, request: admin_pb2.DrainNodeRequest, context: Context
     ) -> admin_pb2.DrainNodeResponse:
         by = operator_of(context)
-        await self._runner.run(lambda frontier, now_ms: frontier.drain_node(request.node, now_ms, by))
+        await self._runner.run(lambda core, now_ms: core.nodes.drain(request.node, now_ms, by))
         return admin_pb2.DrainNodeResponse()
 
 
-def _add_seeds(crawl: str, uris: list[str], by: str, frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-    return frontier.control.add_seeds(crawl, uris, now_ms, by)
+def _add_seeds(crawl: str, uris: list[str], by: str, core: Core, now_ms: int) -> tuple[None, Changes]:
+    return core.control.add_seeds(crawl, uris, now_ms, by)
 
 
 def _seed_verdict(uri: str) -> Verdict | None:

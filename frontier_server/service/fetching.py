@@ -6,8 +6,8 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 
 from .. import wire
 from ..config import Config
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, EmptyReason, check_batch
 from ..exchange import Exchange
@@ -57,7 +57,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         for grant in answer.grants:
             if grant.fetch_policy_id not in known:
                 known.add(grant.fetch_policy_id)
-                policy = runner.frontier.policy(grant.crawl, grant.fetch_policy_id)
+                policy = runner.core.frontier.policy(grant.crawl, grant.fetch_policy_id)
                 response.fetch_policies.append(wire.fetch_policy(policy))
         return response
 
@@ -67,7 +67,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         if reason is not EmptyReason.NOTHING_DUE:
             return OTHER_RETRY_MS
         # A hint, asked beside operations: each idle node asks for it with every answer.
-        due_ms = self._runner.frontier.next_chance_ms(crawl or None)
+        due_ms = self._runner.core.frontier._next_chance_ms(crawl or None)
         if due_ms is None:
             return MAX_RETRY_MS
         return min(max(due_ms - self._runner.now_ms(), MIN_RETRY_MS), MAX_RETRY_MS)
@@ -94,7 +94,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 )
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
         answer = await self._runner.run(
-            lambda frontier, now_ms: frontier.heartbeat(
+            lambda core, now_ms: core.frontier.heartbeat(
                 request.node,
                 request.session,
                 tokens,
@@ -132,7 +132,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             self._runner.admit()  # or it would be paused again at once
         by = operator_of(context)
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.control.request_state(request.crawl, target, now_ms, by)
+            lambda core, now_ms: core.control.request_state(request.crawl, target, now_ms, by)
         )
         return frontier_pb2.RequestStateResponse(status=wire.crawl_status(view))
 
@@ -140,9 +140,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     async def StateEvents(
         self, request: frontier_pb2.StateEventsRequest, context: Context
     ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
-        def look(frontier: Frontier, _: int) -> tuple[CrawlView, wire.Place]:
-            view = frontier.crawl(request.crawl)
-            return view, wire.Place(view.last_event, frontier.event_time(request.crawl, view.last_event))
+        def look(core: Core, _: int) -> tuple[CrawlView, wire.Place]:
+            view = core.views.crawl(request.crawl)
+            return view, wire.Place(view.last_event, core.history.event_time(request.crawl, view.last_event))
 
         view, last = await self._runner.read(look)
         place = wire.event_place(request.cursor) if request.cursor else last
@@ -155,7 +155,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
             place = wire.Place(view.oldest_event - 1, 0)
         cursor = wire.cursor(*place)
         yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=cursor)
-        await self._runner.read(lambda frontier, _: frontier.check_event(request.crawl, *place))
+        await self._runner.read(lambda core, _: core.history.check_event(request.crawl, *place))
         async for found in self._runner.following.events(request.crawl, place.number):
             if found is None:
                 yield frontier_pb2.StateEventsResponse(cursor=cursor)

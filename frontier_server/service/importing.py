@@ -53,22 +53,22 @@ class ImportRpcs(AdminRpcs):
 
     async def _begin(self, crawl: str, force: bool, by: str) -> tuple[int, int]:
         return await self._runner.apply(
-            lambda frontier, now_ms: frontier.administration.begin_import(crawl, force, now_ms, by)
+            lambda core, now_ms: core.administration.begin_import(crawl, force, now_ms, by)
         )
 
     async def _add(self, crawl: str, number: int, rows: Sequence[ImportRow]) -> None:
         await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.add_imports(crawl, number, rows, now_ms)
+            lambda core, now_ms: core.administration.add_imports(crawl, number, rows, now_ms)
         )
 
     async def _end(self, crawl: str, number: int) -> JobView:
         return await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.end_import(crawl, number, now_ms)
+            lambda core, now_ms: core.administration.end_import(crawl, number, now_ms)
         )
 
     async def _cancel(self, crawl: str, number: int) -> JobView:
         return await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.cancel_job(crawl, number, now_ms)
+            lambda core, now_ms: core.administration.cancel_job(crawl, number, now_ms)
         )
 
 

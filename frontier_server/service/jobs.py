@@ -3,8 +3,8 @@
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from ..core.model import JobView
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
@@ -23,7 +23,7 @@ class JobRpcs(AdminRpcs):
             raise InvalidRequest("job is not set: the request does not say what to do", field="job")
         kind, parameters = asked
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.start_job(
+            lambda core, now_ms: core.administration.start_job(
                 request.crawl, kind, parameters, now_ms, operator_of(context)
             )
         )
@@ -36,8 +36,8 @@ class JobRpcs(AdminRpcs):
         size = page_size(request.page_size)
         behind = int.from_bytes(place_of(_LISTING, request.page_token), "big")
 
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.Job], bytes]:
-            views = [view for view in frontier.administration.jobs(request.crawl) if view.number > behind]
+        def question(core: Core, _: int) -> tuple[list[admin_pb2.Job], bytes]:
+            views = [view for view in core.administration.jobs(request.crawl) if view.number > behind]
 
             def read(most: int) -> tuple[list[JobView], bytes]:
                 more = len(views) > most
@@ -50,9 +50,7 @@ class JobRpcs(AdminRpcs):
 
     @answered
     async def GetJob(self, request: admin_pb2.GetJobRequest, context: Context) -> admin_pb2.GetJobResponse:
-        view = await self._runner.read(
-            lambda frontier, _: frontier.administration.job(request.crawl, request.job)
-        )
+        view = await self._runner.read(lambda core, _: core.administration.job(request.crawl, request.job))
         return admin_pb2.GetJobResponse(job=wire.job(view))
 
     @answered
@@ -60,7 +58,7 @@ class JobRpcs(AdminRpcs):
         self, request: admin_pb2.CancelJobRequest, context: Context
     ) -> admin_pb2.CancelJobResponse:
         view = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.cancel_job(
+            lambda core, now_ms: core.administration.cancel_job(
                 request.crawl, request.job, now_ms, operator_of(context)
             )
         )

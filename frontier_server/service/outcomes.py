@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from ..core.machines.lifecycle import CrawlState
 from ..core.records import OutcomeRow
 from .answering import AdminRpcs, Context, fitting_count, streamed
@@ -24,10 +24,10 @@ class OutcomeRpcs(AdminRpcs):
     async def StreamOutcomes(
         self, request: admin_pb2.StreamOutcomesRequest, context: Context
     ) -> AsyncIterator[admin_pb2.StreamOutcomesResponse]:
-        def look(frontier: Frontier, _: int) -> tuple[int, wire.Place, int]:
-            oldest, last = frontier.administration.outcome_range(request.crawl)
-            last_ms = frontier.administration.outcome_time(request.crawl, last)
-            return oldest, wire.Place(last, last_ms), frontier.crawl(request.crawl).number
+        def look(core: Core, _: int) -> tuple[int, wire.Place, int]:
+            oldest, last = core.history.outcome_range(request.crawl)
+            last_ms = core.history.outcome_time(request.crawl, last)
+            return oldest, wire.Place(last, last_ms), core.views.crawl(request.crawl).number
 
         oldest, last, its_number = await self._runner.read(look)
         place = wire.outcome_place(request.cursor) if request.cursor else last
@@ -40,9 +40,7 @@ class OutcomeRpcs(AdminRpcs):
             place = wire.Place(oldest - 1, 0)
         cursor = wire.outcome_cursor(*place)
         yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, *last), cursor=cursor)
-        await self._runner.read(
-            lambda frontier, _: frontier.administration.check_outcome(request.crawl, *place)
-        )
+        await self._runner.read(lambda core, _: core.history.check_outcome(request.crawl, *place))
         its = request.crawl, its_number
         rows = (
             self._following(its, place.number)
@@ -90,9 +88,9 @@ class OutcomeRpcs(AdminRpcs):
     async def _read(self, crawl: tuple[str, int], number: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
         """Some outcomes behind one of a crawl (name and number), and whether it has finished."""
 
-        def question(frontier: Frontier, _: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
-            view = frontier.crawl(*crawl)
-            rows = frontier.administration.outcomes(view.name, number, OUTCOMES_PER_READ)
+        def question(core: Core, _: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
+            view = core.views.crawl(*crawl)
+            rows = core.history.outcomes(view.name, number, OUTCOMES_PER_READ)
             return rows, view.state is CrawlState.FINISHED
 
         return await self._runner.read(question)

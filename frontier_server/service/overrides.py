@@ -5,8 +5,8 @@ from bisect import bisect_right
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest, invalid_spec
-from ..core.frontier import Frontier
 from ..core.spec.spec_problems import override_problems
 from ..core.store import Changes
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
@@ -35,14 +35,14 @@ class OverrideRpcs(AdminRpcs):
             )
         by = operator_of(context)
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
+        def operation(core: Core, now_ms: int) -> tuple[str, Changes]:
             if found := wire.override_problems(asked):
-                registry = frontier.registry
+                registry = core.shard.registry
                 spec = registry.unfinished(request.crawl).spec.spec
                 asked.ClearField("empty_lists")
                 sane = asked.SerializeToString()
                 raise invalid_spec(override_problems(registry.settings_of(spec, (sane,))) | found)
-            return frontier.administration.put_override(
+            return core.administration.put_override(
                 request.crawl, request.override.surt_prefix, settings, now_ms, by
             )
 
@@ -54,7 +54,7 @@ class OverrideRpcs(AdminRpcs):
         self, request: admin_pb2.DeleteOverrideRequest, context: Context
     ) -> admin_pb2.DeleteOverrideResponse:
         await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.delete_override(
+            lambda core, now_ms: core.administration.delete_override(
                 request.crawl, request.surt_prefix, now_ms, operator_of(context)
             )
         )
@@ -67,8 +67,8 @@ class OverrideRpcs(AdminRpcs):
         size = page_size(request.page_size)
         behind = place_of(_LISTING, request.page_token).decode(errors="replace")
 
-        def question(frontier: Frontier, _: int) -> tuple[list[crawl_pb2.Override], bytes]:
-            kept = frontier.administration.overrides(request.crawl)
+        def question(core: Core, _: int) -> tuple[list[crawl_pb2.Override], bytes]:
+            kept = core.administration.overrides(request.crawl)
             start = bisect_right(kept, behind, key=lambda item: item[0]) if behind else 0
 
             def read(most: int) -> tuple[list[tuple[str, bytes]], bytes]:

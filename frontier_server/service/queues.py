@@ -3,8 +3,8 @@
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 
@@ -22,8 +22,8 @@ class QueueRpcs(AdminRpcs):
         listing = f"queues {request.state}"
         place = place_of(listing, request.page_token)
 
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.WorkQueue], bytes]:
-            queues = frontier.administration.queues
+        def question(core: Core, _: int) -> tuple[list[admin_pb2.WorkQueue], bytes]:
+            queues = core.administration.queues
             return fitting(lambda most: queues(request.crawl, state, most, place), size, wire.queue)
 
         queues, following = await self._runner.read(question)
@@ -36,7 +36,7 @@ class QueueRpcs(AdminRpcs):
         self, request: admin_pb2.GetQueueRequest, context: Context
     ) -> admin_pb2.GetQueueResponse:
         views = await self._runner.read(
-            lambda frontier, _: frontier.administration.queue(request.crawl, request.queue_key)
+            lambda core, _: core.administration.queue(request.crawl, request.queue_key)
         )
         return admin_pb2.GetQueueResponse(queues=[wire.queue(view) for view in views])
 
@@ -46,7 +46,7 @@ class QueueRpcs(AdminRpcs):
     ) -> admin_pb2.UpdateQueueResponse:
         change = wire.queue_change(request.change)
         views = await self._runner.run(
-            lambda frontier, now_ms: frontier.administration.change_queue(
+            lambda core, now_ms: core.administration.change_queue(
                 request.crawl, request.queue_key, change, now_ms, operator_of(context)
             )
         )
@@ -56,16 +56,12 @@ class QueueRpcs(AdminRpcs):
     async def ListLargestQueues(
         self, request: admin_pb2.ListLargestQueuesRequest, context: Context
     ) -> admin_pb2.ListLargestQueuesResponse:
-        views = await self._runner.read(
-            lambda frontier, _: frontier.administration.largest_queues(request.crawl)
-        )
+        views = await self._runner.read(lambda core, _: core.administration.largest_queues(request.crawl))
         return admin_pb2.ListLargestQueuesResponse(queues=[wire.queue(view) for view in views])
 
     @answered
     async def ListSlowestQueues(
         self, request: admin_pb2.ListSlowestQueuesRequest, context: Context
     ) -> admin_pb2.ListSlowestQueuesResponse:
-        views = await self._runner.read(
-            lambda frontier, _: frontier.administration.slowest_queues(request.crawl)
-        )
+        views = await self._runner.read(lambda core, _: core.administration.slowest_queues(request.crawl))
         return admin_pb2.ListSlowestQueuesResponse(queues=[wire.queue(view) for view in views])

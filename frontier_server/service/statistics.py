@@ -3,8 +3,8 @@
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from ..core.keys import FetchStatisticsOf
 from ..core.model import SeedView
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
@@ -40,8 +40,8 @@ class StatisticsRpcs(AdminRpcs):
         size, listing = page_size(asked), f"statistics {kind}"
         place = place_of(listing, token)
 
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.FetchStatistics], bytes]:
-            statistics = frontier.administration.fetch_statistics
+        def question(core: Core, _: int) -> tuple[list[admin_pb2.FetchStatistics], bytes]:
+            statistics = core.administration.fetch_statistics
             return fitting(lambda most: statistics(crawl, kind, most, place), size, wire.fetch_statistics)
 
         page, following = await self._runner.read(question)
@@ -55,9 +55,9 @@ class StatisticsRpcs(AdminRpcs):
         place = place_of(_SEEDS, request.page_token)
         behind = int.from_bytes(place[:7], "big")
 
-        def question(frontier: Frontier, now_ms: int) -> tuple[list[admin_pb2.Seed], bytes]:
+        def question(core: Core, now_ms: int) -> tuple[list[admin_pb2.Seed], bytes]:
             def read(most: int) -> tuple[list[SeedView], bytes]:
-                seeds, following = frontier.administration.seeds(request.crawl, most, behind, now_ms)
+                seeds, following = core.administration.seeds(request.crawl, most, behind, now_ms)
                 return seeds, following.to_bytes(7, "big") if following else b""
 
             return fitting(read, size, wire.seed)
@@ -71,7 +71,7 @@ class StatisticsRpcs(AdminRpcs):
         if subject is not None and not getattr(request, subject):
             raise InvalidRequest(f"{subject} is empty", field=subject)
         reasons = await self._runner.read(
-            lambda frontier, now_ms: frontier.administration.explain(
+            lambda core, now_ms: core.administration.explain(
                 request.crawl, request.queue_key, request.uri, now_ms
             )
         )

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from toehold.frontier.v1 import admin_pb2
 
 from .. import wire
+from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.frontier import Frontier
 from ..core.model import check_batch
 from ..core.operators.administration import Administration, some_uris
 from ..core.store import Changes
@@ -44,8 +44,8 @@ class UriRpcs(AdminRpcs):
     async def _uri_page(
         self, crawl: str, queue_key: str, size: int, place: bytes
     ) -> tuple[list[admin_pb2.WaitingUri], bytes]:
-        def question(frontier: Frontier, _: int) -> tuple[list[admin_pb2.WaitingUri], bytes]:
-            uris = frontier.administration.uris
+        def question(core: Core, _: int) -> tuple[list[admin_pb2.WaitingUri], bytes]:
+            uris = core.administration.uris
             return fitting(lambda most: uris(crawl, queue_key, most, place), size, wire.waiting_uri)
 
         return await self._runner.read(question)
@@ -53,7 +53,7 @@ class UriRpcs(AdminRpcs):
     @answered
     async def GetUri(self, request: admin_pb2.GetUriRequest, context: Context) -> admin_pb2.GetUriResponse:
         view = await self._runner.read(
-            lambda frontier, now_ms: frontier.administration.story(request.crawl, request.uri, now_ms)
+            lambda core, now_ms: core.administration.story(request.crawl, request.uri, now_ms)
         )
         return admin_pb2.GetUriResponse(story=wire.story(view))
 
@@ -78,7 +78,7 @@ class UriRpcs(AdminRpcs):
         self, change: Callable[..., tuple[int, Changes]], crawl: str, uris: Sequence[str], context: Context
     ) -> int:
         """Change the seen-set, others going in between; how many URIs changed. All are checked before."""
-        await self._runner.read(lambda frontier, _: frontier.administration.check_uris(crawl, uris))
+        await self._runner.read(lambda core, _: core.administration.check_uris(crawl, uris))
         by, told, changed, mark = operator_of(context), some_uris(uris), 0, 0
         for start in range(0, len(uris), URIS_PER_SLICE):
             call = functools.partial(_changed, change, crawl, uris[start : start + URIS_PER_SLICE], by, told)
@@ -102,7 +102,7 @@ class UriRpcs(AdminRpcs):
             cursor = wire.page_token(_EXPORT, following) or wire.END_CURSOR
             yield admin_pb2.ExportUrisResponse(uris=uris, cursor=cursor)
         # A reader that has all may still ask for a crawl that is not there.
-        await self._runner.read(lambda frontier, _: frontier.crawl(request.crawl))
+        await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
 
 
 def _changed(
@@ -111,7 +111,7 @@ def _changed(
     uris: Sequence[str],
     by: str,
     told: str,
-    frontier: Frontier,
+    core: Core,
     now_ms: int,
 ) -> tuple[int, Changes]:
-    return change(frontier.administration, crawl, uris, now_ms, by, told)
+    return change(core.administration, crawl, uris, now_ms, by, told)

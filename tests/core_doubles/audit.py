@@ -52,14 +52,14 @@ class Audit:
     def __init__(self, shell: Shell, model: Model) -> None:
         self.shell = shell
         self.model = model
-        self.live = shell.frontier
+        self.live = shell.core
 
     def run(self) -> None:
         """Raise AssertionError at the first contradiction."""
-        assert set(self.live.registry.names) == set(self.model.crawls)
-        assert set(self.live.registry.torn) == set(self.model.torn_down)
-        assert self.live.server.pool_sizes == self.model.pool_sizes
-        for crawl in self.live._crawls.values():
+        assert set(self.live.shard.registry.names) == set(self.model.crawls)
+        assert set(self.live.shard.registry.torn) == set(self.model.torn_down)
+        assert self.live.shard.server.pool_sizes == self.model.pool_sizes
+        for crawl in self.live.shard.crawls.values():
             recount = Recount(self.shell, crawl)
             recount.run()
             expected = self.model.crawls[crawl.name]
@@ -147,7 +147,7 @@ class Audit:
         assert crawl.jobs == [job.number for job in expected.jobs], "jobs in line"
         known = {authority for authority, within in crawl.scope_cache.items() if within}
         assert known <= expected.scope, "hosts that memory takes for in scope"
-        answer = self.live.statistics(crawl.name, self.shell.now_ms)
+        answer = self.live.views.statistics(crawl.name, self.shell.now_ms)
         assert answer.elapsed_ms == life.elapsed_ms(self.model, expected), "the crawl's clock"
         statistics = expected.statistics
         retired, ineligible = life.behind(expected)
@@ -200,39 +200,39 @@ class Audit:
         out: Counter[int] = Counter()
         pages: Counter[int] = Counter()
         queues: Counter[tuple[int, bytes]] = Counter()
-        for lease in self.live._leases:
+        for lease in self.live.shard.leases:
             queues[lease.crawl, lease.row.queue] += 1
             counted.update((lease.row.host, *lease.row.groups))
             out[lease.crawl] += 1
             pages[lease.crawl] += not lease.robots
         assert max(queues.values(), default=0) <= 1, "two leases of a queue"
         expected = Counter(name for lease in self.model.leases.values() for name in lease.hosts)
-        assert self.live._hosts.in_flight() == counted == expected, "requests at once"
-        for crawl in self.live._crawls.values():
+        assert self.live.shard.hosts.in_flight() == counted == expected, "requests at once"
+        for crawl in self.live.shard.crawls.values():
             of_crawl = (out[crawl.number], pages[crawl.number])
             assert (crawl.leases_out, crawl.pages_out) == of_crawl, "leases of a crawl"
-        secret = self.live.server.secret
-        ends = {lease.token(secret): (lease.deadline_ms, lease.hard_ms) for lease in self.live._leases}
+        secret = self.live.shard.server.secret
+        ends = {lease.token(secret): (lease.deadline_ms, lease.hard_ms) for lease in self.live.shard.leases}
         wanted = self.model.leases.items()
         expected_ends = {token: (lease.deadline_ms, lease.hard_ms) for token, lease in wanted}
-        assert ends == expected_ends and self.live.leases_out == len(ends), "when leases lapse"
+        assert ends == expected_ends and self.live.nodes.leases_out == len(ends), "when leases lapse"
 
     def rests(self) -> None:
         """Hosts, groups and queues rest exactly as long as the model says, and for that many overloads."""
-        for name, host in self.live._hosts._hosts.items():
+        for name, host in self.live.shard.hosts._hosts.items():
             expected = self.model.hosts.get(name, HostModel())
             told = (host.row.next_allowed_ms, host.row.overloads, host.row.address)
             rests = (expected.rest_ms, expected.overloads, expected.address)
             assert told == rests, f"{name!r} rests until {told}, not {rests}"
-        for crawl in self.live._crawls.values():
+        for crawl in self.live.shard.crawls.values():
             its = self.model.crawls[crawl.name].queues
             for queue in crawl.queues.values():
                 assert queue.row.wake_ms == its[queue.queue].rest_ms, f"{queue.row.key} rests by itself"
 
     def wakes(self) -> None:
         """Nothing is slept through: the next due time is no later than what the model waits for."""
-        due_ms, now_ms = self.live.next_due_ms(), self.shell.now_ms
-        roused = self.live.leasable() or (due_ms is not None and due_ms <= now_ms)
+        due_ms, now_ms = self.live.upkeep.next_due_ms(), self.shell.now_ms
+        roused = self.live.frontier.leasable() or (due_ms is not None and due_ms <= now_ms)
         awaited = [lease.deadline_ms for lease in self.model.leases.values()]
         awaited += attendance.silence_ms(self.model)
         for crawl in self.model.crawls.values():

@@ -25,7 +25,7 @@ def created(*seeds: str, **settings: Any) -> Shell:
     shell = Shell()
     shell.create(NAME, quick(**settings))
     if seeds:
-        shell.do(lambda frontier, now: frontier.control.add_seeds(NAME, seeds, now))
+        shell.do(lambda core, now: core.control.add_seeds(NAME, seeds, now))
     return shell
 
 
@@ -49,7 +49,7 @@ def in_state(state: CrawlState, **settings: Any) -> Shell:
         shell = created(*SEEDS, **settings)
     elif state is S.PREPARING:
         shell = created(*SEEDS, **settings)
-        shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+        shell.do(lambda core, now: core.control.launch(NAME, now))
     elif state is S.EMPTY:
         shell = launched(SEEDS[0], **{"run_while_empty": True, **settings})
         fetch_all(shell)
@@ -82,7 +82,7 @@ def fetch_all(shell: Shell) -> None:
 
 def advance(shell: Shell) -> None:
     """To the next due moment."""
-    due_ms = shell.frontier.next_due_ms()
+    due_ms = shell.core.upkeep.next_due_ms()
     assert due_ms is not None
     shell.now_ms = max(shell.now_ms, due_ms)
     shell.tick()

@@ -7,6 +7,7 @@ from typing import get_args
 from core_doubles.codec import candidate, override_of
 from core_doubles.lives import NAME, SEEDS
 
+from frontier_server.core.core import Core
 from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
@@ -15,8 +16,8 @@ from frontier_server.core.operators.control import Control
 from frontier_server.core.store import Changes
 
 BY = "somebody@somewhere"
-MUTATORS: dict[str, Callable[[Frontier, int], tuple[object, Changes]]] = {
-    "Frontier.schedule": lambda f, now: f.schedule(NAME, [candidate(SEEDS[0])], now),
+MUTATORS: dict[str, Callable[[Core, int], tuple[object, Changes]]] = {
+    "Frontier.schedule": lambda f, now: f.frontier.schedule(NAME, [candidate(SEEDS[0])], now),
     "Control.add_seeds": lambda f, now: f.control.add_seeds(NAME, SEEDS, now, BY),
     "Control.update_crawl": lambda f, now: f.control.update_crawl(NAME, lambda spec: (spec, ()), now, BY),
     "Administration.change_queue": lambda f, now: f.administration.change_queue(

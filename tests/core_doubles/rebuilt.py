@@ -1,11 +1,13 @@
 """Whether what is stored is what is in memory: against what a restart would make of the store."""
 
+from core_doubles.codec import PlainCodec
 from core_doubles.rows import rows
 from core_doubles.shell import Shell
 
 from frontier_server.core import keys
+from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.head import queue_settings
 from frontier_server.core.operation import Operation
 from frontier_server.core.passing import shares
 from frontier_server.core.queue import QueueState
@@ -26,14 +28,16 @@ Q = QueueState
 
 def as_rebuilt(shell: Shell) -> None:
     """Raise AssertionError at the first difference."""
-    live, fresh = shell.frontier, shell.build()
-    assert set(live._crawls) == set(fresh._crawls)
-    assert live.registry.torn == fresh.registry.torn
-    assert live.server == fresh.server, "as stored: the server"
-    assert dict(live._sessions._rows) == dict(fresh._sessions._rows), "as stored: sessions"
-    assert {job.crawl for job in live.registry.deletions} == {job.crawl for job in fresh.registry.deletions}
-    for number, crawl in live._crawls.items():
-        again = fresh._crawls[number]
+    live, fresh = shell.core, shell.build()
+    assert set(live.shard.crawls) == set(fresh.shard.crawls)
+    assert live.shard.registry.torn == fresh.shard.registry.torn
+    assert live.shard.server == fresh.shard.server, "as stored: the server"
+    assert dict(live.shard.sessions._rows) == dict(fresh.shard.sessions._rows), "as stored: sessions"
+    assert {job.crawl for job in live.shard.registry.deletions} == {
+        job.crawl for job in fresh.shard.registry.deletions
+    }
+    for number, crawl in live.shard.crawls.items():
+        again = fresh.shard.crawls[number]
         assert (crawl.spec, crawl.settings) == (again.spec, again.settings)
         assert (crawl.state_row, crawl.counters) == (again.state_row, again.counters), "as stored: counts"
         assert crawl.overrides.items() == again.overrides.items(), "as stored: overrides"
@@ -41,9 +45,9 @@ def as_rebuilt(shell: Shell) -> None:
         assert (crawl.leases_out, crawl.pages_out) == (again.leases_out, again.pages_out)
         _queues(shell, crawl, again)
         _read_before(shell, crawl)
-    of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each._leases} for each in (live, fresh))
+    of_live, of_fresh = ({(o.crawl, o.serial): o.row for o in each.shard.leases} for each in (live, fresh))
     assert of_live == of_fresh, "as stored: leases"
-    assert live._hosts.in_flight() == fresh._hosts.in_flight(), "as stored: requests at once"
+    assert live.shard.hosts.in_flight() == fresh.shard.hosts.in_flight(), "as stored: requests at once"
     _shared_rows(shell, live)
     _out(shell, live)
 
@@ -62,7 +66,7 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
         if queue.state is Q.SNOOZED and other.state is Q.READY:
             due = queue.wake_ms <= shell.now_ms
             # Where several hosts share a queue, its next turn tells which of them rest.
-            settings = shell.frontier._dispatcher.settings_of(Operation(shell.store, 0), crawl, queue)
+            settings = queue_settings(Operation(shell.store, 0), crawl, PlainCodec(), queue)
             told_later = shares(settings) or queue.rest_reason.startswith("its robots.txt")
             assert due or told_later, queue.rest_reason
 
@@ -88,26 +92,26 @@ def _read_before(shell: Shell, crawl: Crawl) -> None:
     assert numbers == list(range(last - len(numbers), last)), "outcomes without a gap"
 
 
-def _out(shell: Shell, live: Frontier) -> None:
+def _out(shell: Shell, live: Core) -> None:
     """URIs that are out are those stored."""
-    for lease in live._leases:
+    for lease in live.shard.leases:
         if lease.head is not None:
             key = keys.pending_key(lease.crawl, lease.row.queue, lease.row.position)
             value = shell.store.get(Family.PENDING, key)
             assert value is not None and lease.head.pending == decode_pending(value), "what is out"
 
 
-def _shared_rows(shell: Shell, live: Frontier) -> None:
+def _shared_rows(shell: Shell, live: Core) -> None:
     """Hosts and robots.txt in memory are those stored, but for what only deleted crawls knew."""
-    numbers = {*live.registry.crawls, *live.registry.torn.values()}
+    numbers = {*live.shard.registry.crawls, *live.shard.registry.torn.values()}
     hosts = {key[8:].decode(): decode(HostRow, row) for key, row in rows(shell.store, Family.HOSTS, b"")}
     for key, stored in rows(shell.store, Family.OWN_HOSTS, b""):
         hosts[f"{int.from_bytes(key[:4], 'big')}\0{key[12:].decode()}"] = decode(HostRow, stored)
-    for name, host in live._hosts._hosts.items():
+    for name, host in live.shard.hosts._hosts.items():
         number, of_one_crawl, _ = name.partition("\0")
         if of_one_crawl and int(number) not in numbers:
             continue
         assert host.row == hosts.get(name, HostRow()), f"{name} is not as stored"
-    for key, (row, _) in live._robots._known.items():
+    for key, (row, _) in live.shard.robots._known.items():
         value = shell.store.get(Family.ROBOTS, key)
         assert row == (decode(RobotsRow, value) if value else None)

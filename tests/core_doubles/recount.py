@@ -168,7 +168,7 @@ class Recount:
             for _, _, serial, queue in crawl.snoozed
             if serial == queue.snooze_serial and queue.state is Q.SNOOZED and not queue.far
         )
-        hosts = self.shell.frontier._hosts._hosts.values()
+        hosts = self.shell.core.shard.hosts._hosts.values()
         in_line = {
             (id(queue), host.name)
             for host in hosts

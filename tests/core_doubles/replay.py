@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from frontier_server.core.frontier import LOG_AHEAD
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.model import CrawlView
 from frontier_server.core.records import EventRow
+from frontier_server.core.upkeep import LOG_AHEAD
 
 PAUSED = (CrawlState.PAUSING, CrawlState.PAUSED)
 NOT_COUNTED = ("interval_ms", "queued_count")  # of statistics

@@ -11,10 +11,11 @@ from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
 from msgspec import structs
 
 from frontier_server.core import opening
-from frontier_server.core.frontier import Frontier, no_checkpoint
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 from frontier_server.core.records import EventRow, OutcomeRow
+from frontier_server.core.shard import no_checkpoint
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes, Store, WritableStore
 from frontier_server.stores.memory import MemoryStore
@@ -27,7 +28,7 @@ SECRET = b"0123456789abcdef"
 VERSION = "0"
 LINE_BYTES = 100  # of a crawl log, more or less
 
-Operation = Callable[[Frontier, int], tuple[A, Changes]]
+Operation = Callable[[Core, int], tuple[A, Changes]]
 
 
 class Shell:
@@ -46,11 +47,11 @@ class Shell:
         self.incarnation = incarnation
         if opening.read_server_row(self.store) is None:
             self.store.write(opening.new_store(SECRET, now_ms))
-        self.frontier = self.build()
+        self.core = self.build()
 
-    def build(self) -> Frontier:
+    def build(self) -> Core:
         """A frontier from what is stored."""
-        return Frontier(
+        return Core(
             self.store,
             PlainCodec(),
             settings_of,
@@ -72,65 +73,65 @@ class Shell:
 
     def do(self, operation: Operation[A]) -> A:
         """Run an operation, write its changes, and return its answer."""
-        answer, changes = operation(self.frontier, self.now_ms)
+        answer, changes = operation(self.core, self.now_ms)
         self.store.write(changes)
         return answer
 
     def lose(self, operation: Operation[A]) -> A:
         """Run an operation and crash before its changes are written; the answer that nobody got."""
-        answer, _ = operation(self.frontier, self.now_ms)
+        answer, _ = operation(self.core, self.now_ms)
         self.restart()
         return answer
 
     def restart(self) -> None:
         """Build memory anew from the store."""
-        self.frontier = self.build()
+        self.core = self.build()
 
     # What many tests need, in a few words.
 
     def create(self, name: str, settings: CrawlSettings) -> None:
         """Create a crawl."""
-        self.do(lambda frontier, now: frontier.control.create_crawl(name, settings, spec_of(settings), now))
+        self.do(lambda core, now: core.control.create_crawl(name, settings, spec_of(settings), now))
 
     def launch(self, name: str, *seeds: str) -> None:
         """Add seeds, launch, and let the seeds be announced."""
-        self.do(lambda frontier, now: frontier.control.add_seeds(name, seeds, now))
-        self.do(lambda frontier, now: frontier.control.launch(name, now))
+        self.do(lambda core, now: core.control.add_seeds(name, seeds, now))
+        self.do(lambda core, now: core.control.launch(name, now))
         self.work()
 
     def work(self, most_slices: int = 10_000) -> int:
         """Run jobs until none is left; how many slices that took."""
         for slices in range(most_slices):
-            if not self.frontier.has_work:
+            if not self.core.upkeep.has_work:
                 return slices
-            self.do(lambda frontier, now: frontier.work(now))
+            self.do(lambda core, now: core.upkeep.work(now))
         raise AssertionError(f"work is left after {most_slices} slices")
 
     def log(self) -> None:
         """Let all outcomes be in the crawl logs for good."""
-        for number, (_, logged, log_bytes) in self.frontier.log_positions().items():
-            last = self.frontier.last_outcome(number)
+        for number, (_, logged, log_bytes) in self.core.upkeep.log_positions().items():
+            last = self.core.upkeep.last_outcome(number)
             if last > logged:
                 self.note_logged(number, last, log_bytes + LINE_BYTES * (last - logged))
 
     def note_logged(self, number: int, outcome: int, log_bytes: int) -> None:
         """Let a crawl's outcomes up to one be in its log, which is that long."""
-        self.do(lambda frontier, now: frontier.note_logged(number, outcome, log_bytes, now))
+        self.do(lambda core, now: core.upkeep.note_logged(number, outcome, log_bytes, now))
 
     def tick(self) -> None:
         """Let happen what has fallen due."""
-        self.do(lambda frontier, now: frontier.tick(now))
+        self.do(lambda core, now: core.upkeep.tick(now))
 
     def schedule(self, crawl: str, *offered: Candidate | str) -> list[Verdict]:
         """Offer candidates."""
         candidates = [candidate(offer) if isinstance(offer, str) else offer for offer in offered]
-        return self.do(lambda frontier, now: frontier.schedule(crawl, candidates, now))
+        return self.do(lambda core, now: core.frontier.schedule(crawl, candidates, now))
 
     def next(
         self, crawl: str | None = None, most: int = 100, node: str = "node", session: str = "1"
     ) -> NextAnswer:
         """Ask for leases."""
-        return self.do(lambda frontier, now: frontier.next(node, session, most, crawl, now))
+        return self.do(lambda core, now: core.frontier.next(node, session, most, crawl, now))
 
     def grants(self, crawl: str | None = None, most: int = 100, node: str = "node") -> list[Grant]:
         """The leases that are given."""
@@ -139,37 +140,37 @@ class Shell:
     def finish(self, *reports: Report, node: str = "node", session: str = "1") -> list[ReportResult]:
         """Hand reports in; of a robots.txt without body it is said that it is empty, as nodes do."""
         told = [self._told(report) for report in reports]
-        return self.do(lambda frontier, now: frontier.finished(told, node, session, now))
+        return self.do(lambda core, now: core.frontier.finished(told, node, session, now))
 
     def _told(self, report: Report) -> Report:
-        token = self.frontier._leases.genuine(report.token)
+        token = self.core.shard.leases.genuine(report.token)
         empty = token is not None and token.robots and 200 <= report.fetch_status < 300
         return structs.replace(report, robots_empty=True) if empty and not report.robots_body else report
 
     def take_back(self, tokens: Sequence[bytes]) -> None:
         """Release leases whose caller is gone."""
-        self.do(lambda frontier, now: frontier.take_back(tokens, now))
+        self.do(lambda core, now: core.frontier.take_back(tokens, now))
 
     def request(self, crawl: str, target: Input) -> CrawlState:
         """Ask a crawl to run, pause or stop; its state then."""
-        return self.do(lambda frontier, now: frontier.control.request_state(crawl, target, now)).state
+        return self.do(lambda core, now: core.control.request_state(crawl, target, now)).state
 
     def state(self, crawl: str) -> CrawlState:
         """Where a crawl is in its life."""
-        return self.frontier.crawl(crawl).state
+        return self.core.views.crawl(crawl).state
 
     def count(self, crawl: str, figure: str) -> int:
         """A figure of a crawl."""
-        return self.frontier.statistics(crawl, self.now_ms).counts[figure]
+        return self.core.views.statistics(crawl, self.now_ms).counts[figure]
 
     def outcomes(self, crawl: str) -> list[OutcomeRow]:
         """All final dispositions that are kept."""
-        number = self.frontier.crawl(crawl).number
-        return [row for _, row in self.frontier.outcomes_after(number, 0, 1_000_000)]
+        number = self.core.views.crawl(crawl).number
+        return [row for _, row in self.core.upkeep.outcomes_after(number, 0, 1_000_000)]
 
     def events(self, crawl: str) -> list[EventRow]:
         """All events that are kept, up to those of one read."""
-        return [row for _, row in self.frontier.events_after(crawl, 0)]
+        return [row for _, row in self.core.history.events_after(crawl, 0)]
 
     def states(self, crawl: str) -> list[str]:
         """The states that a crawl's events tell of."""

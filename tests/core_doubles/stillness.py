@@ -24,7 +24,7 @@ def stored_of(shell: Shell, number: int) -> dict[tuple[Family, bytes], bytes]:
 @contextmanager
 def still(shell: Shell, crawl: str) -> Iterator[None]:
     """Assert that no row of a crawl is written inside, be it as it was, and that all are what they were."""
-    number = shell.frontier.crawl(crawl).number
+    number = shell.core.views.crawl(crawl).number
     before, write, prefix = stored_of(shell, number), shell.store.write, keys.crawl_prefix(number)
 
     def checked(changes: Changes) -> None:

@@ -232,15 +232,15 @@ def _settle(at: Hosted, rpc: str, crawl: str) -> None:
 
     if rpc != "DeleteCrawl":
         eventually(ended, "the end of jobs")
-    eventually(lambda: at.look(lambda frontier: not frontier.has_work), "the end of what is done in slices")
+    eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "the end of what is done in slices")
 
 
 def _rows(at: Hosted) -> dict[tuple[Family, bytes], Any]:
     return at.look(
-        lambda frontier: {
+        lambda core: {
             (family, key): _at_rest(key, value) if family is Family.CRAWLS else value
             for family in Family
-            for key, value in frontier.store.scan(family, b"", b"")
+            for key, value in core.shard.store.scan(family, b"", b"")
         }
     )
 

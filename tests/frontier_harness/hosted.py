@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.store import WritableStore
 
 from .calls import TIMEOUT_S, Stubs
@@ -39,11 +39,11 @@ class Hosted:
         """What a coroutine answers that runs where the frontier does."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(TIMEOUT_S)
 
-    def look(self, question: Callable[[Frontier], A]) -> A:
+    def look(self, question: Callable[[Core], A]) -> A:
         """Ask the frontier itself, between two operations."""
 
         async def asked() -> A:
-            return question(self.served.runner.frontier)
+            return question(self.served.runner.core)
 
         return self.wait(asked())
 

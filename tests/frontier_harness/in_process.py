@@ -17,7 +17,7 @@ from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core import opening
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.store import WritableStore
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
@@ -38,7 +38,7 @@ def config(
     return Config(data, "127.0.0.1", 0, lease_ms, heartbeat_ms, disk_reserve_bytes, sync=True)
 
 
-def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
+def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
     """A frontier over a store, which becomes one of ours if it is empty."""
     row = opening.read_server_row(store)
     if row is None:
@@ -48,7 +48,7 @@ def opened(store: WritableStore, settings: Config) -> tuple[Frontier, Clock]:
     codec = wire.ContractCodec()
     incarnation = secrets.randbits(32)
     now_ms = clock.now_ms()
-    return Frontier(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation), clock
+    return Core(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation), clock
 
 
 @contextlib.asynccontextmanager

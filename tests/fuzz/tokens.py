@@ -53,7 +53,7 @@ def _shell() -> Shell:
 def _listing(data: bytes) -> Said:
     """Whatever place a token names, a page is a page, or the token is refused."""
     shell = _shell()
-    operators = shell.frontier.administration
+    operators = shell.core.administration
     how, place = data[:1], data[1:]
     number = how[0] if how else 0
     state = _STATES[number % len(_STATES)]
@@ -64,7 +64,7 @@ def _listing(data: bytes) -> Said:
         lambda: operators.fetch_statistics("c", FetchStatisticsOf.HOST, 2, place),
         lambda: operators.fetch_statistics("c", FetchStatisticsOf.SOURCE, 2, place),
         lambda: operators.seeds("c", 2, int.from_bytes(place[:7], "big"), shell.now_ms),
-        lambda: operators.outcomes("c", getattr(wire.outcome_place(text_of(place)), "number", 0), 2),
+        lambda: shell.core.history.outcomes("c", getattr(wire.outcome_place(text_of(place)), "number", 0), 2),
     )
     said: list[object] = []
     for read in reads:
@@ -101,10 +101,10 @@ def _lease_token(data: bytes) -> Said:
     known = keys.decode_token(data, SECRET)
     assert known is None or keys.encode_token(known, SECRET) == data
     shell = _shell()
-    before = shell.frontier.statistics("c", shell.now_ms)
+    before = shell.core.views.statistics("c", shell.now_ms)
     (result,) = shell.finish(Report(data, fetch_status=200), node="other", session="2")
     if known is None:
-        assert shell.frontier.statistics("c", shell.now_ms) == before
+        assert shell.core.views.statistics("c", shell.now_ms) == before
     return result.disposition.value
 
 

@@ -40,7 +40,7 @@ def test_a_server_that_was_stopped_and_goes_on_has_kept_its_leases(tmp_path: Pat
 
 def node(runner: Exchange, tokens: list[bytes]) -> HeartbeatAnswer:
     """What a node's heartbeat does, as soon as it is worked on."""
-    answer, _ = runner.frontier.heartbeat("n", "s", tokens, [], runner.now_ms())
+    answer, _ = runner.core.frontier.heartbeat("n", "s", tokens, [], runner.now_ms())
     return answer
 
 
@@ -71,11 +71,11 @@ async def _disk_hangs(data: Path, trouble: str) -> None:
             await soon(lambda: store.flushing or store.stalls, "the disk does not hang")
             end_ms = runner.now_ms() + AWAY_S * 1000
             await soon(lambda: runner.now_ms() > end_ms, "time does not pass")
-            assert runner.frontier.leases_out == 1, "while nobody is answered, nobody is taken to be silent"
+            assert runner.core.nodes.leases_out == 1, "while nobody is answered, nobody is taken to be silent"
         finally:
             store.release()
             store.stalled = False
         await runner.read(lambda f, now: None)
-        await runner.apply(lambda f, now: f.tick(now))
+        await runner.apply(lambda f, now: f.upkeep.tick(now))
         assert node(runner, [grant.token]).ended == []
-        await soon(lambda: not runner.frontier.leases_out, "a node that is silent now keeps its lease")
+        await soon(lambda: not runner.core.nodes.leases_out, "a node that is silent now keeps its lease")

@@ -24,7 +24,7 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import PATIENCE_S, callers, soon
 from structlog.testing import capture_logs
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.crawl_log import CrawlLogs, _CrawlLog
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -143,7 +143,7 @@ async def test_a_crawl_that_is_deleted_while_its_log_is_synced_is_no_trouble(
             deleted.set()
             await crawl(served, "u")
             await soon(lambda: len(logged(served, "u")) == 2, "no lines")
-            await soon(lambda: not served.runner.frontier.log_positions(), "the log is not synced")
+            await soon(lambda: not served.runner.core.upkeep.log_positions(), "the log is not synced")
     assert [line for line in said if line["log_level"] != "info" and line["event"] != "was_away"] == []
 
 
@@ -184,14 +184,14 @@ async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_cra
     monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 0.05)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x", "y", "z", outcomes_kept=kept)
-        frontier = served.runner.frontier
+        core = served.runner.core
         await soon(lambda: len(logged(served, "t")) == 5, "no lines")
         size = served.logs.path("t").stat().st_size
-        counters = frontier.registry.names["t"].counters
+        counters = core.shard.registry.names["t"].counters
         await soon(lambda: (counters.logged_outcome, counters.log_bytes) == (5, size), "not synced")
-        assert frontier.log_positions() == {}
-        assert frontier.administration.outcome_range("t") == (oldest, 5)
-        rows = frontier.administration.outcomes("t", oldest - 1, 10)
+        assert core.upkeep.log_positions() == {}
+        assert core.history.outcome_range("t") == (oldest, 5)
+        rows = core.history.outcomes("t", oldest - 1, 10)
         assert [number for number, _ in rows] == list(range(oldest, 6))
 
 
@@ -234,7 +234,7 @@ async def test_lines_that_a_failed_sync_has_lost_are_written_again(
     disk = LosingDisk(monkeypatch)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
-        positions = served.runner.frontier.log_positions
+        positions = served.runner.core.upkeep.log_positions
         await soon(lambda: not positions(), "the log is not synced")
         disk.failures_left = failures
         await crawl(served, "u", "x", "y")
@@ -252,7 +252,7 @@ async def test_a_new_logs_name_is_durable_with_its_first_lines(
     disk = LosingDisk(monkeypatch)
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
-        positions = served.runner.frontier.log_positions
+        positions = served.runner.core.upkeep.log_positions
         await soon(lambda: not positions(), "the log is not synced")
         log = served.logs.path("t")
         assert {log, log.parent, log.parent.parent, tmp_path} <= set(disk.synced)
@@ -268,7 +268,7 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
         writing = calls.start(served.logs.run())
         await launch(served, "t", "x", "y", "z")
         await fetch(served, "t", 2)
-        await soon(lambda: noted(served.runner.frontier) == 2, "the log is not synced")
+        await soon(lambda: noted(served.runner.core) == 2, "the log is not synced")
         await dead(served.logs, writing)
         served.logs.path("t").rename(tmp_path / "moved.log")
         monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 3600.0)
@@ -291,7 +291,7 @@ async def test_a_log_whose_end_is_gone_goes_on_behind_its_last_whole_line_and_sa
         writing = calls.start(served.logs.run())
         await launch(served, "t", "x", "y", "z")
         await fetch(served, "t", 3)
-        await soon(lambda: noted(served.runner.frontier) == 3, "the log is not synced")
+        await soon(lambda: noted(served.runner.core) == 3, "the log is not synced")
         await dead(served.logs, writing)
         path = served.logs.path("t")
         first, second, _ = path.read_bytes().splitlines(keepends=True)
@@ -314,9 +314,9 @@ async def dead(logs: CrawlLogs, writing: "asyncio.Task[Any]") -> None:
         log.close()
 
 
-def noted(frontier: Frontier) -> int:
+def noted(core: Core) -> int:
     """The last outcome that the store knows to be in the log."""
-    return frontier.registry.names["t"].counters.logged_outcome
+    return core.shard.registry.names["t"].counters.logged_outcome
 
 
 class ShortOfSpace:

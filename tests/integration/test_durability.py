@@ -29,7 +29,7 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import PATIENCE_S, soon, turns
 from google.protobuf.message import Message
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.store import Changes
 from frontier_server.runner import Runner
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -140,10 +140,10 @@ def noted(runner: Runner, made: Desk) -> None:
     """Note whenever an operation has run, whatever became of it."""
     apply = runner.apply
 
-    async def noting(operation: Callable[[Frontier, int], tuple[Any, Changes]]) -> tuple[Any, int]:
-        def inner(frontier: Frontier, now_ms: int) -> tuple[Any, Changes]:
+    async def noting(operation: Callable[[Core, int], tuple[Any, Changes]]) -> tuple[Any, int]:
+        def inner(core: Core, now_ms: int) -> tuple[Any, Changes]:
             try:
-                return operation(frontier, now_ms)
+                return operation(core, now_ms)
             finally:
                 made.operations.append(len(made.store.written))
 

@@ -18,7 +18,7 @@ from frontier_harness.odd_values import Path as FieldPath
 from frontier_harness.odd_values import odd_numbers, put, texts
 from google.protobuf import message_factory
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.store import Family
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -168,9 +168,9 @@ class Case:
         return max(sizes)
 
 
-def _longest_row(frontier: Frontier) -> int:
+def _longest_row(core: Core) -> int:
     """How many bytes the longest value has that is stored."""
-    return max(len(value) for family in Family for _, value in frontier.store.scan(family, b"", b""))
+    return max(len(value) for family in Family for _, value in core.shard.store.scan(family, b"", b""))
 
 
 def _all_of(stream: Any) -> list[Any]:

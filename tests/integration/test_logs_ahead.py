@@ -210,7 +210,7 @@ def test_a_log_that_cannot_be_kept_aside_keeps_the_server_from_starting(
     frontier, clock = opened(store, config(data))
     with pytest.raises(CannotKeep, match=r"crawl\.log cannot be kept aside: .*No space left"):
         check_logs(frontier, store, data, clock.now_ms(), sync=True)
-    assert path.read_bytes() == whole and frontier.crawl("t").state is CrawlState.RUNNING
+    assert path.read_bytes() == whole and frontier.views.crawl("t").state is CrawlState.RUNNING
     store.close()
 
 

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.core.records import EventRow
@@ -87,7 +87,7 @@ class Player:
             await turns()
             return
         if kind == "work":
-            await soon(lambda: not self.runner.frontier.has_work, "jobs do not end")
+            await soon(lambda: not self.runner.core.upkeep.has_work, "jobs do not end")
             return
         call: Callable[[int], Coroutine[Any, Any, None]] = getattr(self, kind)
         self.calls.append(asyncio.create_task(call(number)))
@@ -116,27 +116,27 @@ class Player:
 
     async def finish_one(self, token: bytes) -> None:
         (result,) = await self.runner.finished([Report(token, fetch_status=200)], "n", "s")
-        if not self.runner.frontier.crawl("t").torn_down:
+        if not self.runner.core.views.crawl("t").torn_down:
             assert result.disposition is Disposition.SUCCEEDED
         self.told.ended[token] = result.disposition
 
     async def again(self, number: int) -> None:
         for token, disposition in list(self.told.ended.items())[: number + 1]:
             (result,) = await self.runner.finished([Report(token, fetch_status=404)], "n", "s")
-            if not self.runner.frontier.crawl("t").torn_down:
+            if not self.runner.core.views.crawl("t").torn_down:
                 assert (result.disposition, result.repeated) == (disposition, True)
 
     async def heartbeat(self, _: int) -> None:
         tokens = list(self.told.leases)
-        answer = await self.runner.run(lambda f, now: f.heartbeat("n", "s", tokens, [], now))
+        answer = await self.runner.run(lambda f, now: f.frontier.heartbeat("n", "s", tokens, [], now))
         for token in answer.ended:
             self.told.ended[token] = Disposition.SUCCEEDED
 
     async def look(self, _: int) -> None:
-        def question(frontier: Frontier, now_ms: int) -> tuple[int, int, int, CrawlState]:
-            queues, _ = frontier.administration.queues("t", None, 100, b"")
-            view = frontier.crawl("t")
-            discovered = frontier.statistics("t", now_ms).counts["discovered_count"]
+        def question(core: Core, now_ms: int) -> tuple[int, int, int, CrawlState]:
+            queues, _ = core.administration.queues("t", None, 100, b"")
+            view = core.views.crawl("t")
+            discovered = core.views.statistics("t", now_ms).counts["discovered_count"]
             return discovered, sum(queue.enqueued for queue in queues), view.last_event, view.state
 
         discovered, enqueued, last_event, state = await self.runner.read(question)
@@ -172,7 +172,7 @@ class Player:
 
     async def log(self, _: int) -> None:
         """All outcomes are in the crawl log: a hold waits for that."""
-        await self.runner.run(lambda f, now: f.note_logged(1, f.last_outcome(1), 0, now))
+        await self.runner.run(lambda f, now: f.upkeep.note_logged(1, f.upkeep.last_outcome(1), 0, now))
 
     async def ask(self, target: Input) -> None:
         self.heard(await self.runner.run(lambda f, now: f.control.request_state("t", target, now, OPERATOR)))
@@ -228,12 +228,12 @@ def test_a_power_loss_takes_nothing_back_that_anybody_was_told(
 
 def judge(told: Told, logged: bytes, disk: Any) -> None:
     """What the disk has bears out everything that anybody was told; the job log had it before."""
-    frontier, clock = opened(disk, config(Path()))
+    core, clock = opened(disk, config(Path()))
     now_ms = clock.now_ms()
-    queues, _ = frontier.administration.queues("t", None, 100, b"")
-    events = frontier.events_after("t", 0)
+    queues, _ = core.administration.queues("t", None, 100, b"")
+    events = core.history.events_after("t", 0)
     assert events[: len(told.events)] == told.events
-    launch_id = launch_id_of(frontier.crawl("t").launch_ms)
+    launch_id = launch_id_of(core.views.crawl("t").launch_ms)
     lines = [line(number, row, launch_id) for number, row in events]
     heard = max([*told.states, *(number for number, _ in told.events)], default=0)
     assert b"".join(lines).startswith(logged)
@@ -242,23 +242,23 @@ def judge(told: Told, logged: bytes, disk: Any) -> None:
         assert last_event <= len(events)
         changes = [row for _, row in events[:last_event] if row.kind == "status_changed"]
         assert changes[-1].fields["state"] == state.value
-    assert frontier.statistics("t", now_ms).counts["discovered_count"] >= told.discovered
+    assert core.views.statistics("t", now_ms).counts["discovered_count"] >= told.discovered
     assert sum(queue.enqueued for queue in queues) >= told.enqueued
     for token in told.leases:
-        (result,), written = frontier.finished([Report(token, fetch_status=404)], "n", "s", now_ms)
+        (result,), written = core.frontier.finished([Report(token, fetch_status=404)], "n", "s", now_ms)
         disk.write(written)
-        if frontier.crawl("t").torn_down:
+        if core.views.crawl("t").torn_down:
             assert result.disposition is Disposition.STALE, result
             continue
         assert result.disposition is Disposition.SUCCEEDED, result
         if token in told.ended:
             assert result.repeated
-    crawl = frontier.crawl("t")
+    crawl = core.views.crawl("t")
     if crawl.held:
-        _, written = frontier.control.request_state("t", Input.PAUSE, now_ms)
+        _, written = core.control.request_state("t", Input.PAUSE, now_ms)
         disk.write(written)
     if crawl.state is not CrawlState.FINISHED:
         offered = [Candidate(uri, b"") for uri in sorted(told.taken)]
         if offered:
-            verdicts, _ = frontier.schedule("t", offered, now_ms)
+            verdicts, _ = core.frontier.schedule("t", offered, now_ms)
             assert set(verdicts) == {Verdict.ALREADY_SEEN}

@@ -107,10 +107,10 @@ def test_it_goes_in_small_parts_and_others_are_served_between_them(
     delete(stubs, "t")
     for served in range(2):
         stubs.schedule("other", f"http://other.example/{served}")
-    assert at.look(lambda frontier: frontier.has_work)
+    assert at.look(lambda core: core.upkeep.has_work)
     monkeypatch.undo()
     served = 2
-    while at.look(lambda frontier: frontier.has_work):
+    while at.look(lambda core: core.upkeep.has_work):
         stubs.schedule("other", f"http://other.example/{served}")
         served += 1
     assert at.look(lambda _: nothing_is_left_of(store, 1))

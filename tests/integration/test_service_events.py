@@ -26,8 +26,9 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import callers, soon, turns
 
 from frontier_server import wire
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import Input
+from frontier_server.core.operators.history import History
 from frontier_server.core.records import EventRow
 from frontier_server.following import BATCH
 from frontier_server.stores.memory import MemoryStore
@@ -324,9 +325,9 @@ async def test_each_event_is_read_once_however_many_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = 0
-    whole = Frontier.events_after
+    whole = History.events_after
 
-    def counted(self: Frontier, name: str, sequence: int) -> list[tuple[int, EventRow]]:
+    def counted(self: History, name: str, sequence: int) -> list[tuple[int, EventRow]]:
         nonlocal reads
         reads += 1
         return whole(self, name, sequence)
@@ -337,7 +338,7 @@ async def test_each_event_is_read_once_however_many_follow(
         streams = [events(served, "") for _ in range(followers)]
         await asyncio.gather(*[read(stream) for stream in streams])
         await soon(lambda: len(followers_of(served)) == followers, "not all wait for what comes")
-        monkeypatch.setattr(Frontier, "events_after", counted)
+        monkeypatch.setattr(History, "events_after", counted)
         told = await toggle(served, 3)
         for stream in streams:
             numbers = [(await read(stream)).event.sequence for _ in range(told)]
@@ -376,8 +377,8 @@ async def test_a_pause_goes_before_all_that_waits_for_its_turn(tmp_path: Path) -
             write = calls.start(served.runner.run(lambda f, now: f.control.add_seeds("t", seeds, now)))
             await soon(lambda: store.stalls, "the write does not stall")
 
-            def noting(frontier: Frontier, _: int) -> None:
-                ran.append(frontier.crawl("t").state.value)
+            def noting(core: Core, _: int) -> None:
+                ran.append(core.views.crawl("t").state.value)
 
             others = [calls.start(served.runner.read(noting)) for _ in range(20)]
             await turns()

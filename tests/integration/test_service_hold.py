@@ -172,7 +172,7 @@ def test_time_writes_nothing_and_who_fell_silent_is_told_once_it_is_released(
         held_ms = stubs.describe("t").status.reach_time.ToMilliseconds()
 
         def over() -> bool:
-            silent = at.look(lambda frontier: frontier._leases.why_gone("node", "session")) == "silent"
+            silent = at.look(lambda core: core.shard.leases.why_gone("node", "session")) == "silent"
             now_ms = stubs.statistics("t").snapshot_time.ToMilliseconds()
             return silent and now_ms > held_ms + 1_500
 
@@ -220,7 +220,7 @@ def test_held_is_told_when_the_crawl_log_is_written_and_not_before(store: HeldSt
         log = at.served.logs.path("t")
         lines = log.read_text().splitlines()
         assert sorted(line.split()[3] for line in lines) == [A, f"{A}robots.txt"]
-        counters = at.look(lambda frontier: frontier.registry.names["t"].counters)
+        counters = at.look(lambda core: core.shard.registry.names["t"].counters)
         assert (counters.logged_outcome, counters.log_bytes) == (2, log.stat().st_size)
         events.cancel()
 

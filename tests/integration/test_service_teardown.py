@@ -202,7 +202,7 @@ def test_it_waits_for_the_crawl_log(store: HeldStore, tmp_path: Path) -> None:
         stubs.schedule("t", f"{A}more")
         stubs.finish(report(lease))
         tear_down(stubs)
-        eventually(lambda: at.look(lambda frontier: not frontier.has_work), "its queues stay in memory")
+        eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues stay in memory")
         assert told(stubs)[-1] == "FINISHED" and not stubs.describe("t").status.torn_down
         at.write_logs()
         until_torn_down(stubs)
@@ -359,8 +359,8 @@ def test_all_that_can_be_read_of_it_is_what_it_was(at: Hosted, store: HeldStore,
     stubs = at.stubs
     furnished(stubs)
     stubs.request("t", FINISH)
-    eventually(lambda: at.look(lambda frontier: not frontier.has_work), "its queues stay in memory")
-    eventually(lambda: at.look(lambda frontier: frontier._crawls[1].logged), "its log is late")
+    eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues stay in memory")
+    eventually(lambda: at.look(lambda core: core.shard.crawls[1].logged), "its log is late")
     before = {rpc: readable(stubs, rpc) for rpc in READING}
     tear_down(stubs)
     until_torn_down(stubs)
@@ -387,12 +387,12 @@ def readable(stubs: Stubs, rpc: str) -> Any:
 
 def test_memory_lets_go_of_it(at: Hosted) -> None:
     furnished(at.stubs)
-    crawl = at.look(lambda frontier: weakref.ref(frontier.registry.named("t")))
+    crawl = at.look(lambda core: weakref.ref(core.shard.registry.named("t")))
     tear_down(at.stubs)
     until_torn_down(at.stubs)
     gc.collect()
     assert crawl() is None
-    assert at.look(lambda frontier: (len(frontier.registry.crawls), len(frontier.registry))) == (0, 1)
+    assert at.look(lambda core: (len(core.shard.registry.crawls), len(core.shard.registry))) == (0, 1)
 
 
 def test_it_is_deleted_with_all_its_rows_and_files_and_its_name_is_free(

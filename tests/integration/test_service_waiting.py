@@ -268,7 +268,7 @@ async def test_leases_whose_caller_goes_while_they_are_made_durable_go_back_at_o
             call = served.frontier.Next(next_request("t"))
             await soon(lambda: store.flushing, "no lease is given")
             call.cancel()
-            await soon(lambda: served.runner.frontier.leases_out == 0, "the lease does not go back")
+            await soon(lambda: served.runner.core.nodes.leases_out == 0, "the lease does not go back")
         finally:
             store.release()
         (found,) = (await served.frontier.Next(next_request("t", node="other", wait_s=5))).leases

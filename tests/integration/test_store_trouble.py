@@ -17,8 +17,8 @@ from frontier_harness.in_process import Served, config, opened, running, serving
 from frontier_harness.waiting import PATIENCE_S, Callers, callers, soon, turns
 
 from frontier_server import wire
+from frontier_server.core.core import Core
 from frontier_server.core.errors import StoreCorrupt
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.exchange import MAX_SCHEDULES, Exchange
@@ -63,7 +63,7 @@ class Bench:
         """Schedule without asking for admission, which a stall refuses for a while."""
         offered = [candidate(uri)]
         return await asyncio.wait_for(
-            self.runner.run(lambda f, now: f.schedule("t", offered, now)), PATIENCE_S
+            self.runner.run(lambda f, now: f.frontier.schedule("t", offered, now)), PATIENCE_S
         )
 
     async def stalled(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
@@ -142,13 +142,13 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
 ) -> None:
     async with launched(tmp_path) as at:
         runner, store = at.runner, at.store
-        events = runner.following.events("t", runner.frontier.crawl("t").last_event)
+        events = runner.following.events("t", runner.core.views.crawl("t").last_event)
         store.hold()
         waiting = [
             at.calls.start(runner.next("n", "s", 1, "t", 60)),
             at.calls.start(anext(events)),
             at.calls.start(runner.schedule("t", [candidate(f"{NEW}1")])),
-            at.calls.start(runner.read(lambda frontier, _: frontier.crawl("t"))),
+            at.calls.start(runner.read(lambda core, _: core.views.crawl("t"))),
         ]
         await soon(lambda: store.flushing, "nobody asks for a flush")
         trouble(store)
@@ -164,7 +164,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
             runner.schedule("t", [candidate(f"{NEW}3")]),
             runner.finished([Report(b"x")], "n", "s"),
             runner.next("n", "s", 1, "t", 0),
-            runner.read(lambda frontier, _: frontier.crawl("t")),
+            runner.read(lambda core, _: core.views.crawl("t")),
             anext(runner.following.events("t", 0)),
         ):
             with pytest.raises(Closing):
@@ -181,14 +181,14 @@ async def test_what_was_acknowledged_before_the_store_failed_is_on_the_disk(
         trouble(at.store)
         with pytest.raises(Closing):
             await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}5")]), PATIENCE_S)
-        frontier, clock = opened(at.store.disk, config(tmp_path))
-        verdicts, _ = frontier.schedule("t", offered, clock.now_ms())
+        core, clock = opened(at.store.disk, config(tmp_path))
+        verdicts, _ = core.frontier.schedule("t", offered, clock.now_ms())
         assert verdicts == [Verdict.ALREADY_SEEN] * 5
 
 
 async def test_a_store_that_fails_at_the_last_flush_is_told_and_does_not_hang_the_end(tmp_path: Path) -> None:
     async with launched(tmp_path) as at:
-        await at.runner.apply(lambda f, now: f.schedule("t", [candidate(NEW)], now))
+        await at.runner.apply(lambda f, now: f.frontier.schedule("t", [candidate(NEW)], now))
         at.store.flush_problem = full_disk("flush")
         await asyncio.wait_for(at.runner.close(), PATIENCE_S)
         assert "No space left" in at.runner.failed.result()
@@ -199,13 +199,13 @@ async def test_every_rpc_is_refused_with_unavailable_once_the_store_has_failed(
     tmp_path: Path, trouble: Trouble
 ) -> None:
     async with served(tmp_path) as (server, at):
-        frontier = server.frontier
-        stream = frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
+        core = server.frontier
+        stream = core.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
         await stream.read()
         event = at.calls.start(stream.read())
-        poll = at.calls.start(frontier.Next(next_request("t", wait_s=60)))
+        poll = at.calls.start(core.Next(next_request("t", wait_s=60)))
         trouble(at.store)
-        problems = {"first": await refused(frontier.Schedule(schedule_request("t", f"{NEW}1")))}
+        problems = {"first": await refused(core.Schedule(schedule_request("t", f"{NEW}1")))}
         problems |= {"poll": await refused(poll), "event": await refused(event)}
         for rpc in RPCS.keys() - OF_THE_DISK:
             problems[rpc] = await refused(asked(server, rpc))
@@ -261,7 +261,7 @@ async def test_a_new_log_is_begun_between_two_writes_and_the_server_goes_on_mean
 @pytest.mark.parametrize("log_full", [False, True])
 async def test_the_end_is_not_held_up_by_a_log_that_is_full(tmp_path: Path, log_full: bool) -> None:
     async with launched(tmp_path) as at:
-        await at.runner.apply(lambda f, now: f.schedule("t", [candidate(NEW)], now))
+        await at.runner.apply(lambda f, now: f.frontier.schedule("t", [candidate(NEW)], now))
         at.store.log_full = log_full
         await asyncio.wait_for(at.runner.close(), PATIENCE_S)
         assert not at.runner.failed.done() and at.store.durable == len(at.store.written)
@@ -275,8 +275,8 @@ async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tm
         runner, store = at.runner, at.store
         ran: list[str] = []
 
-        def noting(name: str) -> Callable[[Frontier, int], None]:
-            return lambda frontier, _: ran.append(name)
+        def noting(name: str) -> Callable[[Core, int], None]:
+            return lambda core, _: ran.append(name)
 
         write = await at.stalled(runner.schedule("t", [candidate(NEW)]))
         others = [at.calls.start(runner.read(noting(str(number)))) for number in range(5)]
@@ -309,8 +309,8 @@ async def test_a_caller_that_goes_while_its_write_stalls_does_not_take_the_write
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, PATIENCE_S)
         assert await at.offer(NEW) == [Verdict.ALREADY_SEEN]
-        frontier, clock = opened(at.store.disk, config(tmp_path))
-        verdicts, _ = frontier.schedule("t", [candidate(NEW)], clock.now_ms())
+        core, clock = opened(at.store.disk, config(tmp_path))
+        verdicts, _ = core.frontier.schedule("t", [candidate(NEW)], clock.now_ms())
         assert verdicts == [Verdict.ALREADY_SEEN]
         assert at.runner.serving
 
@@ -384,7 +384,7 @@ async def test_a_write_that_stalls_for_good_does_not_keep_the_server_from_ending
     monkeypatch.setattr("frontier_server.runner.CLOSE_S", 0.2)
     async with launched(tmp_path) as at:
         write = await at.stalled(at.runner.schedule("t", [candidate(NEW)]))
-        waiting = at.calls.start(at.runner.read(lambda frontier, _: frontier.crawl("t")))
+        waiting = at.calls.start(at.runner.read(lambda core, _: core.views.crawl("t")))
         await turns()
         await asyncio.wait_for(at.runner.close(), PATIENCE_S)
         assert "0.2 s" in at.runner.failed.result()

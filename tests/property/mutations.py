@@ -35,14 +35,14 @@ class Mutation(NamedTuple):
 MUTATIONS = (
     Mutation(
         "Queues rotate when their session's budget is spent (T7)",
-        "dispatch",
-        "return budget > 0 and row.expenditure - row.session_start > budget",
-        "return False",
+        "turn",
+        "spent = budget > 0 and row.expenditure - row.session_start > budget",
+        "spent = False",
         ("beyond the budget of its session",),
     ),
     Mutation(
         "A queue is retired when its whole budget is spent (T8)",
-        "dispatch",
+        "turn",
         "if budget >= 0 and row.expenditure >= budget:",
         "if budget >= 0 and row.expenditure > budget:",
         ("beyond its budget or a quota",),
@@ -112,9 +112,9 @@ MUTATIONS = (
     ),
     Mutation(
         "A URI is moved to the queue that it belongs to by now (S3.12, T9)",
-        "dispatch",
-        "if site.place.queue != queue.queue:",
-        "if False:",
+        "turn",
+        "if turn.site.place.queue == turn.queue.queue else",
+        "if True else",
         ("it belongs elsewhere",),
     ),
     Mutation(
@@ -162,7 +162,7 @@ MUTATIONS = (
     Mutation(
         "A rest outlives a restart (D9)",
         "reports",
-        "        self.hosts.put(op.tx, host)\n",
+        "        self._shard.hosts.put(op.tx, host)\n",
         "",
         ("is not as stored", "was forgotten too early"),
     ),
@@ -175,9 +175,9 @@ MUTATIONS = (
     ),
     Mutation(
         "Documents never exceed their limit (2.19)",
-        "dispatch",
-        "crawl.counters.succeeded + crawl.pages_out >= most",
-        "crawl.counters.succeeded >= most",
+        "crawl",
+        "self.counters.succeeded + self.pages_out >= most",
+        "self.counters.succeeded >= most",
         ("beyond the document limit",),
     ),
     Mutation(
@@ -198,7 +198,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A pause and an end wait no longer than their bounds",
-        "frontier",
+        "upkeep",
         "if bound is not None and bound[0] <= op.now_ms:",
         "if False:",
         ("has not come",),

@@ -79,8 +79,8 @@ class FrontierMachine(Crawls, Operators, Faults):
                 at_start = paused[0].settings.pause_at_start and not paused[0].reason
                 assert at_start or paused[0].settings.pause_with_uris_left
                 self.steer(paused[0], Input.RESUME if at_start else Input.STOP)
-            elif not self.shell.frontier.has_work:  # a round may just have begun
-                chance_ms = self.shell.frontier.next_chance_ms()
+            elif not self.shell.core.upkeep.has_work:  # a round may just have begun
+                chance_ms = self.shell.core.frontier._next_chance_ms()
                 assert chance_ms is not None, "a crawl waits for nothing"
                 self.shell.now_ms = max(self.now_ms, chance_ms)
                 self.tick()
@@ -90,7 +90,7 @@ class FrontierMachine(Crawls, Operators, Faults):
         for crawl in self.model.crawls.values():
             self.start(crawl, Kind.VERIFY, {})
         self.work_all()
-        while self.shell.frontier.next_due_ms() is not None:  # set, perhaps, for leases that have ended
+        while self.shell.core.upkeep.next_due_ms() is not None:  # set, perhaps, for leases that have ended
             self.tick_when_due()
         self.everything_agrees()
         assert not self.model.leases
@@ -123,7 +123,7 @@ class FrontierMachine(Crawls, Operators, Faults):
 
     def check_end(self, crawl: Crawl) -> None:
         """What an end leaves behind."""
-        counts = self.shell.frontier.statistics(crawl.name, self.now_ms)
+        counts = self.shell.core.views.statistics(crawl.name, self.now_ms)
         states = Counter(counts.queue_states)
         far = sum(queue.asleep_ms > 0 for queue in crawl.queues.values())
         assert states[QueueState.READY] == states[QueueState.BUSY] == 0

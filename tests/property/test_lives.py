@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontier_server.core import frontier
+from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import CrawlView, Report
@@ -89,31 +90,31 @@ class History:
         self.do(lambda f, now: f.administration.begin_import(name, False, now, by))
 
     def ask(self, node: str, most: int) -> None:
-        answer = self.do(lambda f, now: f.next(node, "1", most, None, now))
+        answer = self.do(lambda f, now: f.frontier.next(node, "1", most, None, now))
         self.tokens[node] += [grant.token for grant in answer.grants] if answer is not None else []
 
     def finish(self, node: str, status: int, all_of_them: bool) -> None:
         tokens = self.tokens[node] if all_of_them else self.tokens[node][:1]
         reports = [Report(token, fetch_status=status) for token in tokens]
-        if self.do(lambda f, now: f.finished(reports, node, "1", now)) is not None:
+        if self.do(lambda f, now: f.frontier.finished(reports, node, "1", now)) is not None:
             self.tokens[node] = self.tokens[node][len(tokens) :]
 
     def heartbeat(self, node: str, leaving: bool) -> None:
         tokens = self.tokens[node]
-        self.do(lambda f, now: f.heartbeat(node, "1", tokens, [], now, leaving))
+        self.do(lambda f, now: f.frontier.heartbeat(node, "1", tokens, [], now, leaving))
 
     def note_trouble(self, there_is: bool) -> None:
         trouble = ("disk-reserve", "the disk is nearly full") if there_is else None
-        self.do(lambda f, now: f.note_trouble(trouble, now))
+        self.do(lambda f, now: f.upkeep.note_trouble(trouble, now))
 
     def pass_time(self, length_ms: int) -> None:
         self.shell.now_ms += length_ms
 
     def tick(self) -> None:
-        self.do(lambda f, now: f.tick(now))
+        self.do(lambda f, now: f.upkeep.tick(now))
 
     def work(self) -> None:
-        self.do(lambda f, now: f.work(now))
+        self.do(lambda f, now: f.upkeep.work(now))
 
     def work_all(self) -> None:
         self.shell.work()
@@ -131,19 +132,19 @@ class History:
 
     def view(self, name: str) -> CrawlView:
         """A crawl as it is described."""
-        return self.shell.frontier.crawl(name)
+        return self.shell.core.views.crawl(name)
 
     def check(self) -> None:
         """Events come without gap, and tell what is; that can be; an end is an end."""
         for name, watcher in self.watchers.items():
-            rows = self.shell.frontier.events_after(name, self.read[name])
+            rows = self.shell.core.history.events_after(name, self.read[name])
             assert [number for number, _ in rows] == [
                 self.read[name] + place for place in range(1, len(rows) + 1)
             ]
             self.read[name] += len(rows)
             for _, row in rows:
                 watcher.hear(row)
-            view, crawl = self.view(name), self.shell.frontier.registry.named(name)
+            view, crawl = self.view(name), self.shell.core.shard.registry.named(name)
             watcher.check(view, crawl.state_row.nodes)
             statuses, targets = POSSIBLE[view.state]
             assert view.exit_status in statuses, view
@@ -166,7 +167,7 @@ class History:
                 beat_ms += HEARTBEAT_MS
                 for node in NODES:
                     self.heartbeat(node, leaving=False)
-            due = [limit_ms + 1, beat_ms if hangs else limit_ms + 1, self.shell.frontier.next_due_ms()]
+            due = [limit_ms + 1, beat_ms if hangs else limit_ms + 1, self.shell.core.upkeep.next_due_ms()]
             next_ms = min(moment for moment in due if moment is not None)
             if next_ms > limit_ms:
                 break
@@ -253,7 +254,7 @@ def played(
 
 def ends(history: History, name: str, hangs: bool) -> None:
     """A stop reaches FINISHED within its bound."""
-    stop_timeout_ms = history.shell.frontier.registry.named(name).settings.stop_timeout_ms
+    stop_timeout_ms = history.shell.core.shard.registry.named(name).settings.stop_timeout_ms
     history.steer(name, Input.STOP, "ada")
     view = history.view(name)
     limit_ms = max(view.reach_ms + stop_timeout_ms, history.shell.now_ms)
@@ -273,7 +274,7 @@ def pauses(history: History, name: str, hangs: bool) -> None:
     """A pause reaches PAUSED within its bound, where it is possible."""
     if history.view(name).state not in STEERABLE:
         return
-    pause_timeout_ms = history.shell.frontier.registry.named(name).settings.pause_timeout_ms
+    pause_timeout_ms = history.shell.core.shard.registry.named(name).settings.pause_timeout_ms
     history.steer(name, Input.PAUSE, "ada")
     limit_ms = max(history.view(name).reach_ms + pause_timeout_ms, history.shell.now_ms)
     history.until(limit_ms, lambda: history.view(name).state is S.PAUSED, hangs)
@@ -284,7 +285,7 @@ def is_held(history: History, name: str, hangs: bool) -> None:
     """A hold within the same bound, once imports have ended and the log is written; and it ends, too."""
     if history.view(name).state not in STEERABLE:
         return
-    live = history.shell.frontier.registry.named(name)
+    live = history.shell.core.shard.registry.named(name)
     pause_timeout_ms = live.settings.pause_timeout_ms
     history.steer(name, Input.HOLD, "ada")
     for number in list(live.receiving):
@@ -299,16 +300,16 @@ def is_held(history: History, name: str, hangs: bool) -> None:
     history.steer(name, Input.RESUME, "bob")
     history.check()
     goes_on = history.view(name).state not in (S.PAUSING, S.PAUSED)
-    assert goes_on or history.shell.frontier.trouble is not None
+    assert goes_on or history.shell.core.shard.trouble is not None
 
 
-def cancelled(name: str, number: int, f: frontier.Frontier, now_ms: int) -> Any:
+def cancelled(name: str, number: int, f: Core, now_ms: int) -> Any:
     return f.administration.cancel_job(name, number, now_ms)
 
 
 def is_torn_down(history: History, name: str, hangs: bool) -> None:
     """A teardown, of which several have asked, once the end is there and the log is written."""
-    stop_timeout_ms = history.shell.frontier.registry.named(name).settings.stop_timeout_ms
+    stop_timeout_ms = history.shell.core.shard.registry.named(name).settings.stop_timeout_ms
     for by in ("eve", "bob"):
         history.tear_down(name, by)
         history.check()

@@ -264,10 +264,8 @@ class Player:
         """How long a host's queues rest, if they do."""
         snoozed = [
             queue
-            for crawl in self.shell.frontier.crawls_after("", 10)
-            for queue in self.shell.frontier.administration.queues(crawl.name, QueueState.SNOOZED, 100, b"")[
-                0
-            ]
+            for crawl in self.shell.core.views.crawls_after("", 10)
+            for queue in self.shell.core.administration.queues(crawl.name, QueueState.SNOOZED, 100, b"")[0]
             if queue.host == host
         ]
         if not snoozed:
@@ -296,12 +294,12 @@ class Player:
     def do_seeds(self, rest: str, node: str) -> str:
         """Add seeds while it runs."""
         seeds = [full(uri) for uri in rest.split()]
-        self.run(lambda frontier, now: frontier.control.add_seeds(self.crawl, seeds, now))
+        self.run(lambda core, now: core.control.add_seeds(self.crawl, seeds, now))
         return self.shell.state(self.crawl).value
 
     def steer(self, target: Input) -> str:
         """Ask a crawl to run, pause or stop."""
-        self.run(lambda frontier, now: frontier.control.request_state(self.crawl, target, now))
+        self.run(lambda core, now: core.control.request_state(self.crawl, target, now))
         return self.shell.state(self.crawl).value
 
     def do_pause(self, rest: str, node: str) -> str:
@@ -320,16 +318,14 @@ class Player:
         """Put or delete an override."""
         prefix, _, words = rest.partition(": ")
         if words == "none":
-            self.run(lambda frontier, now: frontier.administration.delete_override(self.crawl, prefix, now))
+            self.run(lambda core, now: core.administration.delete_override(self.crawl, prefix, now))
             return "none"
         parts: dict[str, dict[str, Any]] = {}
         for path, value in settings_in(words):
             part, field = path.split(".")
             parts.setdefault(part, {})[field] = value
         override = override_of(**parts)
-        return self.run(
-            lambda frontier, now: frontier.administration.put_override(self.crawl, prefix, override, now)
-        )
+        return self.run(lambda core, now: core.administration.put_override(self.crawl, prefix, override, now))
 
     # What nodes and feeders do.
 
@@ -347,7 +343,7 @@ class Player:
                 offers.append(self.offer(uri, said))
             uri, said = word, {}
         offers.append(self.offer(uri, said))
-        verdicts = self.run(lambda frontier, now: frontier.schedule(self.crawl, offers, now))
+        verdicts = self.run(lambda core, now: core.frontier.schedule(self.crawl, offers, now))
         return " ".join(verdict.value for verdict in verdicts)
 
     def offer(self, uri: str, said: dict[str, str]) -> Candidate:
@@ -374,7 +370,7 @@ class Player:
     def do_next(self, rest: str, node: str) -> str:
         """Ask for leases."""
         most, session = int(rest or 10), self.session(node)
-        answer = self.run(lambda frontier, now: frontier.next(node, session, most, None, now))
+        answer = self.run(lambda core, now: core.frontier.next(node, session, most, None, now))
         told = []
         for grant in answer.grants:
             uri = short(grant.uri)
@@ -387,7 +383,7 @@ class Player:
             told.append(crawl + uri + (f" ({', '.join(words)})" if words else ""))
         if answer.empty_reason is None:
             return ", ".join(told)
-        due_ms = self.shell.frontier.statistics(self.crawl, self.shell.now_ms).next_due_ms
+        due_ms = self.shell.core.views.statistics(self.crawl, self.shell.now_ms).next_due_ms
         until = "" if due_ms is None else f" until {self.at(due_ms)}"
         return answer.empty_reason.value + until
 
@@ -423,7 +419,7 @@ class Player:
     def report(self, report: Report, uri: str, node: str) -> str:
         """Report, and tell what it meant."""
         session = self.session(node)
-        (result,) = self.run(lambda frontier, now: frontier.finished([report], node, session, now))
+        (result,) = self.run(lambda core, now: core.frontier.finished([report], node, session, now))
         if result.disposition in (
             Disposition.SUCCEEDED,
             Disposition.FAILED,
@@ -438,7 +434,7 @@ class Player:
         """A heartbeat."""
         named = {self.tokens[node, uri]: uri for uri in self.held.get(node, [])}
         session = self.session(node)
-        answer = self.run(lambda frontier, now: frontier.heartbeat(node, session, list(named), [], now))
+        answer = self.run(lambda core, now: core.frontier.heartbeat(node, session, list(named), [], now))
         told = [f"{named[token]} has ended" for token in answer.ended]
         told += [f"release {named[token]}" for token in answer.release]
         return ", ".join(told) or "go on"
@@ -453,13 +449,13 @@ class Player:
         self.sessions[node] = self.sessions.get(node, 1) + 1
         self.held[node] = []
         session = self.session(node)
-        self.run(lambda frontier, now: frontier.heartbeat(node, session, [], [], now))
+        self.run(lambda core, now: core.frontier.heartbeat(node, session, [], [], now))
         return f"{self.lapsed() - lapsed} lapsed"
 
     def do_wait(self, rest: str, node: str) -> str:
         """Let what is due happen."""
         lapsed = self.lapsed()
-        self.run(lambda frontier, now: frontier.tick(now))
+        self.run(lambda core, now: core.upkeep.tick(now))
         return f"{self.lapsed() - lapsed} lapsed"
 
     def do_restart(self, rest: str, node: str) -> str:
@@ -477,12 +473,10 @@ class Player:
     def do_queue(self, rest: str, node: str) -> str:
         """Look at a queue, or change it."""
         key, *words = rest.split()
-        administration = self.shell.frontier.administration
+        administration = self.shell.core.administration
         if words:
             asked = AMOUNTS[words[0]](int(words[1])) if len(words) > 1 else CHANGES[words[0]]
-            views = self.run(
-                lambda frontier, now: frontier.administration.change_queue(self.crawl, key, asked, now)
-            )
+            views = self.run(lambda core, now: core.administration.change_queue(self.crawl, key, asked, now))
         else:
             views = administration.queue(self.crawl, key)
         return ", ".join(map(self.described, views))
@@ -505,23 +499,23 @@ class Player:
         patterns = [word for word in words if word.replace("-", "_") not in flags]
         parameters = dict(zip(("queue_pattern", "uri_pattern"), patterns, strict=False)) | flags
         view = self.run(
-            lambda frontier, now: frontier.administration.start_job(self.crawl, Kind(kind), parameters, now)
+            lambda core, now: core.administration.start_job(self.crawl, Kind(kind), parameters, now)
         )
         self.shell.work()
-        view = self.shell.frontier.administration.job(self.crawl, view.number)
+        view = self.shell.core.administration.job(self.crawl, view.number)
         findings = f": {', '.join(map(short, view.findings))}" if view.findings else ""
         return f"{view.state}, {view.changed} of {view.done}{findings}"
 
     def do_note(self, rest: str, node: str) -> str:
         """Note URIs as seen."""
         uris = [full(uri) for uri in rest.split()]
-        new = self.run(lambda frontier, now: frontier.administration.note_seen(self.crawl, uris, now))
+        new = self.run(lambda core, now: core.administration.note_seen(self.crawl, uris, now))
         return f"{new} new"
 
     def do_forget(self, rest: str, node: str) -> str:
         """Forget that URIs were seen."""
         uris = [full(uri) for uri in rest.split()]
-        gone = self.run(lambda frontier, now: frontier.administration.forget_seen(self.crawl, uris, now))
+        gone = self.run(lambda core, now: core.administration.forget_seen(self.crawl, uris, now))
         return f"{gone} forgotten"
 
     def do_explain(self, rest: str, node: str) -> str:
@@ -531,7 +525,7 @@ class Player:
             queue = rest.removeprefix("queue ")
         elif rest:
             uri = full(rest)
-        reasons = self.shell.frontier.administration.explain(self.crawl, queue, uri, self.shell.now_ms)
+        reasons = self.shell.core.administration.explain(self.crawl, queue, uri, self.shell.now_ms)
         told = []
         for reason in reasons:
             until = f" until {self.at(reason.until_ms)}" if reason.until_ms else ""
@@ -540,7 +534,7 @@ class Player:
 
     def do_uri(self, rest: str, node: str) -> str:
         """All that is known of a URI."""
-        story = self.shell.frontier.administration.story(self.crawl, full(rest), self.shell.now_ms)
+        story = self.shell.core.administration.story(self.crawl, full(rest), self.shell.now_ms)
         told = [f"{story.state.value} in {story.queue_key}"]
         if story.finish_ms:
             told.append(f"{story.disposition} {story.fetch_status} at {self.at(story.finish_ms)}")
@@ -573,12 +567,12 @@ class Player:
 
     def do_counts(self, rest: str, node: str) -> str:
         """The statistics that are not 0."""
-        counts = self.shell.frontier.statistics(self.crawl, self.shell.now_ms).counts
+        counts = self.shell.core.views.statistics(self.crawl, self.shell.now_ms).counts
         return ", ".join(f"{count} {name.removesuffix('_count')}" for name, count in counts.items() if count)
 
     def do_queues(self, rest: str, node: str) -> str:
         """The work queues by key."""
-        queues, _ = self.shell.frontier.administration.queues(self.crawl, None, 100, b"")
+        queues, _ = self.shell.core.administration.queues(self.crawl, None, 100, b"")
         return ", ".join(
             f"{queue.key} {queue.state.value} {queue.queued}" for queue in sorted(queues, key=lambda q: q.key)
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import Input
@@ -37,14 +37,14 @@ class Call:
     said: tuple[Any, ...] = ()
     by: str = ""
 
-    def run(self, frontier: Frontier, now_ms: int) -> tuple[Any, Changes]:
+    def run(self, core: Core, now_ms: int) -> tuple[Any, Changes]:
         """Make it. Raises FrontierError if it is refused."""
-        return OPERATIONS[self.kind](frontier, now_ms, self)
+        return OPERATIONS[self.kind](core, now_ms, self)
 
 
-def _schedule(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _schedule(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     offered = [offered_as(offer, now_ms) for offer in call.said[0]]
-    return frontier.schedule(call.name, offered, now_ms)
+    return core.frontier.schedule(call.name, offered, now_ms)
 
 
 def offered_as(offer: Offer, now_ms: int) -> Candidate:
@@ -60,51 +60,51 @@ def offered_as(offer: Offer, now_ms: int) -> Candidate:
     )
 
 
-def _heartbeat(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _heartbeat(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     session, tokens, leaving, trouble = call.said
-    return frontier.heartbeat(call.name, session, tokens, [], now_ms, leaving, trouble=trouble)
+    return core.frontier.heartbeat(call.name, session, tokens, [], now_ms, leaving, trouble=trouble)
 
 
-def _create(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _create(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     (settings,) = call.said
-    return frontier.control.create_crawl(call.name, settings, spec_of(settings), now_ms, call.by)
+    return core.control.create_crawl(call.name, settings, spec_of(settings), now_ms, call.by)
 
 
-def _update(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _update(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     def amended(spec: bytes) -> tuple[bytes, list[str]]:
         return spec_of(replace(settings_of(spec), **dict(call.said))), [part for part, _ in call.said]
 
-    return frontier.control.update_crawl(call.name, amended, now_ms, call.by)
+    return core.control.update_crawl(call.name, amended, now_ms, call.by)
 
 
-def _override(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _override(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     prefix, parts = call.said
-    return frontier.administration.put_override(call.name, prefix, override_of(**parts), now_ms, call.by)
+    return core.administration.put_override(call.name, prefix, override_of(**parts), now_ms, call.by)
 
 
-def _job(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _job(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     kind, parameters = call.said
-    return frontier.administration.start_job(call.name, Kind(kind), dict(parameters), now_ms, call.by)
+    return core.administration.start_job(call.name, Kind(kind), dict(parameters), now_ms, call.by)
 
 
-def _queue(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _queue(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     key, change = call.said
-    return frontier.administration.change_queue(call.name, key, QueueChange(**dict(change)), now_ms, call.by)
+    return core.administration.change_queue(call.name, key, QueueChange(**dict(change)), now_ms, call.by)
 
 
-def _import(frontier: Frontier, now_ms: int, call: Call) -> tuple[Any, Changes]:
+def _import(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
     number, uris = call.said
     rows = [ImportRow(candidate(uri).record) for uri in uris]
-    return frontier.administration.add_imports(call.name, number, rows, now_ms)
+    return core.administration.add_imports(call.name, number, rows, now_ms)
 
 
-OPERATIONS: dict[str, Callable[[Frontier, int, Call], tuple[Any, Changes]]] = {
+OPERATIONS: dict[str, Callable[[Core, int, Call], tuple[Any, Changes]]] = {
     # nodes and feeders
     "schedule": _schedule,
-    "next": lambda f, now, call: f.next(call.name, call.said[0], call.said[1], call.said[2], now),
-    "finished": lambda f, now, call: f.finished(call.said[1], call.name, call.said[0], now),
+    "next": lambda f, now, call: f.frontier.next(call.name, call.said[0], call.said[1], call.said[2], now),
+    "finished": lambda f, now, call: f.frontier.finished(call.said[1], call.name, call.said[0], now),
     "heartbeat": _heartbeat,
-    "take-back": lambda f, now, call: f.take_back(call.said[0], now),
+    "take-back": lambda f, now, call: f.frontier.take_back(call.said[0], now),
     # operators
     "create": _create,
     "seeds": lambda f, now, call: f.control.add_seeds(call.name, call.said[0], now, call.by),
@@ -125,14 +125,14 @@ OPERATIONS: dict[str, Callable[[Frontier, int, Call], tuple[Any, Changes]]] = {
     "begin-import": lambda f, now, call: f.administration.begin_import(call.name, False, now, call.by),
     "import": _import,
     "end-import": lambda f, now, call: f.administration.end_import(call.name, call.said[0], now),
-    "pool-size": lambda f, now, call: f.control.set_pool_size(call.name, call.said[0], now, call.by),
-    "drain": lambda f, now, call: f.drain_node(call.name, now, call.by),
+    "pool-size": lambda f, now, call: f.nodes.set_pool_size(call.name, call.said[0], now, call.by),
+    "drain": lambda f, now, call: f.nodes.drain(call.name, now, call.by),
     # the server itself
-    "tick": lambda f, now, call: f.tick(now),
-    "work": lambda f, now, call: f.work(now),
-    "logged": lambda f, now, call: f.note_logged(call.said[0], call.said[1], call.said[2], now),
-    "trouble": lambda f, now, call: f.note_trouble(call.said[0], now),
-    "lost": lambda f, now, call: f.note_lost(dict(call.said[0]), now),
+    "tick": lambda f, now, call: f.upkeep.tick(now),
+    "work": lambda f, now, call: f.upkeep.work(now),
+    "logged": lambda f, now, call: f.upkeep.note_logged(call.said[0], call.said[1], call.said[2], now),
+    "trouble": lambda f, now, call: f.upkeep.note_trouble(call.said[0], now),
+    "lost": lambda f, now, call: f.upkeep.note_lost(dict(call.said[0]), now),
     "checkpoint": lambda f, now, call: f.control.note_checkpoint(call.name, now),
 }
 CODEC = PlainCodec()

@@ -152,7 +152,7 @@ class History:
             and begun
             and self.server.up
             and not self.server.store.unflushed
-            and not self.server.frontier.has_work
+            and not self.server.core.upkeep.has_work
         )
 
     def _verify(self) -> None:
@@ -160,21 +160,21 @@ class History:
         server, ledger = self.server, self.ledger
         server.flush()
         for book in ledger.books.values():
-            if book.name in server.frontier.registry.names:
+            if book.name in server.core.shard.registry.names:
                 answer = server.run(Call("job", book.name, (Kind.VERIFY.value, ())))
                 if hasattr(answer, "number"):
                     self._worked()
-                    found = server.frontier.administration.job(book.name, answer.number).findings
+                    found = server.core.administration.job(book.name, answer.number).findings
                     demand(not found, f"verification of {book.name} finds {found}")
         server.flush()
         demand(not ledger.live, f"leases are out: {[lease.uri for lease in ledger.live.values()]}")
         as_rebuilt(server)  # type: ignore[arg-type]  # it has what that needs of a shell
-        Recovered(server.store, server.frontier).check(ledger, self.loop.now_ms, thorough=True)
+        Recovered(server.store, server.core).check(ledger, self.loop.now_ms, thorough=True)
         for book in ledger.books.values():
             self._complete(book)
 
     def _worked(self) -> None:
-        while self.server.frontier.has_work:
+        while self.server.core.upkeep.has_work:
             self.server.run(Call("work"))
 
     def _complete(self, book: Book) -> None:

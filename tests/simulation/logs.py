@@ -3,7 +3,7 @@
 from simulation.entry import demand
 from simulation.ledger import Ledger
 
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 
 
 class Logs:
@@ -12,17 +12,17 @@ class Logs:
     def __init__(self) -> None:
         self._synced: dict[int, int] = {}
 
-    def write(self, frontier: Frontier, ledger: Ledger) -> list[tuple[int, int]]:
+    def write(self, core: Core, ledger: Ledger) -> list[tuple[int, int]]:
         """Write and sync what counts by now; what is to be noted of that: crawls and outcomes."""
         written = []
-        for number, (_, noted, _) in frontier.log_positions().items():
+        for number, (_, noted, _) in core.upkeep.log_positions().items():
             book = ledger.numbers.get(number)
             if book is not None and book.outcomes > noted:
                 self._synced[number] = book.outcomes
                 written.append((number, book.outcomes))
         return written
 
-    def cut(self, frontier: Frontier, put_back: bool) -> list[str]:
+    def cut(self, core: Core, put_back: bool) -> list[str]:
         """At a start: lines behind what is noted are cut off, and no log lacks what is noted.
 
         The crawls whose logs have lines that the store knows nothing of: there are such only where another
@@ -30,7 +30,7 @@ class Logs:
         """
         ahead = []
         for number, synced in list(self._synced.items()):
-            crawl = frontier.registry.crawls.get(number)
+            crawl = core.shard.registry.crawls.get(number)
             if crawl is None:
                 if put_back:  # another crawl may get its number now
                     del self._synced[number]

@@ -136,7 +136,7 @@ class Operators:
     def _queue(self, name: str, picks: tuple[int, ...]) -> None:
         """A queue of the crawl, as an operator sees it in a listing."""
         try:
-            queues, _ = self.server.frontier.administration.queues(name, None, 50, b"")
+            queues, _ = self.server.core.administration.queues(name, None, 50, b"")
         except FrontierError:
             return
         if queues:
@@ -200,7 +200,7 @@ class Operators:
         """Let nodes have as many toes as they were started with, and nothing trouble the frontier."""
         for node in list(self.server.ledger.pool_sizes):
             self.ask("pool-size", node, (None,))
-        if self.server.up and self.server.frontier.trouble is not None:
+        if self.server.up and self.server.core.shard.trouble is not None:
             self.ask("trouble", "", (None,))
 
     def calm(self, book: Book) -> None:
@@ -218,11 +218,11 @@ class Operators:
             self._let_queues_go(name)
 
     def _let_queues_go(self, name: str) -> None:
-        if not self.server.up or name not in self.server.frontier.registry.names:
+        if not self.server.up or name not in self.server.core.shard.registry.names:
             return
-        queues, _ = self.server.frontier.administration.queues(name, None, 100, b"")
+        queues, _ = self.server.core.administration.queues(name, None, 100, b"")
         for key in sorted({queue.key for queue in queues if queue.paused}):
             self.ask("queue", name, (key, (("paused", False),)))
-        for job in self.server.frontier.administration.jobs(name):
+        for job in self.server.core.administration.jobs(name):
             if job.state == "RECEIVING":
                 self.ask("cancel-job", name, (job.number,))

@@ -7,7 +7,7 @@ from simulation.entry import demand
 from simulation.ledger import Ledger
 
 from frontier_server.core import keys
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.records import HostRow, decode
 from frontier_server.core.store import Family, Store
 from frontier_server.core.uri.assign import partition_of
@@ -16,21 +16,21 @@ from frontier_server.core.uri.assign import partition_of
 class Recovered:
     """A frontier that was just built from the store. It has what `Recount` needs of a shell."""
 
-    def __init__(self, store: Store, frontier: Frontier) -> None:
+    def __init__(self, store: Store, core: Core) -> None:
         self.store = store
-        self.frontier = frontier
+        self.core = core
 
     def check(self, ledger: Ledger, now_ms: int, thorough: bool) -> None:
         """Raise Violated, or AssertionError, if something that was acknowledged is missing or changed."""
-        frontier = self.frontier
-        names = {*frontier.registry.names, *frontier.registry.torn}
+        core = self.core
+        names = {*core.shard.registry.names, *core.shard.registry.torn}
         demand(names == ledger.books.keys(), f"crawls are {sorted(names)}, not {sorted(ledger.books)}")
-        demand(frontier.server.pool_sizes == ledger.pool_sizes, "pool sizes are not as they were set")
+        demand(core.shard.server.pool_sizes == ledger.pool_sizes, "pool sizes are not as they were set")
         for node, session in ledger.sessions.items():
-            told = frontier._sessions.of(node)
+            told = core.shard.sessions.of(node)
             demand(told == session, f"the session of {node} is {told}, not {session}")
-        secret = frontier.server.secret
-        out = {lease.token(secret) for lease in frontier._leases}
+        secret = core.shard.server.secret
+        out = {lease.token(secret) for lease in core.shard.leases}
         lost = [lease.uri for token, lease in ledger.live.items() if token not in out]
         demand(not lost, f"leases are lost: {lost}")
         demand(len(out) == len(ledger.live), "leases are out that have ended, or were never given")
@@ -53,14 +53,14 @@ class Recovered:
 
     def crawl(self, book: Book, thorough: bool) -> None:
         """One crawl is as the ledger has it."""
-        frontier = self.frontier
-        view = frontier.crawl(book.name)
-        live = frontier.registry.named(book.name)
+        core = self.core
+        view = core.views.crawl(book.name)
+        live = core.shard.registry.named(book.name)
         demand(view.number == book.number, f"{book.name} is another crawl")
         demand(view.spec == book.spec, f"the spec of {book.name} is not what was acknowledged")
         book.watcher.check(view, live.state_row.nodes)
         demand(view.last_event == len(book.events), f"events of {book.name} are missing, or new")
-        overrides = dict(frontier.administration.overrides(book.name))
+        overrides = dict(core.administration.overrides(book.name))
         if not (book.copied and live.restoring):
             demand(overrides == book.overrides, f"overrides of {book.name} are not what was acknowledged")
             prefix = keys.crawl_prefix(book.number)
@@ -70,5 +70,5 @@ class Recovered:
             prefix = keys.crawl_prefix(book.number)
             stored = [value for _, value in rows(self.store, Family.EVENTS, prefix)]
             demand(stored == book.events, f"events of {book.name} are not those that were told")
-            if book.number in frontier.registry.crawls and not live.restoring:
+            if book.number in core.shard.registry.crawls and not live.restoring:
                 Recount(self, live).run()  # type: ignore[arg-type]  # it has what that needs of a shell

@@ -23,8 +23,8 @@ from simulation.store import CrashStore
 
 from frontier_server.absence import Absence
 from frontier_server.core import opening
+from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError, UnknownCheckpoint
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.model import EmptyReason, NextAnswer
 from frontier_server.core.store import Store
 from frontier_server.stores.memory import MemoryStore
@@ -72,9 +72,9 @@ class Server:
 
     # Life and death.
 
-    def build(self) -> Frontier:
+    def build(self) -> Core:
         """A frontier from what is stored. The bits that tell a start from others are few here."""
-        return Frontier(
+        return Core(
             self.store,
             PlainCodec(),
             settings_of,
@@ -99,7 +99,7 @@ class Server:
     def start(self) -> None:
         """The process begins."""
         self.life += 1
-        self.frontier = self.build()
+        self.core = self.build()
         self.up, self.stopped = True, False
         self.entries: list[Entry] = []  # whose flush is to come
         self.answers: list[tuple[int, Reply, Any]] = []  # that wait for it, and for which entry
@@ -166,7 +166,7 @@ class Server:
     def _again(self, life: int) -> None:
         if self.life == life and not self.up:
             self.start()
-            ahead = self.logs.cut(self.frontier, self.put_back_once)
+            ahead = self.logs.cut(self.core, self.put_back_once)
             self.put_back_once = False
             if ahead:
                 self.run(Call("lost", "", (dict.fromkeys(ahead, "its log tells of more"),)))
@@ -245,7 +245,7 @@ class Server:
         now_ms = self.loop.now_ms
         answer: Any
         try:
-            answer, changes = call.run(self.frontier, now_ms)
+            answer, changes = call.run(self.core, now_ms)
         except FrontierError as refusal:
             answer, changes = refusal, {}
         entry = Entry(now_ms, self.present_ms, call, answer, changes)
@@ -312,7 +312,7 @@ class Server:
             reply(answer)
         if self.answers:
             self.want_flush()
-        if not self.logging and self.frontier.log_positions():
+        if not self.logging and self.core.upkeep.log_positions():
             self.logging = True
             self.loop.after(LOG_MS, self._write_log, self.life)
 
@@ -329,19 +329,19 @@ class Server:
             self.loop.after(LOG_MS, self._write_log, life)
             return
         self.logging = False
-        for number, last in self.logs.write(self.frontier, self.ledger):
+        for number, last in self.logs.write(self.core, self.ledger):
             self.run(Call("logged", "", (number, last, 100 * last)))
-        if self.frontier.log_positions():
+        if self.core.upkeep.log_positions():
             self.want_flush()
 
     def after_operation(self, changed: bool) -> None:
         """Whom it concerns: those who wait, the worker, the timer."""
         if changed:
-            told = bool(self.frontier.take_news())
-            if self.frontier.has_work and not self.working:
+            told = bool(self.core.upkeep.take_news())
+            if self.core.upkeep.has_work and not self.working:
                 self.working = True
                 self.loop.after(SLICE_MS, self._work, self.life)
-            if self.waiters and (told or self.frontier.leasable()):
+            if self.waiters and (told or self.core.frontier.leasable()):
                 self._wake()
             if self.store.unflushed > 40 or told:
                 self.want_flush()
@@ -367,13 +367,13 @@ class Server:
             self.loop.after(1_000, self._work, life)
             return
         self.working = False
-        if self.frontier.has_work:
+        if self.core.upkeep.has_work:
             self.working = True
             self.run(Call("work"))
             self.loop.after(SLICE_MS, self._work, life)
 
     def _arm(self) -> None:
-        due_ms = self.frontier.next_due_ms()
+        due_ms = self.core.upkeep.next_due_ms()
         if due_ms is None or (self.timer_ms is not None and self.timer_ms <= due_ms):
             return
         self.timer_ms = due_ms
@@ -393,9 +393,9 @@ class Server:
         else:
             self.absence.answered(self.loop.now_ms)  # it was there all the time
         self.run(Call("tick"))
-        if self.waiters and self.frontier.leasable():
+        if self.waiters and self.core.frontier.leasable():
             self._wake()
 
     def _excuse(self) -> None:
         if more_ms := self.absence.more_ms(self.loop.now_ms):
-            self.frontier.excuse(more_ms, self.loop.now_ms)
+            self.core.upkeep.excuse(more_ms, self.loop.now_ms)

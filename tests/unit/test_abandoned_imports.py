@@ -14,13 +14,13 @@ SETTINGS = CrawlSettings(allowed_addresses=("loopback",), scope=ScopeSettings(ho
 def test_an_import_that_a_restart_has_cut_off_is_cancelled_and_takes_nothing_in() -> None:
     shell = Shell()
     shell.create("crawl", SETTINGS)
-    number = shell.do(lambda frontier, now: frontier.administration.begin_import("crawl", False, now))
+    number = shell.do(lambda core, now: core.administration.begin_import("crawl", False, now))
     rows = [ImportRow(candidate(f"http://alpha.example/{place}").record) for place in range(250)]
-    shell.do(lambda frontier, now: frontier.administration.add_imports("crawl", number, rows, now))
-    assert not shell.frontier.has_work  # it waits for the rest
+    shell.do(lambda core, now: core.administration.add_imports("crawl", number, rows, now))
+    assert not shell.core.upkeep.has_work  # it waits for the rest
     shell.restart()
     shell.work()
-    job = shell.frontier.administration.job("crawl", number)
+    job = shell.core.administration.job("crawl", number)
     assert (job.state, job.total) == (JobState.CANCELLED.value, 250)
     assert shell.count("crawl", "queued_count") == 0
     assert not list(shell.store.scan(Family.IMPORTS, b"", b""))

@@ -17,13 +17,13 @@ BEAT_MS = PERIOD_MS // 10
 def beat(shell: Shell, *grants: Grant) -> list[bytes]:
     """A heartbeat that names leases; those that it says have ended."""
     tokens = [grant.token for grant in grants]
-    return shell.do(lambda frontier, now: frontier.heartbeat("node", "1", tokens, [], now)).ended
+    return shell.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, [], now)).ended
 
 
 def away(shell: Shell, length_ms: int = HOUR_MS) -> None:
     """The server is away, comes back, and does what is overdue first."""
     shell.now_ms += length_ms
-    shell.frontier.excuse(length_ms, shell.now_ms)
+    shell.core.upkeep.excuse(length_ms, shell.now_ms)
     shell.tick()
 
 
@@ -38,7 +38,7 @@ def test_leases_outlive_the_absence_with_what_was_left_to_them() -> None:
     shell.now_ms += PERIOD_MS - 1
     beat(shell, named)
     shell.tick()
-    assert shell.frontier.leases_out == 2
+    assert shell.core.nodes.leases_out == 2
     shell.now_ms += 1
     shell.tick()
     assert beat(shell, named, lost) == [lost.token]
@@ -48,10 +48,10 @@ def test_a_node_that_was_dead_before_is_not_waited_for_longer_than_it_would_have
     shell, _ = fetching(most=2)
     shell.now_ms += PERIOD_MS - 1
     away(shell)
-    assert shell.frontier.leases_out == 2
+    assert shell.core.nodes.leases_out == 2
     shell.now_ms += 1
     shell.tick()
-    assert shell.frontier.leases_out == 0
+    assert shell.core.nodes.leases_out == 0
 
 
 def test_a_fetch_may_have_taken_as_long_as_the_absence_beyond_its_limit() -> None:
@@ -75,7 +75,7 @@ def test_a_lease_that_was_given_when_it_was_back_gets_nothing_more() -> None:
     shell, _ = fetching(most=1)
     shell.now_ms += HOUR_MS
     (young,) = shell.grants(most=1)
-    shell.frontier.excuse(HOUR_MS, shell.now_ms)
+    shell.core.upkeep.excuse(HOUR_MS, shell.now_ms)
     shell.now_ms += PERIOD_MS
     shell.tick()
     assert beat(shell, young) == [young.token]
@@ -97,7 +97,7 @@ def test_a_pause_and_an_end_do_not_cancel_what_could_not_be_reported(wish: Input
     shell.request(NAME, wish)
     shell.now_ms += 5_000
     away(shell)
-    assert shell.frontier.leases_out == 1
+    assert shell.core.nodes.leases_out == 1
     shell.now_ms += 4_999
     shell.tick()
     (result,) = shell.finish(report(grant))
@@ -128,9 +128,9 @@ def test_after_an_absence_the_timer_still_comes_for_each_lease() -> None:
     shell, _ = fetching(most=2)
     away(shell)
     for _ in range(10):
-        if shell.frontier.leases_out:
+        if shell.core.nodes.leases_out:
             advance(shell)
-    assert shell.frontier.leases_out == 0
+    assert shell.core.nodes.leases_out == 0
 
 
 # The shell: how long it was.

@@ -54,9 +54,9 @@ def test_crawls_that_have_nothing_to_do_cost_an_operation_nothing(monkeypatch: p
         (grant,) = shell.grants(most=1)
         shell.finish(Report(grant.token, fetch_status=404 if grant.robots else 200))
         shell.schedule("busy", f"http://h{grant.attempt}.example/page")
-        shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [], [], now))
-        assert not shell.frontier.has_work and shell.frontier.leasable()
-        assert shell.frontier.next_due_ms() is not None
+        shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [], [], now))
+        assert not shell.core.upkeep.has_work and shell.core.frontier.leasable()
+        assert shell.core.upkeep.next_due_ms() is not None
     assert set(looked) == {"busy"}
 
 

@@ -27,7 +27,7 @@ def attended(shell: Shell, crawl: str = NAME) -> list[tuple[str, ...]]:
 def beat(shell: Shell, *grants: Grant, node: str = "node", session: str = "1", leaving: bool = False) -> None:
     """A heartbeat."""
     tokens = [grant.token for grant in grants]
-    shell.do(lambda frontier, now: frontier.heartbeat(node, session, tokens, [], now, leaving))
+    shell.do(lambda core, now: core.frontier.heartbeat(node, session, tokens, [], now, leaving))
 
 
 def give_back(shell: Shell, grants: list[Grant], node: str = "node", session: str = "1") -> None:
@@ -39,7 +39,7 @@ def let_be_silent(shell: Shell) -> None:
     """So much time goes by that a node that says nothing is taken to be gone."""
     end_ms = shell.now_ms + SILENT_PERIODS * shell.period_ms
     while shell.now_ms < end_ms:
-        due_ms = shell.frontier.next_due_ms()
+        due_ms = shell.core.upkeep.next_due_ms()
         shell.now_ms = end_ms if due_ms is None else min(max(due_ms, shell.now_ms), end_ms)
         shell.tick()
 
@@ -75,8 +75,8 @@ def test_a_node_that_asks_in_vain_does_not_join() -> None:
 
 def test_a_join_and_its_lease_are_one_write() -> None:
     shell = launched()
-    shell.lose(lambda frontier, now: frontier.next("node", "1", 1, None, now))
-    assert (attended(shell), shell.frontier.leases_out) == ([], 0)
+    shell.lose(lambda core, now: core.frontier.next("node", "1", 1, None, now))
+    assert (attended(shell), shell.core.nodes.leases_out) == ([], 0)
 
 
 # Who leaves.
@@ -199,7 +199,7 @@ def test_a_crawl_that_has_finished_has_no_nodes_and_hears_of_none() -> None:
     beat(shell, leaving=True)
     let_be_silent(shell)
     assert attended(shell) == [("joined", "node", "1")]
-    assert shell.frontier.registry.named(NAME).state_row.nodes == {}
+    assert shell.core.shard.registry.named(NAME).state_row.nodes == {}
 
 
 def test_no_more_nodes_are_kept_than_the_frontier_knows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_no_more_nodes_are_kept_than_the_frontier_knows(monkeypatch: pytest.Monk
     shell = launched()
     for number in range(5):
         give_back(shell, shell.grants(most=1, node=f"node{number}"), node=f"node{number}")
-    assert len(shell.frontier.registry.named(NAME).state_row.nodes) == 3
+    assert len(shell.core.shard.registry.named(NAME).state_row.nodes) == 3
     beat(shell, node="node0", leaving=True)
     give_back(shell, shell.grants(most=1, node="node9"), node="node9")
     assert [told[:2] for told in attended(shell)] == [
@@ -228,7 +228,7 @@ def held() -> Shell:
     shell = launched()
     give_back(shell, shell.grants())
     shell.request(NAME, Input.HOLD)
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
     return shell
 
 
@@ -318,10 +318,10 @@ def test_what_a_held_crawl_knows_of_a_session_does_not_end_the_leases_of_the_one
         shell.launch(name, *(seed.replace("example", f"{name}.example") for seed in SEEDS))
     give_back(shell, shell.grants("held"))
     shell.request("held", Input.HOLD)
-    (grant,) = shell.do(lambda frontier, now: frontier.next("node", "2", 1, "goes-on", now)).grants
+    (grant,) = shell.do(lambda core, now: core.frontier.next("node", "2", 1, "goes-on", now)).grants
     shell.restart()
     beat(shell, grant, session="2")
-    assert shell.frontier.leases_out == 1
+    assert shell.core.nodes.leases_out == 1
     shell.request("held", Input.RESUME)
     assert attended(shell, "held")[1:] == [("left", "node", "1", "replaced")]
     assert attended(shell, "goes-on") == [("joined", "node", "2")]
@@ -347,7 +347,7 @@ def test_nor_does_it_let_who_took_the_name_since_leave_a_crawl_that_goes_on(held
 
 def told_trouble(shell: Shell, trouble: str, node: str = "node") -> None:
     """A heartbeat that tells why the node cannot go on, or nothing."""
-    shell.do(lambda frontier, now: frontier.heartbeat(node, "1", [], [], now, trouble=trouble))
+    shell.do(lambda core, now: core.frontier.heartbeat(node, "1", [], [], now, trouble=trouble))
 
 
 def test_a_node_that_cannot_go_on_pauses_the_crawls_that_it_fetches_for_and_no_others() -> None:
@@ -390,17 +390,17 @@ def test_what_an_operator_has_paused_does_not_go_on_by_itself() -> None:
     shell.request(NAME, Input.PAUSE)
     told_trouble(shell, "disk low")
     told_trouble(shell, "")
-    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
-    shell.do(lambda frontier, now: frontier.note_trouble(None, now))
+    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
     assert shell.state(NAME) is S.PAUSED
 
 
 def test_room_on_the_frontiers_disk_lets_those_go_on_that_want_to_also_after_a_restart() -> None:
     for restarts in (False, True):
         shell = launched(resume_after_trouble=True)
-        shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
         assert shell.state(NAME) is S.PAUSED
         if restarts:
             shell.restart()
-        shell.do(lambda frontier, now: frontier.note_trouble(None, now))
+        shell.do(lambda core, now: core.upkeep.note_trouble(None, now))
         assert shell.state(NAME) is S.RUNNING

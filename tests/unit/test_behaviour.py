@@ -41,13 +41,13 @@ def rested(*seeds: str, settings: CrawlSettings = SETTINGS) -> Shell:
 
 def queues(shell: Shell) -> dict[str, QueueView]:
     """All queues by key."""
-    views, _ = shell.frontier.administration.queues("crawl", None, 100, b"")
+    views, _ = shell.core.administration.queues("crawl", None, 100, b"")
     return {view.key: view for view in views}
 
 
 def change(shell: Shell, key: str, wanted: QueueChange) -> None:
     """Change a queue."""
-    shell.do(lambda frontier, now: frontier.administration.change_queue("crawl", key, wanted, now))
+    shell.do(lambda core, now: core.administration.change_queue("crawl", key, wanted, now))
 
 
 def test_heritrix_s_dispositions_are_ours_and_others_concern_leases() -> None:
@@ -75,7 +75,7 @@ def test_opening_a_store_brings_every_queue_back_as_it_was(monkeypatch: pytest.M
         shell.finish(Report(grants[host].token, fetch_status=404 if host in ("snoozed", "far") else -2))
     change(shell, "retired,", QueueChange(retired=True))
     change(shell, "paused,", QueueChange(paused=True))
-    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://inactive/"], now))
+    shell.do(lambda core, now: core.control.add_seeds("crawl", ["http://inactive/"], now))
     shell.work()
     before = queues(shell)
     assert {key: view.state for key, view in before.items()} == {
@@ -87,10 +87,10 @@ def test_opening_a_store_brings_every_queue_back_as_it_was(monkeypatch: pytest.M
         "exhausted,": Q.EXHAUSTED,
         "inactive,": Q.INACTIVE,
     }
-    announced = shell.frontier.crawl("crawl").announced_seeds
+    announced = shell.core.views.crawl("crawl").announced_seeds
     shell.restart()
     assert queues(shell) == before
-    assert shell.frontier.crawl("crawl").announced_seeds == announced and not shell.frontier.has_work
+    assert shell.core.views.crawl("crawl").announced_seeds == announced and not shell.core.upkeep.has_work
 
 
 def test_beyond_a_number_queues_rest_on_disk_and_wake_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +103,12 @@ def test_beyond_a_number_queues_rest_on_disk_and_wake_in_time(monkeypatch: pytes
         shell.now_ms += 5_000
         shell.finish(Report(grant.token, fetch_status=-2))
         retried_ms[grant.uri] = shell.now_ms + 60_000
-    memory = shell.frontier._crawls[1].queues
+    memory = shell.core.shard.crawls[1].queues
     assert len(memory) == 1, "the others are on disk"
     shell.restart()
     given: dict[str, int] = {}
     while len(given) < 3:
-        due_ms = shell.frontier.next_due_ms()
+        due_ms = shell.core.upkeep.next_due_ms()
         assert due_ms is not None
         shell.now_ms = max(shell.now_ms, due_ms)
         shell.tick()
@@ -122,7 +122,7 @@ def paused_while_out(other: int) -> Shell:
     (out,) = shell.grants()
     change(shell, "a,", QueueChange(paused=True))
     shell.finish(Report(out.token, fetch_status=-2))
-    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://b/"], now))
+    shell.do(lambda core, now: core.control.add_seeds("crawl", ["http://b/"], now))
     shell.work()
     change(shell, "b,", QueueChange(precedence=other))
     assert {key: view.state for key, view in queues(shell).items()} == {"a,": Q.SNOOZED, "b,": Q.INACTIVE}
@@ -185,7 +185,7 @@ def test_asking_never_waits_and_says_until_when_nothing_is_due() -> None:
     shell.finish(Report(grant.token, fetch_status=200))
     answer = shell.next()
     assert (answer.grants, answer.empty_reason) == ([], EmptyReason.NOTHING_DUE)
-    assert shell.frontier.statistics("crawl", shell.now_ms).next_due_ms == shell.now_ms + 1_000
+    assert shell.core.views.statistics("crawl", shell.now_ms).next_due_ms == shell.now_ms + 1_000
 
 
 def test_a_queue_that_waits_and_is_not_stored_is_a_defect_and_told_as_one() -> None:

@@ -40,13 +40,13 @@ def crawl(*seeds: str, **parts: Any) -> Shell:
 
 def limited_by(shell: Shell, name: str = "crawl") -> str:
     """Why it is not going faster."""
-    return shell.frontier.statistics(name, shell.now_ms).limited_by
+    return shell.core.views.statistics(name, shell.now_ms).limited_by
 
 
 def beat(shell: Shell, grants: list[Grant], node: str = "node", /, **steps: int) -> None:
     """A node's heartbeat: its leases, and its toe threads by step."""
     tokens = [grant.token for grant in grants]
-    shell.do(lambda frontier, now: frontier.heartbeat(node, "1", tokens, list(steps.items()), now))
+    shell.do(lambda core, now: core.frontier.heartbeat(node, "1", tokens, list(steps.items()), now))
 
 
 def hosts(number: int) -> list[str]:
@@ -253,7 +253,7 @@ def test_queues_of_a_host_that_answers_others() -> None:
 def test_paused_queues() -> None:
     shell = crawl("a/")
     change = QueueChange(paused=True)
-    shell.do(lambda frontier, now: frontier.administration.change_queue("crawl", "a,", change, now))
+    shell.do(lambda core, now: core.administration.change_queue("crawl", "a,", change, now))
     shell.tick()
     shell.next()
     assert limited_by(shell) == "paused queues: 1 URI in queues that an operator pauses, and no other"
@@ -272,7 +272,7 @@ def test_uris_that_wait_for_their_time() -> None:
 
 def test_a_job_is_all_that_is_left() -> None:
     shell = crawl("a/")
-    shell.do(lambda frontier, now: frontier.administration.start_job("crawl", Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, {}, now))
     shell.finish(Report(shell.grants()[0].token, fetch_status=404))
     shell.now_ms += 2_000
     shell.tick()

@@ -10,13 +10,13 @@ from frontier_server.core import keys, opening
 from frontier_server.core.admission import LIGHT_RULES
 from frontier_server.core.dispatch import CLEARING_PER_CALL, LEASES_PER_CALL, WAKES_PER_CALL
 from frontier_server.core.errors import BatchEmpty, BatchTooLarge, InvalidRequest
-from frontier_server.core.frontier import LAPSES_PER_TICK
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import MAX_BATCH, Report, Verdict
 from frontier_server.core.operators.listing import ROWS_PER_READ, SEEDS_PER_READ
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
+from frontier_server.core.upkeep import LAPSES_PER_TICK
 from frontier_server.stores.memory import MemoryStore
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
@@ -145,15 +145,15 @@ def test_an_answer_has_no_more_leases_than_one_call_may_give() -> None:
 def test_leases_lapse_a_share_at_a_time_and_the_timer_stays_due() -> None:
     hosts = LAPSES_PER_TICK + 70
     shell = crawl([f"http://host{number}.example/" for number in range(hosts)])
-    while shell.frontier.leases_out < hosts:
+    while shell.core.nodes.leases_out < hosts:
         assert shell.grants()
     shell.now_ms += shell.period_ms
     shell.tick()
-    assert shell.frontier.leases_out == 70
-    due_ms = shell.frontier.next_due_ms()
+    assert shell.core.nodes.leases_out == 70
+    due_ms = shell.core.upkeep.next_due_ms()
     assert due_ms is not None and due_ms <= shell.now_ms
     shell.tick()
-    assert shell.frontier.leases_out == 0
+    assert shell.core.nodes.leases_out == 0
 
 
 def test_queues_wake_a_share_at_a_time_and_the_timer_stays_due() -> None:
@@ -161,17 +161,17 @@ def test_queues_wake_a_share_at_a_time_and_the_timer_stays_due() -> None:
     hosts = WAKES_PER_CALL + 40
     shell = crawl([f"http://host{number}.example/" for number in range(MAX_BATCH)], POLITE)
     seeds = [f"http://host{number}.example/" for number in range(MAX_BATCH, hosts)]
-    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
+    shell.do(lambda core, now: core.control.add_seeds("crawl", seeds, now))
     shell.work()
     while grants := shell.grants():
         shell.finish(*(Report(grant.token, fetch_status=404) for grant in grants))
     shell.now_ms += 1_000
     shell.tick()
-    states = shell.frontier.statistics("crawl", shell.now_ms).queue_states
+    states = shell.core.views.statistics("crawl", shell.now_ms).queue_states
     assert (states[QueueState.READY], states[QueueState.SNOOZED]) == (WAKES_PER_CALL, 40)
-    assert shell.frontier.next_due_ms() == shell.now_ms
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms
     shell.tick()
-    assert shell.frontier.statistics("crawl", shell.now_ms).queue_states[QueueState.READY] == hosts
+    assert shell.core.views.statistics("crawl", shell.now_ms).queue_states[QueueState.READY] == hosts
 
 
 # What is read.
@@ -220,7 +220,7 @@ def test_the_head_of_a_queue_is_sought_behind_the_heads_that_were_taken() -> Non
         starts = [start for family, start in store.starts if family is Family.PENDING]
         assert all(start > max(gone) for start in starts)
         looks += len(starts)
-        shell.take_back([lease.token(shell.frontier.server.secret) for lease in shell.frontier._leases])
+        shell.take_back([lease.token(shell.core.shard.server.secret) for lease in shell.core.shard.leases])
     assert 40 // READ_AHEAD <= looks <= 40 // READ_AHEAD + 1, "it is read ahead, not at each turn"
 
 
@@ -234,7 +234,7 @@ def test_large_uris_are_not_read_ahead() -> None:
     (grant,) = shell.grants()
     shell.finish(Report(grant.token, fetch_status=200))
     shell.grants()
-    (queue,) = shell.frontier._crawls[1].queues.values()
+    (queue,) = shell.core.shard.crawls[1].queues.values()
     assert sum(len(value) for _, value in queue.ahead.rows) < READ_AHEAD_BYTES + 1_500
 
 
@@ -300,18 +300,18 @@ def test_the_writer_of_the_crawl_log_reads_what_has_just_happened_from_memory() 
     told = shell.outcomes("crawl")
     assert len(told) == 7
     store.forget()
-    assert shell.frontier.outcomes_after(1, 2, 3) == list(zip((3, 4, 5), told[2:5], strict=True))
+    assert shell.core.upkeep.outcomes_after(1, 2, 3) == list(zip((3, 4, 5), told[2:5], strict=True))
     assert store.read(Family.OUTCOMES) == 0
     shell.note_logged(1, 4, 400)
     assert shell.outcomes("crawl") == told and store.read(Family.OUTCOMES) == 7
-    assert len(shell.frontier._crawls[1].unlogged) == 3
+    assert len(shell.core.shard.crawls[1].unlogged) == 3
     shell.restart()
     assert shell.outcomes("crawl") == told
 
 
 def test_what_is_refused_costs_no_storage() -> None:
     shell = crawl([f"{HOST}/"])
-    _, changes = shell.frontier.schedule(
+    _, changes = shell.core.frontier.schedule(
         "crawl", [candidate(f"http://elsewhere.example/{number}") for number in range(100)], shell.now_ms
     )
     assert {family for family, _ in changes} == {Family.CRAWLS}
@@ -324,7 +324,7 @@ def test_what_is_refused_costs_no_storage() -> None:
 def test_a_batch_of_seeds_has_its_bounds(count: int, error: type[Exception]) -> None:
     shell = crawl([f"{HOST}/"])
     with pytest.raises(error, match=str(MAX_BATCH)):
-        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", [f"{HOST}/"] * count, now))
+        shell.do(lambda core, now: core.control.add_seeds("crawl", [f"{HOST}/"] * count, now))
 
 
 @pytest.mark.parametrize("most", [0, -1, MAX_BATCH + 1, 2**31 - 1])
@@ -341,12 +341,12 @@ def test_a_node_needs_a_name_and_a_session(node: str, session: str, field: str) 
     for ask in (
         lambda: shell.next("crawl", node=node, session=session),
         lambda: shell.finish(Report(b""), node=node, session=session),
-        lambda: shell.do(lambda frontier, now: frontier.heartbeat(node, session, [], [], now)),
+        lambda: shell.do(lambda core, now: core.frontier.heartbeat(node, session, [], [], now)),
     ):
         with pytest.raises(InvalidRequest, match=field) as refused:
             ask()
         assert refused.value.metadata["field"] == field
-    assert shell.frontier.nodes() == [] and shell.now_ms == START_MS
+    assert shell.core.nodes.listed() == [] and shell.now_ms == START_MS
 
 
 # Lists.
@@ -355,7 +355,7 @@ def test_a_node_needs_a_name_and_a_session(node: str, session: str, field: str) 
 def test_a_page_of_seeds_or_queues_is_no_longer_than_what_one_read_may_cost() -> None:
     """A page may have fewer than asked for, and still not be the last."""
     names = [f"http://host{number}.example/" for number in range(600)]
-    administration = crawl(names).frontier.administration
+    administration = crawl(names).core.administration
     told: list[str] = []
     place = 0
     while True:
@@ -383,14 +383,14 @@ def test_crawls_that_were_torn_down_are_listed_without_being_opened(monkeypatch:
     for name in names:
         shell.create(name, settings)
     for name in names[::2]:
-        shell.do(lambda frontier, now, name=name: frontier.control.tear_down(name, now))  # type: ignore[misc]
-    expected = [(shell.frontier.crawl(name), name in names[::2]) for name in names]
+        shell.do(lambda core, now, name=name: core.control.tear_down(name, now))  # type: ignore[misc]
+    expected = [(shell.core.views.crawl(name), name in names[::2]) for name in names]
     shell.restart()
     with monkeypatch.context() as none:
         none.setattr(opening, "reopened", None)
-        listed = shell.frontier.crawls_after("", 10)
+        listed = shell.core.views.crawls_after("", 10)
     assert [(view, view.torn_down) for view in listed] == expected
-    assert [view.name for view in shell.frontier.crawls_after("c1", 2)] == ["c2", "c3"]
-    shell.do(lambda frontier, now: frontier.control.delete_crawl("c2", now))
+    assert [view.name for view in shell.core.views.crawls_after("c1", 2)] == ["c2", "c3"]
+    shell.do(lambda core, now: core.control.delete_crawl("c2", now))
     shell.create("c11", settings)
-    assert [view.name for view in shell.frontier.crawls_after("c1", 3)] == ["c11", "c3", "c4"]
+    assert [view.name for view in shell.core.views.crawls_after("c1", 3)] == ["c11", "c3", "c4"]

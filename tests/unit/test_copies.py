@@ -44,14 +44,14 @@ def test_a_report_of_a_lease_that_the_copy_never_gave_counts_for_nothing_there()
 def test_a_heartbeat_is_told_that_it_has_ended() -> None:
     _, given, copy, its_own = parted()
     tokens = [given.token, its_own.token]
-    answer = copy.do(lambda frontier, now: frontier.heartbeat("node", "1", tokens, [], now))
+    answer = copy.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, [], now))
     assert answer.ended == [given.token]
 
 
 def test_a_heartbeat_that_takes_leave_gives_back_what_it_does_not_name() -> None:
     _, given, copy, _ = parted()
-    copy.do(lambda frontier, now: frontier.heartbeat("node", "1", [given.token], [], now, leaving=True))
-    assert copy.frontier.leases_out == 0
+    copy.do(lambda core, now: core.frontier.heartbeat("node", "1", [given.token], [], now, leaving=True))
+    assert copy.core.nodes.leases_out == 0
 
 
 @pytest.mark.parametrize("robots", [False, True])
@@ -91,7 +91,7 @@ def test_a_number_that_was_lost_with_the_machine_is_not_given_again() -> None:
     shell, (first,) = fetching(SEEDS[0], run_while_empty=True)
     fetch(shell, first)
     shell.schedule(NAME, f"{SEEDS[0]}a")
-    lost = shell.lose(lambda frontier, now: frontier.next("node", "1", 1, None, now))
+    lost = shell.lose(lambda core, now: core.frontier.next("node", "1", 1, None, now))
     (given,), (again,) = lost.grants, shell.grants()
     assert given.uri == again.uri and given.token != again.token
     (result,) = shell.finish(report(given))

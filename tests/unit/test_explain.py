@@ -50,18 +50,18 @@ def crawl(*seeds: str, ready: bool = True, **parts: Any) -> Shell:
 def explained(shell: Shell, uri: str = "", queue: str = "", name: str = "crawl") -> list[Reason]:
     """All reasons."""
     full = f"http://{uri}" if uri else ""
-    return shell.frontier.administration.explain(name, queue, full, shell.now_ms)
+    return shell.core.administration.explain(name, queue, full, shell.now_ms)
 
 
 def change(shell: Shell, key: str, **what: Any) -> None:
     """Change a queue."""
     wanted = QueueChange(**what)
-    shell.do(lambda frontier, now: frontier.administration.change_queue("crawl", key, wanted, now))
+    shell.do(lambda core, now: core.administration.change_queue("crawl", key, wanted, now))
 
 
 def put_override(shell: Shell, prefix: str, override: bytes) -> None:
     """Put an override."""
-    shell.do(lambda frontier, now: frontier.administration.put_override("crawl", prefix, override, now))
+    shell.do(lambda core, now: core.administration.put_override("crawl", prefix, override, now))
 
 
 # The life of a crawl holds for all that is in it.
@@ -77,9 +77,9 @@ def test_a_crawl_whose_seeds_are_being_announced() -> None:
     shell = Shell()
     shell.create("crawl", SETTINGS)
     seeds = [f"http://a/{number}" for number in range(150)]
-    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", seeds, now))
-    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
-    shell.do(lambda frontier, now: frontier.work(now))
+    shell.do(lambda core, now: core.control.add_seeds("crawl", seeds, now))
+    shell.do(lambda core, now: core.control.launch("crawl", now))
+    shell.do(lambda core, now: core.upkeep.work(now))
     assert explained(shell) == [
         Reason(Why.PREPARING, "100 of 150 seeds announced"),
         Reason(Why.JOB_RUNS, "job 1 (seed) runs"),
@@ -121,9 +121,9 @@ def test_a_crawl_that_is_held_and_one_that_will_be() -> None:
     shell.finish(Report(grant.token, fetch_status=200))
     shell.request("crawl", Input.HOLD)
     assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl will be held when its crawl log is written")
-    number = shell.frontier.crawl("crawl").number
-    last = shell.frontier.last_outcome(number)
-    shell.do(lambda frontier, now: frontier.note_logged(number, last, 100, now))
+    number = shell.core.views.crawl("crawl").number
+    last = shell.core.upkeep.last_outcome(number)
+    shell.do(lambda core, now: core.upkeep.note_logged(number, last, 100, now))
     assert explained(shell)[0] == Reason(
         Why.PAUSED, "the crawl is held: nothing of it changes; resume it, or let it just be paused"
     )
@@ -137,9 +137,9 @@ def test_a_crawl_that_may_have_no_more_toes() -> None:
 
 def test_a_crawl_that_a_problem_paused() -> None:
     shell = crawl("a/")
-    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
     assert explained(shell)[0] == Reason(Why.PAUSED, "the crawl is paused: no room")
-    assert "no room" in shell.frontier.statistics("crawl", shell.now_ms).waiting_for
+    assert "no room" in shell.core.views.statistics("crawl", shell.now_ms).waiting_for
 
 
 def test_a_crawl_that_somebody_stopped() -> None:
@@ -202,7 +202,7 @@ def test_a_document_limit_that_leases_out_fill() -> None:
 def test_a_job_that_runs() -> None:
     shell = crawl("a/")
     shell.do(
-        lambda frontier, now: frontier.administration.start_job(
+        lambda core, now: core.administration.start_job(
             "crawl", Kind.RETIRE_QUEUES, {"queue_pattern": "x"}, now
         )
     )
@@ -560,7 +560,7 @@ def test_a_uri_that_is_out() -> None:
     expected = Reason(Why.LEASED, "it is out at node north", leased_ms + PERIOD_MS)
     assert explained(shell, "a/") == [expected]
     shell.now_ms += 20_000
-    shell.do(lambda frontier, now: frontier.heartbeat("north", "1", [grant.token], [], now))
+    shell.do(lambda core, now: core.frontier.heartbeat("north", "1", [grant.token], [], now))
     assert explained(shell, "a/") == [replace(expected, until_ms=shell.now_ms + PERIOD_MS)]
     assert explained(shell, "a/2") == [
         Reason(Why.LEASED, "http://a/ is out at node north", shell.now_ms + PERIOD_MS),
@@ -612,7 +612,7 @@ def test_a_uri_that_was_seen_already(later_ms: int, ago: str) -> None:
 
 def test_a_uri_that_somebody_noted_as_seen() -> None:
     shell = crawl("a/")
-    shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", ["http://a/x"], now))
+    shell.do(lambda core, now: core.administration.note_seen("crawl", ["http://a/x"], now))
     assert explained(shell, "a/x") == [Reason(Why.SEEN_ALREADY, "somebody noted it as seen, 0 s ago")]
 
 
@@ -646,7 +646,7 @@ def test_a_uri_that_is_out_of_scope(uri: str, words: str) -> None:
 
 def test_a_scheme_that_is_out_of_scope() -> None:
     shell = crawl("a/", scope=ScopeSettings(schemes=("http",)))
-    (reason,) = shell.frontier.administration.explain("crawl", "", "https://a/", shell.now_ms)
+    (reason,) = shell.core.administration.explain("crawl", "", "https://a/", shell.now_ms)
     assert reason == Reason(Why.OUT_OF_SCOPE, "scope.schemes refuses it: http")
 
 
@@ -690,7 +690,7 @@ def test_there_is_a_reason_for_everything_at_every_moment(transcript: Path) -> N
 
 def everything_has_a_reason(shell: Shell, crawls: list[str]) -> None:
     """Assert that there is one."""
-    administration = shell.frontier.administration
+    administration = shell.core.administration
     for name in crawls:
         uris = [view.candidate.uri for view in administration.uris(name, "", 500, b"")[0]]
         keys = [view.key for view in administration.queues(name, None, 500, b"")[0]]

@@ -185,7 +185,7 @@ def test_a_large_candidate_is_not_kept_while_it_is_out() -> None:
     shell.schedule("crawl", candidate(f"{HOST}/large", via=f"{HOST}/{'v' * 5_000}"))
     fetch(shell)
     (grant,) = shell.grants("crawl", 1)
-    (lease,) = shell.frontier._leases
+    (lease,) = shell.core.shard.leases
     assert lease.head is None
     (result,) = shell.finish(Report(grant.token, fetch_status=200))
     assert result.disposition is Disposition.SUCCEEDED

@@ -46,12 +46,12 @@ def held_after(grants: int) -> tuple[Shell, list[Grant]]:
     shell, fetched = fetching(most=grants)
     fetch(shell, *fetched)
     override = override_of(queues={"session_budget": 7})
-    shell.do(lambda frontier, now: frontier.administration.put_override(NAME, SEEDS[0], override, now))
+    shell.do(lambda core, now: core.administration.put_override(NAME, SEEDS[0], override, now))
     shell.work()
-    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
     shell.request(NAME, Input.HOLD)
     shell.log()
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
     return shell, fetched
 
 
@@ -68,7 +68,7 @@ def test_a_hold_is_a_pause_and_then_stands_still() -> None:
     shell = launched()
     assert shell.request(NAME, Input.HOLD) is S.PAUSED
     assert told(shell)[-4:] == ["PAUSING", "statistics", "PAUSED", "held"]
-    view = shell.frontier.crawl(NAME)
+    view = shell.core.views.crawl(NAME)
     assert (view.held, view.exit_status) == (True, ExitStatus.PAUSED)
 
 
@@ -78,9 +78,9 @@ def test_it_waits_for_what_is_in_flight() -> None:
     assert shell.request(NAME, Input.HOLD) is S.PAUSING
     assert shell.next(NAME).empty_reason is EmptyReason.PAUSED, "no lease after the request"
     shell.finish(Report(first.token, released=True))
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSING, False)
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSING, False)
     shell.finish(Report(second.token, released=True))
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, True)
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSED, True)
     assert told(shell)[-1] == "held"
 
 
@@ -88,40 +88,40 @@ def test_it_waits_until_all_outcomes_are_in_the_crawl_log() -> None:
     """S0.39: it is not reached before; else to note that they are would be a write."""
     shell, (grant,) = fetching(most=1)
     fetch(shell, grant)
-    awaited = [shell.frontier.awaits_log]
+    awaited = [shell.core.upkeep.awaits_log]
     assert shell.request(NAME, Input.HOLD) is S.PAUSING
-    awaited.append(shell.frontier.awaits_log)
-    last = shell.frontier.last_outcome(1)
+    awaited.append(shell.core.upkeep.awaits_log)
+    last = shell.core.upkeep.last_outcome(1)
     shell.note_logged(1, last - 1, 100)
-    awaited.append(shell.frontier.awaits_log)
+    awaited.append(shell.core.upkeep.awaits_log)
     assert shell.state(NAME) is S.PAUSING
     shell.note_logged(1, last, 200)
-    awaited.append(shell.frontier.awaits_log)
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, True)
+    awaited.append(shell.core.upkeep.awaits_log)
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSED, True)
     assert awaited == [False, True, True, False], "the log is asked to hurry"
 
 
 def test_it_waits_for_an_import_that_comes_in_and_keeps_it_for_later() -> None:
     """S0.39: it is not reached before the last entry has come."""
     shell = launched()
-    number = shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    number = shell.do(lambda core, now: core.administration.begin_import(NAME, False, now))
     rows = [ImportRow(candidate(f"{SEEDS[0]}imported").record)]
     assert shell.request(NAME, Input.HOLD) is S.PAUSING
-    shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
-    shell.do(lambda frontier, now: frontier.administration.end_import(NAME, number, now))
-    assert shell.frontier.crawl(NAME).held and not shell.frontier.has_work
+    shell.do(lambda core, now: core.administration.add_imports(NAME, number, rows, now))
+    shell.do(lambda core, now: core.administration.end_import(NAME, number, now))
+    assert shell.core.views.crawl(NAME).held and not shell.core.upkeep.has_work
     shell.request(NAME, Input.PAUSE)
     shell.work()
-    assert shell.frontier.administration.job(NAME, number).changed == 1
+    assert shell.core.administration.job(NAME, number).changed == 1
 
 
 @pytest.mark.parametrize("state", [S.RUNNING, S.EMPTY, S.PAUSING, S.PAUSED])
 def test_it_is_reached_from_each_state_that_can_be_paused(state: CrawlState) -> None:
     shell = in_state(state)
     shell.request(NAME, Input.HOLD)
-    shell.take_back([lease.token(SECRET) for lease in shell.frontier._leases])
+    shell.take_back([lease.token(SECRET) for lease in shell.core.shard.leases])
     shell.log()
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
     assert [kind for kind in told(shell) if kind in ("PAUSED", "held")] == ["PAUSED", "held"]
 
 
@@ -132,10 +132,10 @@ def test_a_hold_survives_a_restart_before_it_is_reached_and_after() -> None:
     assert shell.state(NAME) is S.PAUSING
     fetch(shell, grant)
     shell.log()
-    before = shell.frontier.crawl(NAME)
+    before = shell.core.views.crawl(NAME)
     assert before.held
     shell.restart()
-    assert shell.frontier.crawl(NAME) == before
+    assert shell.core.views.crawl(NAME) == before
     with pytest.raises(CrawlHeld):
         shell.schedule(NAME, SEEDS[0])
 
@@ -145,7 +145,7 @@ def test_a_pause_asked_for_before_a_hold_is_reached_takes_its_place() -> None:
     shell.request(NAME, Input.HOLD)
     shell.request(NAME, Input.PAUSE)
     fetch(shell, grant)
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, False)
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSED, False)
     assert "held" not in told(shell) and "released" not in told(shell)
 
 
@@ -167,7 +167,7 @@ def heartbeat(session: str = "1", leaving: bool = False) -> Callable[[Shell, Gra
     def beat(shell: Shell, grant: Grant) -> object:
         tokens = [grant.token]
         return shell.do(
-            lambda frontier, now: frontier.heartbeat("node", session, tokens, [("fetch", 1)], now, leaving)
+            lambda core, now: core.frontier.heartbeat("node", session, tokens, [("fetch", 1)], now, leaving)
         )
 
     return beat
@@ -176,7 +176,7 @@ def heartbeat(session: str = "1", leaving: bool = False) -> Callable[[Shell, Gra
 def days_later(shell: Shell, grant: Grant) -> None:
     """All timers fire: nodes fall silent, leases would lapse, a day goes by."""
     for _ in range(10):
-        if shell.frontier.next_due_ms() is not None:
+        if shell.core.upkeep.next_due_ms() is not None:
             advance(shell)
     shell.now_ms += DAY_MS
     shell.tick()
@@ -200,37 +200,37 @@ MEANWHILE: dict[str, Callable[[Shell, Grant], object]] = {
     "a report once more": lambda shell, grant: shell.finish(report(grant)),
     "a forged report": lambda shell, grant: shell.finish(Report(b"forged", fetch_status=200)),
     "taking back": lambda shell, grant: shell.take_back([grant.token]),
-    "work": lambda shell, grant: shell.do(lambda frontier, now: frontier.work(now)),
+    "work": lambda shell, grant: shell.do(lambda core, now: core.upkeep.work(now)),
     "trouble with the disk": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now)
+        lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now)
     ),
     "the end of trouble": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.note_trouble(None, now)
+        lambda core, now: core.upkeep.note_trouble(None, now)
     ),
     "a loss of the store": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.note_lost({NAME: "lost"}, now)
+        lambda core, now: core.upkeep.note_lost({NAME: "lost"}, now)
     ),
     "a synced job log": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.note_job_logged({NAME: (1, 50)}, now)
+        lambda core, now: core.upkeep.note_job_logged({NAME: (1, 50)}, now)
     ),
     "the size of pools": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.control.set_pool_size("node", 3, now, BY)
+        lambda core, now: core.nodes.set_pool_size("node", 3, now, BY)
     ),
     "another crawl's life": another_life,
     "a checkpoint": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.control.note_checkpoint("cp00001", now)
+        lambda core, now: core.control.note_checkpoint("cp00001", now)
     ),
     "a second hold": lambda shell, grant: shell.do(
-        lambda frontier, now: frontier.control.request_state(NAME, Input.HOLD, now, BY)
+        lambda core, now: core.control.request_state(NAME, Input.HOLD, now, BY)
     ),
     "a restart": lambda shell, grant: shell.restart(),
     "reading": lambda shell, grant: (
         shell.events(NAME),
         shell.outcomes(NAME),
-        shell.frontier.statistics(NAME, shell.now_ms),
-        shell.frontier.administration.queues(NAME, None, 10, b""),
-        shell.frontier.administration.jobs(NAME),
-        shell.frontier.administration.explain(NAME, "", "", shell.now_ms),
+        shell.core.views.statistics(NAME, shell.now_ms),
+        shell.core.administration.queues(NAME, None, 10, b""),
+        shell.core.administration.jobs(NAME),
+        shell.core.administration.explain(NAME, "", "", shell.now_ms),
     ),
 }
 
@@ -246,7 +246,7 @@ def test_nothing_of_it_is_written_whatever_happens(what: str) -> None:
         days_later(shell, grant)
         shell.restart()
         days_later(shell, grant)
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
 
 
 def waiting_at_a_host(rest_ms: int) -> tuple[Shell, list[Grant]]:
@@ -262,7 +262,7 @@ def waiting_at_a_host(rest_ms: int) -> tuple[Shell, list[Grant]]:
     assert page and not shell.grants(NAME)
     shell.log()
     shell.request(NAME, Input.HOLD)
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
     return shell, page
 
 
@@ -282,22 +282,22 @@ def test_what_ends_at_a_host_that_it_waits_for_writes_nothing_of_it(
             else:
                 shell.finish(Report(page.token, fetch_status=200, released=ending == "release"))
         shell.request(OTHER, Input.STOP)
-        Recount(shell, shell.frontier.registry.named(NAME)).run()
+        Recount(shell, shell.core.shard.registry.named(NAME)).run()
         shell.request(NAME, Input.RESUME)
         if rest_ms and ending != "release":
             assert not shell.grants(NAME)
             shell.now_ms += rest_ms
         assert [grant.uri for grant in shell.grants(NAME)] == [SEEDS[0]]
-        Recount(shell, shell.frontier.registry.named(NAME)).run()
+        Recount(shell, shell.core.shard.registry.named(NAME)).run()
 
 
 def test_its_jobs_wait_and_go_on_when_it_is_released() -> None:
     shell = held()
-    (job,) = [job for job in shell.frontier.administration.jobs(NAME) if job.kind == Kind.VERIFY.value]
-    assert (job.state, job.done, shell.frontier.has_work) == ("RUNNING", 0, False)
+    (job,) = [job for job in shell.core.administration.jobs(NAME) if job.kind == Kind.VERIFY.value]
+    assert (job.state, job.done, shell.core.upkeep.has_work) == ("RUNNING", 0, False)
     shell.request(NAME, Input.PAUSE)
     shell.work()
-    job = shell.frontier.administration.job(NAME, job.number)
+    job = shell.core.administration.job(NAME, job.number)
     assert (job.state, job.changed) == ("DONE", 0), "and finds nothing wrong"
 
 
@@ -332,9 +332,9 @@ def test_a_launch_and_a_deletion_are_refused_as_they_are_of_any_crawl_that_is_pa
     shell = held()
     with still(shell, NAME):
         with pytest.raises(IllegalState, match="PAUSED"):
-            shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+            shell.do(lambda core, now: core.control.launch(NAME, now))
         with pytest.raises(CrawlActive, match="PAUSED"):
-            shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+            shell.do(lambda core, now: core.control.delete_crawl(NAME, now))
 
 
 @pytest.mark.parametrize("mutator", ["Frontier.schedule", "Administration.note_seen"])
@@ -344,7 +344,7 @@ def test_on_the_way_to_a_hold_a_crawl_still_takes_in_what_comes(mutator: str) ->
     shell.do(MUTATORS[mutator])
     fetch(shell, grant)
     shell.log()
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
 
 
 # Its end.
@@ -354,7 +354,7 @@ def test_a_resume_releases_it() -> None:
     shell = held()
     assert shell.request(NAME, Input.RESUME) is S.RUNNING
     assert told(shell)[-3:] == ["held", "released", "RUNNING"]
-    assert not shell.frontier.crawl(NAME).held
+    assert not shell.core.views.crawl(NAME).held
     assert shell.grants(NAME)
 
 
@@ -371,12 +371,12 @@ def test_a_stop_releases_it_and_ends_it() -> None:
     shell = held()
     assert shell.request(NAME, Input.STOP) is S.FINISHED
     assert told(shell)[-4:] == ["held", "released", "STOPPING", "FINISHED"]
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.ABORTED
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.ABORTED
 
 
 def test_a_teardown_releases_it_ends_it_and_lets_it_go() -> None:
     shell = held()
-    (view, begun) = shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, BY))
+    (view, begun) = shell.do(lambda core, now: core.control.tear_down(NAME, now, BY))
     assert (view.state, begun) == (S.FINISHED, True)
     shell.work()
     kinds = told(shell)

@@ -19,7 +19,7 @@ from frontier_server.core.keys import FetchStatisticsOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import CountersRow, FetchStatisticsRow, QueueRow, decode, encode
-from frontier_server.core.reports import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
+from frontier_server.core.report_problems import MAX_ANNOTATION_CHARACTERS, MAX_ANNOTATIONS
 from frontier_server.core.robotstxt.robots import MAX_BODY_BYTES
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, ScopeSettings
@@ -53,10 +53,10 @@ def page(shell: Shell) -> Grant:
 
 def refused(shell: Shell, report: Report) -> str:
     """The problem of a report that makes no sense; nothing has changed, and the lease goes on."""
-    before = shell.frontier.statistics("crawl", shell.now_ms)
+    before = shell.core.views.statistics("crawl", shell.now_ms)
     (result,) = shell.finish(report)
     assert result.disposition is Disposition.INVALID_REPORT and not result.repeated
-    assert shell.frontier.statistics("crawl", shell.now_ms) == before
+    assert shell.core.views.statistics("crawl", shell.now_ms) == before
     (result,) = shell.finish(Report(report.token, fetch_status=200))
     assert result.disposition is Disposition.SUCCEEDED
     return shell_problem(report, shell)
@@ -172,14 +172,14 @@ FULL = (1 << 63) - 1
 
 def told_of_all(shell: Shell) -> None:
     """Figures of hosts, sources, queues and the crawl fit the contract."""
-    frontier = shell.frontier
+    core = shell.core
     for kind in FetchStatisticsOf:
-        for view in frontier.administration.fetch_statistics("crawl", kind, 100, b"")[0]:
+        for view in core.administration.fetch_statistics("crawl", kind, 100, b"")[0]:
             wire.fetch_statistics(view)
-    for queue in frontier.administration.queues("crawl", None, 100, b"")[0]:
+    for queue in core.administration.queues("crawl", None, 100, b"")[0]:
         wire.queue(queue)
-    wire.statistics(frontier.statistics("crawl", shell.now_ms))
-    for number, row in frontier.events_after("crawl", 0):
+    wire.statistics(core.views.statistics("crawl", shell.now_ms))
+    for number, row in core.history.events_after("crawl", 0):
         if row.kind != "operator_acted":
             wire.event(number, row)
 
@@ -203,9 +203,9 @@ def test_a_store_whose_sums_are_at_their_end_opens_and_goes_on(stored: int) -> N
         shell.restart()
         told_of_all(shell)
     assert shell.count("crawl", "bytes_count") == shell.count("crawl", "novel_bytes_count") == FULL
-    (host,) = shell.frontier.administration.fetch_statistics("crawl", FetchStatisticsOf.HOST, 1, b"")[0]
+    (host,) = shell.core.administration.fetch_statistics("crawl", FetchStatisticsOf.HOST, 1, b"")[0]
     assert (host.row.success_bytes, host.row.response_bytes, host.row.novel_bytes) == (FULL, FULL, FULL)
-    (queue,) = shell.frontier.administration.queue("crawl", "example,alpha,")
+    (queue,) = shell.core.administration.queue("crawl", "example,alpha,")
     assert queue.expenditure == FULL
 
 
@@ -213,7 +213,7 @@ def fill_statistics(shell: Shell, stored: int) -> None:
     """Let hosts and sources have so many bytes."""
     full = FetchStatisticsRow(success_bytes=FULL, response_bytes=FULL, novel_bytes=FULL)
     value = encode(full).replace(FULL.to_bytes(8, "big"), stored.to_bytes(8, "big"))
-    number = shell.frontier.crawl("crawl").number
+    number = shell.core.views.crawl("crawl").number
     for kind, name in (
         (FetchStatisticsOf.HOST, "alpha.example"),
         (FetchStatisticsOf.SOURCE, "http://alpha.example/"),
@@ -225,7 +225,7 @@ def fill_statistics(shell: Shell, stored: int) -> None:
 
 def fill_sums(shell: Shell) -> None:
     """Let the crawl and its queues have fetched and spent as much as can be counted."""
-    number = shell.frontier.crawl("crawl").number
+    number = shell.core.views.crawl("crawl").number
     counters_key = keys.crawl_key(number, keys.CrawlRow.COUNTERS)
     counters = decode(CountersRow, shell.store.get(Family.CRAWLS, counters_key) or b"")
     counters.bytes = counters.novel_bytes = FULL
@@ -329,7 +329,7 @@ def test_a_robots_txt_that_was_lost_on_the_way_allows_nothing(status: int, told:
     shell = crawl()
     (grant,) = shell.grants(most=1)
     lost = [Report(grant.token, fetch_status=status)]
-    (result,) = shell.do(lambda frontier, now: frontier.finished(lost, "node", "1", now))
+    (result,) = shell.do(lambda core, now: core.frontier.finished(lost, "node", "1", now))
     assert result.disposition is Disposition.INVALID_REPORT and told in result.problem
     (result,) = shell.finish(Report(grant.token, fetch_status=-404))
     assert result.disposition is Disposition.FAILED
@@ -398,16 +398,16 @@ def test_a_name_that_cannot_be_a_crawls_is_refused(name: str) -> None:
 @given(st.text(max_size=20), st.binary(max_size=40), INT64)
 def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: bytes, number: int) -> None:
     shell = crawl()
-    admin = shell.frontier.administration
+    admin = shell.core.administration
     asked: list[Callable[[], object]] = [
-        lambda: shell.frontier.events_after("crawl", abs(number) + 100),
-        lambda: admin.outcomes("crawl", abs(number) + 100, 10),
+        lambda: shell.core.history.events_after("crawl", abs(number) + 100),
+        lambda: shell.core.history.outcomes("crawl", abs(number) + 100, 10),
         lambda: admin.queue("crawl", name),
         lambda: admin.job("crawl", number if number != 1 else 2),
     ]
     if name != "crawl":
         asked += [
-            lambda: shell.frontier.crawl(name),
+            lambda: shell.core.views.crawl(name),
             lambda: shell.schedule(name, "http://alpha.example/"),
             lambda: admin.queues(name, None, 10, b""),
             lambda: admin.explain(name, "", "", shell.now_ms),
@@ -418,7 +418,7 @@ def test_requests_for_what_is_not_there_are_refused_or_empty(name: str, token: b
     (result,) = shell.finish(Report(token, fetch_status=200))
     assert result.disposition is Disposition.UNKNOWN_TOKEN
     shell.take_back([token])
-    assert shell.frontier.outcomes_after(abs(number) + 100, 0, 10) == []
+    assert shell.core.upkeep.outcomes_after(abs(number) + 100, 0, 10) == []
 
 
 @given(st.binary(max_size=40), st.sampled_from([None, *QueueState]))
@@ -428,7 +428,7 @@ def test_any_bytes_are_a_cursor_or_refused_as_none(cursor: bytes, state: QueueSt
     shell.create("other", CrawlSettings(allowed_addresses=("loopback",)))
     shell.launch("other", "http://other.example/")
     shell.grants("crawl", most=1)
-    admin = shell.frontier.administration
+    admin = shell.core.administration
     shown: list[str] = []
     asked: list[Callable[[], list[str]]] = [
         lambda: [queue.host for queue in admin.queues("crawl", state, 10, cursor)[0]],
@@ -465,7 +465,7 @@ def test_any_change_of_a_queue_is_made_or_refused(asked: list[QueueChange]) -> N
     for change in asked:
         try:
             shell.do(
-                lambda frontier, now, change=change: frontier.administration.change_queue(  # type: ignore[misc]
+                lambda core, now, change=change: core.administration.change_queue(  # type: ignore[misc]
                     "crawl", "example,alpha,", change, now
                 )
             )
@@ -473,7 +473,7 @@ def test_any_change_of_a_queue_is_made_or_refused(asked: list[QueueChange]) -> N
             assert told.metadata["field"]
         for grant in shell.grants():
             shell.finish(Report(grant.token, fetch_status=200))
-        (live,) = shell.frontier.administration.queue("crawl", "example,alpha,")
+        (live,) = shell.core.administration.queue("crawl", "example,alpha,")
         (stored,) = shell.build().administration.queue("crawl", "example,alpha,")
         assert (live.precedence, live.total_budget, live.paused) == (
             stored.precedence,
@@ -485,14 +485,14 @@ def test_any_change_of_a_queue_is_made_or_refused(asked: list[QueueChange]) -> N
 @given(TEXT, TEXT)
 def test_any_text_is_a_uri_or_refused_by_name(uri: str, prefix: str) -> None:
     shell = crawl()
-    admin = shell.frontier.administration
+    admin = shell.core.administration
     for ask in (
         lambda: admin.story("crawl", uri, shell.now_ms),
         lambda: admin.explain("crawl", "", uri or "?", shell.now_ms),
-        lambda: shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", [uri], now)),
-        lambda: shell.do(lambda frontier, now: frontier.administration.forget_seen("crawl", [uri], now)),
+        lambda: shell.do(lambda core, now: core.administration.note_seen("crawl", [uri], now)),
+        lambda: shell.do(lambda core, now: core.administration.forget_seen("crawl", [uri], now)),
         lambda: shell.do(
-            lambda frontier, now: frontier.administration.put_override("crawl", prefix, override_of(), now)
+            lambda core, now: core.administration.put_override("crawl", prefix, override_of(), now)
         ),
     ):
         try:
@@ -508,8 +508,8 @@ def test_any_pattern_is_taken_or_refused_before_a_job_begins(pattern: str, kind:
     shell = crawl()
     parameters = {"queue_pattern": pattern, "uri_pattern": pattern}
     try:
-        shell.do(lambda frontier, now: frontier.administration.start_job("crawl", kind, parameters, now))
+        shell.do(lambda core, now: core.administration.start_job("crawl", kind, parameters, now))
     except InvalidRequest as told:
         assert told.metadata["field"] == "queue_pattern"
     shell.work()
-    assert all(job.state == "DONE" for job in shell.frontier.administration.jobs("crawl"))
+    assert all(job.state == "DONE" for job in shell.core.administration.jobs("crawl"))

@@ -38,7 +38,7 @@ def fetch(shell: Shell, rounds: int) -> None:
 @pytest.mark.parametrize("stops", [True, False])
 def test_a_crawl_that_has_finished_keeps_nothing_that_only_made_it_faster(stops: bool) -> None:
     shell = crawl()
-    known = shell.frontier.registry.names["crawl"]
+    known = shell.core.shard.registry.names["crawl"]
     assert known.known_texts and known.scope_cache
     if stops:
         shell.request("crawl", Input.STOP)
@@ -55,7 +55,7 @@ def _stored(shell: Shell) -> tuple[int, int]:
 
 def test_rows_of_hosts_and_robots_txt_files_go_when_nobody_has_needed_them_for_long() -> None:
     shell = crawl()
-    assert _stored(shell) == (HOSTS, HOSTS) and not shell.frontier.has_work
+    assert _stored(shell) == (HOSTS, HOSTS) and not shell.core.upkeep.has_work
     shell.now_ms += EVERY_MS
     shell.tick()
     assert shell.work() and _stored(shell) == (HOSTS, HOSTS)
@@ -63,9 +63,9 @@ def test_rows_of_hosts_and_robots_txt_files_go_when_nobody_has_needed_them_for_l
     shell.schedule("crawl", "http://h3.example/new")
     out = shell.grants(most=3)
     shell.tick()
-    assert shell.work() and not shell.frontier.has_work
+    assert shell.work() and not shell.core.upkeep.has_work
     left = {key[8:].decode() for key, _ in rows(shell.store, Family.HOSTS, b"")}
-    assert left == set(shell.frontier._hosts.in_flight()), "requests to them are out"
+    assert left == set(shell.core.shard.hosts.in_flight()), "requests to them are out"
     assert len(left) == len(out) == 3 and _stored(shell)[1] == 0
 
 
@@ -96,5 +96,5 @@ def test_a_deletion_passes_queues_that_do_not_match_by_the_slice() -> None:
     patterns = {"queue_pattern": "example,h7,", "uri_pattern": ".*"}
     shell.do(lambda f, now: f.administration.start_job("crawl", Kind.DELETE_URIS, patterns, now))
     slices = shell.work()
-    (job,) = [job for job in shell.frontier.administration.jobs("crawl") if job.kind == "delete-uris"]
+    (job,) = [job for job in shell.core.administration.jobs("crawl") if job.kind == "delete-uris"]
     assert job.changed >= 2 and slices <= 8

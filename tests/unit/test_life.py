@@ -3,12 +3,12 @@
 import pytest
 from core_doubles.shell import START_MS, Shell
 
+from frontier_server.core.core import Core
 from frontier_server.core.errors import CursorTooOld, IllegalState, InvalidRequest
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
 from frontier_server.core.operation import EVENTS_KEPT
-from frontier_server.core.operators.views import EVENTS_PER_READ
+from frontier_server.core.operators.history import EVENTS_PER_READ
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, PolitenessSettings
 from frontier_server.core.store import Changes, Family
@@ -42,7 +42,7 @@ def test_times_of_a_life_are_those_of_the_frontiers_clock() -> None:
     fetch(shell, *shell.grants())
     shell.now_ms += 10
     fetch(shell, *shell.grants())
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     times = (view.create_ms, view.launch_ms, view.reach_ms, view.finish_ms)
     assert times == (START_MS, START_MS + 10, START_MS + 30, START_MS + 30)
     assert [(row.kind, row.time_ms - START_MS) for row in shell.events("crawl")] == [
@@ -56,7 +56,7 @@ def test_times_of_a_life_are_those_of_the_frontiers_clock() -> None:
         ("statistics", 30),
         ("status_changed", 30),
     ]
-    assert shell.build().crawl("crawl") == view
+    assert shell.build().views.crawl("crawl") == view
 
 
 def test_the_time_a_crawl_has_run_leaves_pauses_out_and_outlives_restarts() -> None:
@@ -64,7 +64,7 @@ def test_the_time_a_crawl_has_run_leaves_pauses_out_and_outlives_restarts() -> N
     shell = crawl("http://alpha.example/")
 
     def elapsed_ms() -> int:
-        return shell.frontier.statistics("crawl", shell.now_ms).elapsed_ms
+        return shell.core.views.statistics("crawl", shell.now_ms).elapsed_ms
 
     shell.now_ms += 1_000
     assert elapsed_ms() == 1_000
@@ -88,13 +88,13 @@ def test_time_never_goes_back_behind_what_is_stored() -> None:
     shell.now_ms -= 3_600_000
     shell.restart()
     shell.request("crawl", Input.RESUME)
-    assert shell.frontier.crawl("crawl").reach_ms >= START_MS + 5_000
+    assert shell.core.views.crawl("crawl").reach_ms >= START_MS + 5_000
 
 
 def test_a_change_and_its_event_are_one_write() -> None:
     """S0.5: state, exit status and every event are stored in the same write as what caused them."""
     shell = crawl("http://alpha.example/")
-    _, changes = shell.frontier.control.request_state("crawl", Input.PAUSE, shell.now_ms)
+    _, changes = shell.core.control.request_state("crawl", Input.PAUSE, shell.now_ms)
     families = [family for family, _ in changes]
     assert families.count(Family.EVENTS) == 3, "PAUSING, the statistics, PAUSED"
     assert Family.CRAWLS in families
@@ -119,44 +119,44 @@ def test_events_are_numbered_without_gap_and_read_from_anywhere() -> None:
     for _ in range(150):
         shell.request("crawl", Input.PAUSE)
         shell.request("crawl", Input.RESUME)
-    last = shell.frontier.crawl("crawl").last_event
+    last = shell.core.views.crawl("crawl").last_event
     assert last == 4 + 450 + 1, "the first pause tells statistics, too"
     read: list[int] = []
     while len(read) < last:
-        part = shell.frontier.events_after("crawl", len(read))
+        part = shell.core.history.events_after("crawl", len(read))
         assert 0 < len(part) <= EVENTS_PER_READ
         read += [number for number, _ in part]
     assert read == list(range(1, last + 1))
-    assert shell.frontier.events_after("crawl", last) == []
+    assert shell.core.history.events_after("crawl", last) == []
 
 
 def test_the_last_hundred_thousand_events_are_kept_and_an_older_cursor_is_told() -> None:
     """OUT_OF_RANGE with CURSOR_TOO_OLD; the oldest that is kept can still be read."""
     shell = crawl("http://alpha.example/")
 
-    def many(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-        op = frontier.begin(now_ms)
+    def many(core: Core, now_ms: int) -> tuple[None, Changes]:
+        op = core.shard.begin(now_ms)
         for number in range(1_000):
-            op.event(frontier.registry.named("crawl"), "round_begun", round=number)
-        return None, frontier.end(op)
+            op.event(core.shard.registry.named("crawl"), "round_begun", round=number)
+        return None, core.shard.end(op)
 
-    while shell.frontier.crawl("crawl").last_event < EVENTS_KEPT + 20:
+    while shell.core.views.crawl("crawl").last_event < EVENTS_KEPT + 20:
         shell.do(many)
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     assert EVENTS_KEPT == 100_000
     assert view.last_event - view.oldest_event + 1 == EVENTS_KEPT
     assert len(list(shell.store.scan(Family.EVENTS, b"", b""))) == EVENTS_KEPT
-    assert shell.frontier.events_after("crawl", view.oldest_event - 1)[0][0] == view.oldest_event
+    assert shell.core.history.events_after("crawl", view.oldest_event - 1)[0][0] == view.oldest_event
     with pytest.raises(CursorTooOld, match=str(view.oldest_event)) as refused:
-        shell.frontier.events_after("crawl", view.oldest_event - 2)
+        shell.core.history.events_after("crawl", view.oldest_event - 2)
     assert refused.value.metadata["oldest"] == str(view.oldest_event)
 
 
 def test_a_cursor_ahead_of_all_events_is_refused() -> None:
     shell = crawl("http://alpha.example/")
-    last = shell.frontier.crawl("crawl").last_event
+    last = shell.core.views.crawl("crawl").last_event
     with pytest.raises(InvalidRequest, match=str(last + 1)):
-        shell.frontier.events_after("crawl", last + 1)
+        shell.core.history.events_after("crawl", last + 1)
 
 
 # The document limit.
@@ -192,7 +192,7 @@ def test_a_crawl_at_its_document_limit_ends_with_that_reason() -> None:
     shell = crawl("http://a.example/", "http://b.example/", max_documents=1)
     fetch(shell, *shell.grants())
     fetch(shell, *shell.grants())
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     assert (view.state, view.exit_status) == (S.FINISHED, ExitStatus.FINISHED_DOCUMENT_LIMIT)
     assert [row.kind for row in shell.events("crawl")[-4:]] == [
         "limit_reached",
@@ -213,4 +213,4 @@ def test_a_pause_at_the_document_limit_is_a_pause() -> None:
     fetch(shell, page)
     assert shell.state("crawl") is S.PAUSED
     assert shell.request("crawl", Input.RESUME) is S.FINISHED
-    assert shell.frontier.crawl("crawl").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+    assert shell.core.views.crawl("crawl").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT

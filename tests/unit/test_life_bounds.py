@@ -5,12 +5,12 @@ from core_doubles.lives import NAME, SEEDS, advance, created, fetch, fetching, l
 from core_doubles.shell import Shell
 
 from frontier_server.core.crawl import INTERRUPT_WAIT_MS
-from frontier_server.core.frontier import LAPSES_PER_TICK
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import Grant, HeartbeatAnswer, Report
 from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import PROCESSING_THREAD_KILLED, Disposition
 from frontier_server.core.spec.settings import CrawlSettings, LimitSettings, RetrySettings, RobotsSettings
+from frontier_server.core.upkeep import LAPSES_PER_TICK
 
 S = CrawlState
 PAUSE_MS, STOP_MS = 7_000, 9_000
@@ -26,7 +26,7 @@ def flying(most: int = 2) -> tuple[Shell, list[Grant]]:
 def beat(shell: Shell, *grants: Grant) -> HeartbeatAnswer:
     """A heartbeat."""
     tokens = [grant.token for grant in grants]
-    return shell.do(lambda frontier, now: frontier.heartbeat("node", "1", tokens, [], now))
+    return shell.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, [], now))
 
 
 def wait(shell: Shell, ms: int, *grants: Grant) -> None:
@@ -55,10 +55,10 @@ def test_a_pause_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
     shell, grants = flying()
     assert shell.request(NAME, Input.PAUSE) is S.PAUSING
     wait(shell, PAUSE_MS - 1, *grants)
-    assert (shell.state(NAME), shell.frontier.leases_out) == (S.PAUSING, 2)
-    assert shell.frontier.next_due_ms() == shell.now_ms + 1, "the timer knows"
+    assert (shell.state(NAME), shell.core.nodes.leases_out) == (S.PAUSING, 2)
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms + 1, "the timer knows"
     wait(shell, 1, *grants)
-    assert (shell.state(NAME), shell.frontier.leases_out) == (S.PAUSED, 0)
+    assert (shell.state(NAME), shell.core.nodes.leases_out) == (S.PAUSED, 0)
     assert cancelled(shell) == [{"leased_count": 2, "bound": "pause_timeout"}]
     assert [row.kind for row in shell.events(NAME)[-3:]] == [
         "flights_cancelled",
@@ -159,7 +159,7 @@ def test_a_hold_has_the_bound_of_a_pause() -> None:
     wait(shell, PAUSE_MS, *grants)
     assert cancelled(shell) == [{"leased_count": 2, "bound": "pause_timeout"}]
     shell.log()
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
 
 
 def test_the_bound_counts_from_the_first_request_whatever_is_asked_for_then() -> None:
@@ -169,7 +169,7 @@ def test_the_bound_counts_from_the_first_request_whatever_is_asked_for_then() ->
     wait(shell, PAUSE_MS - 1_000, *grants)
     shell.request(NAME, Input.HOLD)
     wait(shell, 1_000, *grants)
-    assert shell.frontier.leases_out == 0
+    assert shell.core.nodes.leases_out == 0
 
 
 def test_a_resume_takes_the_bound_away() -> None:
@@ -178,7 +178,7 @@ def test_a_resume_takes_the_bound_away() -> None:
     wait(shell, PAUSE_MS - 1, *grants)
     shell.request(NAME, Input.RESUME)
     wait(shell, 10 * PAUSE_MS, *grants)
-    assert (shell.state(NAME), shell.frontier.leases_out, cancelled(shell)) == (S.RUNNING, 2, [])
+    assert (shell.state(NAME), shell.core.nodes.leases_out, cancelled(shell)) == (S.RUNNING, 2, [])
 
 
 def test_a_pause_after_a_resume_has_a_bound_of_its_own() -> None:
@@ -201,11 +201,11 @@ def test_the_end_waits_as_long_as_the_crawl_says_and_no_longer() -> None:
     shell, grants = flying()
     assert shell.request(NAME, Input.STOP) is S.STOPPING
     wait(shell, STOP_MS - 1, *grants)
-    assert (shell.state(NAME), shell.frontier.leases_out) == (S.STOPPING, 2)
-    assert shell.frontier.next_due_ms() == shell.now_ms + 1, "the timer knows"
+    assert (shell.state(NAME), shell.core.nodes.leases_out) == (S.STOPPING, 2)
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms + 1, "the timer knows"
     wait(shell, 1, *grants)
-    assert (shell.state(NAME), shell.frontier.leases_out) == (S.FINISHED, 0)
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.ABORTED
+    assert (shell.state(NAME), shell.core.nodes.leases_out) == (S.FINISHED, 0)
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.ABORTED
     assert cancelled(shell) == [{"leased_count": 2, "bound": "stop_timeout"}]
 
 
@@ -242,7 +242,7 @@ def test_the_bound_counts_over_a_restart(restart_at_ms: int) -> None:
     shell.restart()
     while shell.state(NAME) is not S.FINISHED:
         advance(shell)
-    assert shell.now_ms - shell.frontier.crawl(NAME).launch_ms <= max(STOP_MS, restart_at_ms)
+    assert shell.now_ms - shell.core.views.crawl(NAME).launch_ms <= max(STOP_MS, restart_at_ms)
 
 
 def test_the_end_that_a_limit_brings_has_the_same_bound() -> None:
@@ -250,7 +250,7 @@ def test_the_end_that_a_limit_brings_has_the_same_bound() -> None:
     shell.finish(Report(first.token, fetch_status=200, body_bytes=10))
     assert shell.state(NAME) is S.STOPPING
     wait(shell, STOP_MS, second)
-    view = shell.frontier.crawl(NAME)
+    view = shell.core.views.crawl(NAME)
     assert (view.state, view.exit_status) == (S.FINISHED, ExitStatus.FINISHED_DATA_LIMIT)
 
 
@@ -287,7 +287,7 @@ def test_a_second_stop_tells_nodes_to_break_off_what_they_fetch() -> None:
 def test_it_is_told_of_whoever_asks_and_once() -> None:
     shell, _ = flying()
     for _ in range(4):
-        shell.do(lambda frontier, now: frontier.control.request_state(NAME, Input.STOP, now, "me"))
+        shell.do(lambda core, now: core.control.request_state(NAME, Input.STOP, now, "me"))
     acts = [row.fields["action"] for row in shell.events(NAME) if row.kind == "operator_acted"]
     assert acts == ["stop", "interrupt"]
 
@@ -354,15 +354,15 @@ def test_many_leases_end_a_share_at_a_time(asked: Input) -> None:
     shell.launch(NAME, *(f"http://host{number}.example/" for number in range(MANY)))
     while shell.grants():
         pass
-    assert shell.frontier.leases_out == MANY
+    assert shell.core.nodes.leases_out == MANY
     shell.request(NAME, asked)
     shell.now_ms += max(PAUSE_MS, STOP_MS)
     left = []
-    while shell.frontier.leases_out:
-        due_ms = shell.frontier.next_due_ms()
+    while shell.core.nodes.leases_out:
+        due_ms = shell.core.upkeep.next_due_ms()
         assert due_ms is not None and due_ms <= shell.now_ms
         shell.tick()
-        left.append(shell.frontier.leases_out)
+        left.append(shell.core.nodes.leases_out)
     assert left == [MANY - LAPSES_PER_TICK, MANY - 2 * LAPSES_PER_TICK, 0]
     assert [told["leased_count"] for told in cancelled(shell)] == [MANY], "told once"
     assert shell.state(NAME) is (S.PAUSED if asked is Input.PAUSE else S.FINISHED)
@@ -378,7 +378,7 @@ def test_a_restart_in_the_middle_of_that_goes_on(asked: Input) -> None:
     shell.now_ms += max(PAUSE_MS, STOP_MS)
     shell.tick()
     shell.restart()
-    while shell.frontier.leases_out:
+    while shell.core.nodes.leases_out:
         advance(shell)
     assert len(cancelled(shell)) == 1
     assert shell.state(NAME) is (S.PAUSED if asked is Input.PAUSE else S.FINISHED)

@@ -37,14 +37,14 @@ def fetch_all(shell: Shell) -> None:
 def update(shell: Shell, settings: CrawlSettings) -> None:
     """Let other settings count."""
     spec = spec_of(settings)
-    shell.do(lambda frontier, now: frontier.control.update_crawl("crawl", lambda _: (spec, ()), now))
+    shell.do(lambda core, now: core.control.update_crawl("crawl", lambda _: (spec, ()), now))
 
 
 def test_figures_of_a_crawl_that_was_never_launched_begin_with_its_creation() -> None:
     shell = Shell()
     shell.create("crawl", PLAIN)
     shell.now_ms += 7_000
-    shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", [f"{HOST}/"], now))
+    shell.do(lambda core, now: core.administration.note_seen("crawl", [f"{HOST}/"], now))
     shell.request("crawl", Input.STOP)
     (statistics,) = [row for row in shell.events("crawl") if row.kind == "statistics"]
     assert (statistics.fields["discovered_count"], statistics.fields["interval_ms"]) == (1, 7_000)
@@ -58,7 +58,7 @@ def test_a_time_limit_that_has_ended_a_crawl_is_not_due_again() -> None:
     shell.tick()
     assert shell.state("crawl") is S.STOPPING
     shell.now_ms += 1
-    due_ms = shell.frontier.next_due_ms()
+    due_ms = shell.core.upkeep.next_due_ms()
     assert due_ms is not None and due_ms > shell.now_ms
 
 
@@ -69,7 +69,7 @@ def test_a_round_that_is_due_waits_for_a_crawl_to_be_held() -> None:
     shell.request("crawl", Input.HOLD)
     assert shell.state("crawl") is S.PAUSING, "its log is not written"
     shell.now_ms += 5_000
-    due_ms = shell.frontier.next_due_ms()
+    due_ms = shell.core.upkeep.next_due_ms()
     assert due_ms is not None and due_ms > shell.now_ms
 
 
@@ -95,7 +95,7 @@ def test_a_serious_error_at_a_robots_txt_pauses_the_crawl() -> None:
     assert robots.robots and shell.state("crawl") is S.PAUSED
     (problem,) = [row for row in shell.events("crawl") if row.kind == "problem"]
     assert problem.fields["kind"] == "serious-error"
-    assert f"{HOST}/robots.txt" in shell.frontier.crawl("crawl").reason
+    assert f"{HOST}/robots.txt" in shell.core.views.crawl("crawl").reason
 
 
 # Held.
@@ -108,15 +108,15 @@ def held(settings: CrawlSettings = PLAIN) -> Shell:
     shell.finish(Report(robots.token, fetch_status=200))
     shell.request("crawl", Input.HOLD)
     log_all(shell)
-    assert shell.frontier.crawl("crawl").held
+    assert shell.core.views.crawl("crawl").held
     return shell
 
 
 def log_all(shell: Shell) -> None:
     """All outcomes get into the crawl log."""
-    number = shell.frontier.crawl("crawl").number
-    last = shell.frontier.last_outcome(number)
-    shell.do(lambda frontier, now: frontier.note_logged(number, last, 100 * last, now))
+    number = shell.core.views.crawl("crawl").number
+    last = shell.core.upkeep.last_outcome(number)
+    shell.do(lambda core, now: core.upkeep.note_logged(number, last, 100 * last, now))
 
 
 def test_a_node_that_went_while_a_crawl_was_held_has_left_when_that_is_torn_down() -> None:
@@ -125,15 +125,15 @@ def test_a_node_that_went_while_a_crawl_was_held_has_left_when_that_is_torn_down
     shell.now_ms += 2 * shell.period_ms
     shell.tick()
     assert "node_left" not in [row.kind for row in shell.events("crawl")]
-    shell.do(lambda frontier, now: frontier.control.tear_down("crawl", now))
+    shell.do(lambda core, now: core.control.tear_down("crawl", now))
     assert "node_left" in [row.kind for row in shell.events("crawl")]
 
 
 def test_the_log_of_a_held_crawl_is_written_already() -> None:
     """Who says so again changes nothing."""
     shell = held()
-    number = shell.frontier.crawl("crawl").number
-    _, changes = shell.frontier.note_logged(number, 1, 100, shell.now_ms)
+    number = shell.core.views.crawl("crawl").number
+    _, changes = shell.core.upkeep.note_logged(number, 1, 100, shell.now_ms)
     assert not changes
 
 
@@ -141,12 +141,12 @@ def test_a_held_crawl_does_not_bring_back_a_session_that_was_replaced() -> None:
     """After a restart, leases that are out tell who has the node's name."""
     shell = held()
     shell.create("other", PLAIN)
-    shell.do(lambda frontier, now: frontier.control.add_seeds("other", ["http://beta.example/"], now))
-    shell.do(lambda frontier, now: frontier.control.launch("other", now))
+    shell.do(lambda core, now: core.control.add_seeds("other", ["http://beta.example/"], now))
+    shell.do(lambda core, now: core.control.launch("other", now))
     shell.work()
     (lease,) = shell.next("other", session="2").grants
     shell.restart()
-    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "2", [lease.token], [], now))
+    answer = shell.do(lambda core, now: core.frontier.heartbeat("node", "2", [lease.token], [], now))
     assert (answer.ended, shell.count("other", "lapsed_count")) == ([], 0)
 
 
@@ -154,13 +154,13 @@ def test_a_crawl_is_held_though_a_restart_has_ended_the_import_that_it_waited_fo
     """Nobody brings the rest, so nobody else may ever touch the crawl: the timer does."""
     shell = crawl()
     shell.request("crawl", Input.PAUSE)
-    shell.do(lambda frontier, now: frontier.administration.begin_import("crawl", False, now))
+    shell.do(lambda core, now: core.administration.begin_import("crawl", False, now))
     shell.request("crawl", Input.HOLD)
-    assert not shell.frontier.crawl("crawl").held
+    assert not shell.core.views.crawl("crawl").held
     shell.restart()
-    assert shell.frontier.next_due_ms() == shell.now_ms
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms
     shell.tick()
-    assert shell.frontier.crawl("crawl").held and shell.frontier.next_due_ms() is None
+    assert shell.core.views.crawl("crawl").held and shell.core.upkeep.next_due_ms() is None
 
 
 # The end.
@@ -169,7 +169,7 @@ def test_a_crawl_is_held_though_a_restart_has_ended_the_import_that_it_waited_fo
 def test_an_import_that_is_not_brought_to_its_end_holds_up_no_teardown() -> None:
     """Whoever brings it may be silent for ever."""
     shell = crawl()
-    shell.do(lambda frontier, now: frontier.administration.begin_import("crawl", False, now))
-    shell.do(lambda frontier, now: frontier.control.tear_down("crawl", now))
+    shell.do(lambda core, now: core.administration.begin_import("crawl", False, now))
+    shell.do(lambda core, now: core.control.tear_down("crawl", now))
     shell.work()
-    assert shell.frontier.crawl("crawl").torn_down
+    assert shell.core.views.crawl("crawl").torn_down

@@ -23,8 +23,8 @@ from core_doubles.lives import (
 from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
+from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
@@ -163,10 +163,10 @@ def test_a_crawl_that_is_paused_or_was_never_launched_tells_no_figures() -> None
 
 # Who asked for what.
 
-Act = Callable[[Frontier, int], tuple[object, Changes]]
+Act = Callable[[Core, int], tuple[object, Changes]]
 
 
-def launch(f: Frontier, now: int) -> tuple[object, Changes]:
+def launch(f: Core, now: int) -> tuple[object, Changes]:
     """A launch."""
     return f.control.launch(NAME, now, BY)
 
@@ -176,7 +176,7 @@ def request(asked: Input) -> Act:
     return lambda f, now: f.control.request_state(NAME, asked, now, BY)
 
 
-def update(f: Frontier, now: int) -> tuple[object, Changes]:
+def update(f: Core, now: int) -> tuple[object, Changes]:
     """Settings are changed."""
     settings = quick(max_toes=7, weight=2)
     return f.control.update_crawl(NAME, lambda _: (spec_of(settings), ("max_toes", "weight")), now, BY)
@@ -259,7 +259,7 @@ def test_who_creates_a_crawl_is_told_by_its_first_event() -> None:
 def test_who_sets_the_size_of_pools_is_told_to_crawls_that_they_work_for(state: CrawlState) -> None:
     shell = in_state(state)
     for node, size in (("", 4), ("node", None)):
-        shell.do(lambda f, now, node=node, size=size: f.control.set_pool_size(node, size, now, BY))  # type: ignore[misc]
+        shell.do(lambda f, now, node=node, size=size: f.nodes.set_pool_size(node, size, now, BY))  # type: ignore[misc]
     acts = [tuple(row.fields.values()) for row in of_kind(shell, "operator_acted")]
     works = state not in (S.NASCENT, S.PAUSED, S.FINISHED)
     assert acts == [(BY, "resize-pool", "all nodes: 4"), (BY, "resize-pool", "node: default")] * works
@@ -336,7 +336,7 @@ def test_a_long_detail_is_cut() -> None:
 
 def note(shell: Shell, trouble: tuple[str, str] | None) -> None:
     """The server sees a problem, or that there is none any more."""
-    shell.do(lambda frontier, now: frontier.note_trouble(trouble, now))
+    shell.do(lambda core, now: core.upkeep.note_trouble(trouble, now))
 
 
 @pytest.mark.parametrize("state", [S.RUNNING, S.EMPTY])
@@ -347,8 +347,8 @@ def test_a_problem_of_the_frontier_pauses_what_runs_and_says_why(state: CrawlSta
     problem, pausing, *_ = shell.events(NAME)[count:]
     assert (problem.kind, problem.fields) == ("problem", {"kind": NO_ROOM[0], "detail": NO_ROOM[1]})
     assert (pausing.fields["state"], pausing.fields["reason"]) == ("PAUSING", NO_ROOM[1])
-    shell.take_back([lease.token(shell.frontier.server.secret) for lease in shell.frontier._leases])
-    view = shell.frontier.crawl(NAME)
+    shell.take_back([lease.token(shell.core.shard.server.secret) for lease in shell.core.shard.leases])
+    view = shell.core.views.crawl(NAME)
     assert (view.state, view.reason, view.exit_status) == (S.PAUSED, NO_ROOM[1], ExitStatus.PAUSED)
     assert shell.events(NAME)[-1].fields["reason"] == NO_ROOM[1]
 
@@ -368,7 +368,7 @@ def test_a_crawl_that_comes_to_run_meanwhile_pauses_at_once() -> None:
     assert shell.state(NAME) is S.PREPARING
     shell.work()
     assert told(shell)[-6:] == ["seeds_concluded", "RUNNING", "problem", "PAUSING", "statistics", "PAUSED"]
-    assert shell.frontier.crawl(NAME).announced_seeds == 4
+    assert shell.core.views.crawl(NAME).announced_seeds == 4
 
 
 def test_a_resume_meanwhile_lasts_no_longer() -> None:
@@ -394,25 +394,25 @@ def test_the_end_of_the_problem_resumes_nothing_and_lets_others_resume() -> None
     note(shell, NO_ROOM)
     note(shell, None)
     assert shell.state(NAME) is S.PAUSED
-    assert shell.frontier.crawl(NAME).reason == NO_ROOM[1], "why it paused"
+    assert shell.core.views.crawl(NAME).reason == NO_ROOM[1], "why it paused"
     assert shell.request(NAME, Input.RESUME) is S.RUNNING
-    assert shell.frontier.crawl(NAME).reason == ""
+    assert shell.core.views.crawl(NAME).reason == ""
 
 
 def test_why_it_paused_is_known_after_a_restart_and_gone_with_the_next_pause() -> None:
     shell = launched()
     note(shell, NO_ROOM)
     shell.restart()
-    assert shell.frontier.crawl(NAME).reason == NO_ROOM[1]
+    assert shell.core.views.crawl(NAME).reason == NO_ROOM[1]
     shell.request(NAME, Input.RESUME)
     shell.request(NAME, Input.PAUSE)
-    assert shell.frontier.crawl(NAME).reason == ""
+    assert shell.core.views.crawl(NAME).reason == ""
 
 
 def test_a_pause_that_was_asked_for_has_no_problem_for_its_reason() -> None:
     shell = in_state(S.PAUSING)
     note(shell, NO_ROOM)
-    assert shell.frontier.crawl(NAME).reason == ""
+    assert shell.core.views.crawl(NAME).reason == ""
 
 
 def test_a_serious_error_of_a_node_pauses_the_crawl() -> None:
@@ -422,7 +422,7 @@ def test_a_serious_error_of_a_node_pauses_the_crawl() -> None:
     (problem,) = of_kind(shell, "problem")
     assert problem.fields["kind"] == "serious-error"
     assert bad.uri in str(problem.fields["detail"]) and "node" in str(problem.fields["detail"])
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).reason) == (S.PAUSING, problem.fields["detail"])
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).reason) == (S.PAUSING, problem.fields["detail"])
     fetch(shell, other)
     assert shell.state(NAME) is S.PAUSED
     assert [row.fetch_status for row in shell.outcomes(NAME) if row.uri == bad.uri] == [SERIOUS_ERROR]
@@ -442,7 +442,7 @@ def test_a_second_one_on_the_way_to_the_pause_is_not_told() -> None:
     shell.finish(report(first, SERIOUS_ERROR))
     shell.finish(report(second, SERIOUS_ERROR))
     assert len(of_kind(shell, "problem")) == 1
-    assert first.uri in shell.frontier.crawl(NAME).reason
+    assert first.uri in shell.core.views.crawl(NAME).reason
 
 
 def test_a_serious_error_concerns_its_own_crawl_alone() -> None:
@@ -465,11 +465,11 @@ def test_uris_that_are_left_behind_are_a_reason_too() -> None:
     """D20: only URIs of ineligible queues are left, and the crawl is to pause then."""
     ineligible = QueueSettings(base_precedence=200, precedence_floor=100)
     shell = created(*SEEDS, queues=ineligible, pause_with_uris_left=True)
-    shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+    shell.do(lambda core, now: core.control.launch(NAME, now))
     shell.work()
     assert shell.state(NAME) is S.PAUSED
-    assert "ineligible" in shell.frontier.crawl(NAME).reason
+    assert "ineligible" in shell.core.views.crawl(NAME).reason
     assert [row.fields for row in of_kind(shell, "uris_left")] == [
         {"retired_count": 0, "ineligible_count": 4}
     ]
-    assert settings_of(shell.frontier.crawl(NAME).spec).pause_with_uris_left
+    assert settings_of(shell.core.views.crawl(NAME).spec).pause_with_uris_left

@@ -104,11 +104,11 @@ def test_every_way_to_the_end_says_how_it_ended_and_none_says_it_twice() -> None
 def test_an_exit_status_describes_and_decides_nothing(status: ExitStatus) -> None:
     """S0.3: whatever it is, a crawl resumes and stops as ever."""
     shell = in_state(S.PAUSED)
-    shell.frontier.registry.named("crawl").state_row.exit_status = status.value
+    shell.core.shard.registry.named("crawl").state_row.exit_status = status.value
     assert shell.request("crawl", I.RESUME) is S.RUNNING
-    shell.frontier.registry.named("crawl").state_row.exit_status = status.value
+    shell.core.shard.registry.named("crawl").state_row.exit_status = status.value
     assert shell.request("crawl", I.STOP) is S.FINISHED
-    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
+    assert shell.core.views.crawl("crawl").exit_status is X.ABORTED
 
 
 def test_no_request_leads_anywhere_before_the_launch_or_while_seeds_are_announced() -> None:
@@ -127,11 +127,11 @@ REQUESTS = (I.LAUNCH, I.RESUME, I.PAUSE, I.HOLD, I.STOP)
 def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlState, asked: Input) -> None:
     """S0.23, D3: it is refused by name; what is allowed is in the table."""
     shell = in_state(state)
-    before, events = shell.frontier.crawl("crawl"), shell.events("crawl")
+    before, events = shell.core.views.crawl("crawl"), shell.events("crawl")
 
     def ask() -> None:
         if asked is I.LAUNCH:
-            shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
+            shell.do(lambda core, now: core.control.launch("crawl", now))
         else:
             shell.request("crawl", asked)
 
@@ -141,8 +141,8 @@ def test_a_request_that_the_state_does_not_allow_changes_nothing(state: CrawlSta
     with pytest.raises(IllegalState, match=state.value) as caught:
         ask()
     assert caught.value.metadata["state"] == state.value
-    assert (shell.frontier.crawl("crawl"), shell.events("crawl")) == (before, events)
-    assert shell.build().crawl("crawl") == before
+    assert (shell.core.views.crawl("crawl"), shell.events("crawl")) == (before, events)
+    assert shell.build().views.crawl("crawl") == before
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_asking_for_what_is_so_or_under_way_succeeds_and_is_no_event(state: Craw
 
 def test_a_crawl_is_built_before_it_is_launched() -> None:
     """S0.2: it begins as NASCENT, and nothing is launched. S0.3: its exit status says what it is doing."""
-    view = created().frontier.crawl("crawl")
+    view = created().core.views.crawl("crawl")
     assert (view.state, view.exit_status) == (S.NASCENT, X.CREATED)
     assert view.launch_ms == view.finish_ms == 0
 
@@ -174,17 +174,17 @@ def test_a_crawl_is_built_before_it_is_launched() -> None:
 def test_a_launch_prepares_announces_the_seeds_and_runs() -> None:
     """S0.10, S0.12: NASCENT, PREPARING, RUNNING."""
     shell = in_state(S.PREPARING)
-    assert shell.frontier.crawl("crawl").announced_seeds == 0
+    assert shell.core.views.crawl("crawl").announced_seeds == 0
     shell.work()
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "RUNNING"]
-    assert shell.frontier.crawl("crawl").announced_seeds == 4
+    assert shell.core.views.crawl("crawl").announced_seeds == 4
 
 
 def test_a_launch_without_seeds_is_refused() -> None:
     shell = created()
     with pytest.raises(NoSeeds, match="crawl"):
-        shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
-    assert shell.state("crawl") is S.NASCENT and not shell.frontier.has_work
+        shell.do(lambda core, now: core.control.launch("crawl", now))
+    assert shell.state("crawl") is S.NASCENT and not shell.core.upkeep.has_work
 
 
 def test_the_natural_end_is_empty_then_stopping_then_finished() -> None:
@@ -204,7 +204,7 @@ def test_a_natural_end_is_not_overwritten_by_a_later_stop() -> None:
     shell = launched()
     fetch_all(shell)
     shell.request("crawl", I.STOP)
-    assert shell.frontier.crawl("crawl").exit_status is X.FINISHED
+    assert shell.core.views.crawl("crawl").exit_status is X.FINISHED
 
 
 def test_a_stop_while_leases_are_out_waits_for_them() -> None:
@@ -213,7 +213,7 @@ def test_a_stop_while_leases_are_out_waits_for_them() -> None:
     assert shell.request("crawl", I.STOP) is S.STOPPING
     fetch(shell, grant)
     assert shell.states("crawl")[-2:] == ["STOPPING", "FINISHED"]
-    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
+    assert shell.core.views.crawl("crawl").exit_status is X.ABORTED
 
 
 def test_a_stop_with_no_lease_out_is_over_at_once_and_still_told_in_two_steps() -> None:
@@ -226,13 +226,13 @@ def test_a_crawl_stopped_before_its_launch_tells_so() -> None:
     shell = in_state(S.NASCENT)
     shell.request("crawl", I.STOP)
     assert shell.states("crawl") == ["NASCENT", "FINISHED"]
-    assert shell.frontier.crawl("crawl").exit_status is X.ABORTED
+    assert shell.core.views.crawl("crawl").exit_status is X.ABORTED
 
 
 def test_a_crawl_stopped_before_its_launch_was_never_launched() -> None:
     shell = in_state(S.NASCENT)
     shell.request("crawl", I.STOP)
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     assert view.launch_ms == 0 and view.finish_ms == shell.now_ms
 
 
@@ -240,9 +240,9 @@ def test_a_pause_waits_for_what_is_in_flight_and_says_so() -> None:
     """S0.16: PAUSING, and WAITING_FOR_PAUSE as its exit status. S0.47: then PAUSED, when it is reached."""
     shell, (grant,) = fetching(most=1)
     assert shell.request("crawl", I.PAUSE) is S.PAUSING
-    assert shell.frontier.crawl("crawl").exit_status is X.WAITING_FOR_PAUSE
+    assert shell.core.views.crawl("crawl").exit_status is X.WAITING_FOR_PAUSE
     shell.finish(Report(grant.token, released=True))
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     assert (view.state, view.exit_status) == (S.PAUSED, X.PAUSED)
 
 
@@ -265,7 +265,7 @@ def test_a_finished_crawl_takes_in_nothing() -> None:
     with pytest.raises(CrawlFinished, match="ABORTED"):
         shell.schedule("crawl", "http://alpha.example/new")
     with pytest.raises(CrawlFinished):
-        shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://alpha.example/"], now))
+        shell.do(lambda core, now: core.control.add_seeds("crawl", ["http://alpha.example/"], now))
 
 
 # A pause at the start.
@@ -275,7 +275,7 @@ def test_a_crawl_that_is_to_pause_at_its_start_is_paused_once_its_seeds_are_anno
     """S0.11: NASCENT, PREPARING, PAUSED; nothing is given out."""
     shell = launched(pause_at_start=True)
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "PAUSED"]
-    view = shell.frontier.crawl("crawl")
+    view = shell.core.views.crawl("crawl")
     assert (view.exit_status, view.announced_seeds, view.reason) == (X.PAUSED, 4, "")
     assert not shell.grants()
     assert shell.count("crawl", "queued_count") == 4
@@ -295,7 +295,7 @@ def test_it_runs_when_it_is_resumed_and_not_before() -> None:
 def test_its_clock_stands_until_then() -> None:
     shell = launched(pause_at_start=True)
     shell.now_ms += 5_000
-    assert shell.frontier.statistics("crawl", shell.now_ms).elapsed_ms == 0
+    assert shell.core.views.statistics("crawl", shell.now_ms).elapsed_ms == 0
 
 
 def test_a_stop_while_it_waits_to_be_resumed_ends_it() -> None:
@@ -306,7 +306,7 @@ def test_a_stop_while_it_waits_to_be_resumed_ends_it() -> None:
 def test_a_restart_while_the_seeds_are_announced_still_ends_in_the_pause() -> None:
     """S0.11"""
     shell = created(*SEEDS, pause_at_start=True)
-    shell.do(lambda frontier, now: frontier.control.launch("crawl", now))
+    shell.do(lambda core, now: core.control.launch("crawl", now))
     shell.restart()
     shell.work()
     assert shell.states("crawl") == ["NASCENT", "PREPARING", "PAUSED"]

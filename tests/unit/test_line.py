@@ -90,7 +90,7 @@ def test_a_queue_that_leaves_the_line_keeps_its_place_for_nobody() -> None:
     shell = crawl(group(max_parallel=1), seeds=4)
     (first,) = shell.grants()
     for key in ("example,h001,", "example,h002,"):
-        change = partial(shell.frontier.administration.change_queue, "crawl", key, QueueChange(paused=True))
+        change = partial(shell.core.administration.change_queue, "crawl", key, QueueChange(paused=True))
         shell.do(lambda _, now: change(now))  # noqa: B023  # called at once
     fetch(shell, first)
     # The one whose lease ended comes behind those in line.
@@ -128,7 +128,7 @@ def test_while_a_group_rests_its_queues_say_so_and_until_when() -> None:
     views = shell.do(lambda f, now: (f.administration.queues("crawl", None, 10, b"")[0], {}))
     waiting = {view.key: (view.wake_ms - shell.now_ms, view.reason) for view in views if view.reason}
     assert set(waiting.values()) == {(5_000, "group site: gap")}
-    assert shell.frontier.next_due_ms() == shell.now_ms + 5_000
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms + 5_000
 
 
 def test_queues_of_one_host_that_rests_are_not_all_looked_at_when_it_has_rested(
@@ -162,6 +162,6 @@ def test_hosts_that_only_a_crawl_which_is_gone_waited_for_are_let_go(monkeypatch
     shell.tick()
     shell.work()
     assert shell.state("crawl").value == "FINISHED"
-    monkeypatch.setattr(shell.frontier._hosts, "_let_go_at", 0)
+    monkeypatch.setattr(shell.core.shard.hosts, "_let_go_at", 0)
     shell.tick()
-    assert shell.frontier._hosts._hosts == {}
+    assert shell.core.shard.hosts._hosts == {}

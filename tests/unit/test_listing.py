@@ -23,7 +23,7 @@ def one_bucket() -> Shell:
 @pytest.mark.parametrize("size", [1, 2, 4, 100])
 def test_the_uris_of_all_queues_of_a_key_are_listed_once_each(size: int) -> None:
     shell = one_bucket()
-    operators = shell.frontier.administration
+    operators = shell.core.administration
     assert len(operators.queue("crawl", "bucket-0")) == len(HOSTS)
     for key in ("bucket-0", ""):
         found, cursor = operators.uris("crawl", key, size, b"")
@@ -36,7 +36,7 @@ def test_the_uris_of_all_queues_of_a_key_are_listed_once_each(size: int) -> None
 
 def test_a_key_of_more_queues_than_an_answer_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "QUEUES_OF_A_KEY", 4)
-    operators = one_bucket().frontier.administration
+    operators = one_bucket().core.administration
     with pytest.raises(InvalidRequest, match="more than 4 queues have the key 'bucket-0'"):
         operators.queue("crawl", "bucket-0")
 
@@ -53,9 +53,9 @@ def test_the_slowest_queues_are_those_that_wake_last(monkeypatch: pytest.MonkeyP
     grants = [grant for grant in shell.grants() if grant.queue_key in took_ms]
     reports = [Report(g.token, fetch_status=404, duration_ms=took_ms[g.queue_key]) for g in grants]
     shell.finish(*reports)
-    slowest = shell.frontier.administration.slowest_queues("crawl")
+    slowest = shell.core.administration.slowest_queues("crawl")
     assert [view.key for view in slowest] == ["h1,", "h3,", "h4,"]
     assert [view.wake_ms - shell.now_ms for view in slowest] == [9_000, 8_000, 7_000]
     shell.now_ms += 8_000
     shell.tick()
-    assert [view.key for view in shell.frontier.administration.slowest_queues("crawl")] == ["h1,"]
+    assert [view.key for view in shell.core.administration.slowest_queues("crawl")] == ["h1,"]

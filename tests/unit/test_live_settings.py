@@ -48,7 +48,7 @@ LIVE = [state for state in CrawlState if state is not S.FINISHED]
 
 def settings(shell: Shell) -> CrawlSettings:
     """What a crawl's spec says now."""
-    return settings_of(shell.frontier.crawl(NAME).spec)
+    return settings_of(shell.core.views.crawl(NAME).spec)
 
 
 def update(shell: Shell, by: str = "", **changes: Any) -> CrawlView:
@@ -57,7 +57,7 @@ def update(shell: Shell, by: str = "", **changes: Any) -> CrawlView:
     def amended(spec: bytes) -> tuple[bytes, list[str]]:
         return spec_of(replace(settings_of(spec), **changes)), sorted(changes)
 
-    return shell.do(lambda frontier, now: frontier.control.update_crawl(NAME, amended, now, by))
+    return shell.do(lambda core, now: core.control.update_crawl(NAME, amended, now, by))
 
 
 # What may be changed, and when.
@@ -78,7 +78,7 @@ def test_a_crawl_that_has_finished_cannot() -> None:
     shell = in_state(S.FINISHED)
     with still(shell, NAME), pytest.raises(CrawlFinished, match="ABORTED"):
         update(shell, max_toes=3)
-    shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now))
+    shell.do(lambda core, now: core.control.tear_down(NAME, now))
     shell.work()
     shell.log()
     with still(shell, NAME), pytest.raises(CrawlTornDown, match="torn down"):
@@ -105,7 +105,7 @@ def test_a_change_outlives_a_restart_and_one_that_is_lost_was_never_made() -> No
     def lost(spec: bytes) -> tuple[bytes, list[str]]:
         return spec_of(replace(settings_of(spec), max_toes=4)), ["max_toes"]
 
-    shell.lose(lambda frontier, now: frontier.control.update_crawl(NAME, lost, now))
+    shell.lose(lambda core, now: core.control.update_crawl(NAME, lost, now))
     assert settings(shell).max_toes == 3
 
 
@@ -139,7 +139,7 @@ def test_what_a_uris_place_depends_on_and_what_makes_no_sense_is_refused(
     path, changes = REFUSED[what]
     shell = in_state(state, groups=GROUPS, scope=SCOPE)
     before = settings(shell)
-    crawl = shell.frontier.registry.named(NAME)
+    crawl = shell.core.shard.registry.named(NAME)
     memory = (crawl.spec, crawl.settings, crawl.scope_rules)
     with still(shell, NAME), pytest.raises(InvalidSpec, match=path.replace(".", r"\.")) as refused:
         update(shell, by="me", **{"weight": 9, **changes})
@@ -215,7 +215,7 @@ def test_a_document_limit_lowered_below_what_is_out_ends_the_crawl_with_the_last
     assert shell.state(NAME) is S.RUNNING
     assert shell.next(NAME).empty_reason is EmptyReason.LIMIT_REACHED
     fetch(shell, *grants)
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
 
 
 def test_a_limit_lowered_during_a_pause_ends_the_crawl_when_it_is_resumed() -> None:
@@ -234,7 +234,7 @@ def test_a_limit_raised_in_time_lets_the_crawl_go_on() -> None:
     (second,) = shell.grants()
     fetch(shell, grant, second)
     assert shell.count(NAME, "succeeded_count") == 2
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
 
 
 def test_a_limit_of_time_set_while_it_runs_wakes_the_timer() -> None:
@@ -242,9 +242,9 @@ def test_a_limit_of_time_set_while_it_runs_wakes_the_timer() -> None:
     shell.now_ms += 5_000
     shell.tick()
     update(shell, limits=LimitSettings(max_elapsed_ms=7_000))
-    assert shell.frontier.next_due_ms() == shell.now_ms + 2_000
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms + 2_000
     advance(shell)
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.FINISHED_TIME_LIMIT
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.FINISHED_TIME_LIMIT
 
 
 # The most toes.
@@ -257,7 +257,7 @@ def test_no_more_uris_are_out_than_toes_are_allowed() -> None:
     assert shell.next(NAME).empty_reason is EmptyReason.NOTHING_DUE
     fetch(shell, first)
     assert len(shell.grants()) == 1
-    assert shell.frontier.leases_out == 2
+    assert shell.core.nodes.leases_out == 2
 
 
 def test_the_bound_holds_for_all_nodes_together() -> None:
@@ -269,9 +269,9 @@ def test_the_bound_holds_for_all_nodes_together() -> None:
 def test_more_toes_count_at_once_and_the_waiting_node_is_told() -> None:
     shell = launched(max_toes=1)
     shell.grants()
-    assert not shell.frontier.leasable()
+    assert not shell.core.frontier.leasable()
     update(shell, max_toes=3)
-    assert shell.frontier.leasable()
+    assert shell.core.frontier.leasable()
     assert len(shell.grants()) == 2
     update(shell, max_toes=0)
     assert len(shell.grants()) == 1, "as many as there are hosts"
@@ -280,7 +280,7 @@ def test_more_toes_count_at_once_and_the_waiting_node_is_told() -> None:
 def test_fewer_toes_take_nothing_back_and_give_nothing_until_it_is_less() -> None:
     shell, grants = fetching(most=3)
     update(shell, max_toes=1)
-    assert shell.frontier.leases_out == 3
+    assert shell.core.nodes.leases_out == 3
     fetch(shell, *grants[:2])
     assert not shell.grants()
     fetch(shell, grants[2])
@@ -331,7 +331,7 @@ def test_rounds_allowed_for_later_begin_then() -> None:
     shell.tick()
     assert update(shell, reseed=ReseedSettings(max_rounds=1, min_interval_ms=5_000)).state is S.RUNNING
     assert not shell.grants()
-    assert shell.frontier.next_due_ms() == shell.frontier.crawl(NAME).launch_ms + 5_000
+    assert shell.core.upkeep.next_due_ms() == shell.core.views.crawl(NAME).launch_ms + 5_000
     advance(shell)
     shell.work()
     assert len(shell.grants()) == 1
@@ -405,7 +405,7 @@ def test_a_policy_of_fetches_counts_for_the_next_lease_and_the_old_one_is_still_
     update(shell, contact="https://example.org/bot", fetch=FetchSettings(max_bytes=7))
     shell.schedule(NAME, f"{first.uri}more")
     (second,) = shell.grants()
-    before, after = (shell.frontier.policy(NAME, grant.fetch_policy_id) for grant in (first, second))
+    before, after = (shell.core.frontier.policy(NAME, grant.fetch_policy_id) for grant in (first, second))
     assert (before.fetch.max_bytes, after.fetch.max_bytes) == (FetchSettings().max_bytes, 7)
     assert after.user_agent.endswith("(+https://example.org/bot)")
 
@@ -436,11 +436,11 @@ def test_queues_that_wait_get_the_precedence_that_follows_by_a_job() -> None:
     """T2: each inactive queue is at its place; a floor that is lowered bars them."""
     shell = launched(run_while_empty=True)
     update(shell, queues=QueueSettings(base_precedence=200, precedence_floor=100))
-    assert shell.frontier.has_work
+    assert shell.core.upkeep.has_work
     shell.work()
-    queues, _ = shell.frontier.administration.queues(NAME, None, 10, b"")
+    queues, _ = shell.core.administration.queues(NAME, None, 10, b"")
     assert {(queue.state, queue.precedence) for queue in queues} == {(QueueState.INELIGIBLE, 200)}
-    kinds = [job.kind for job in shell.frontier.administration.jobs(NAME)]
+    kinds = [job.kind for job in shell.core.administration.jobs(NAME)]
     assert kinds[-1] == Kind.APPRAISE_QUEUES.value
     update(shell, queues=QueueSettings())
     shell.work()
@@ -450,22 +450,22 @@ def test_queues_that_wait_get_the_precedence_that_follows_by_a_job() -> None:
 def test_before_its_launch_a_crawl_has_no_queues_to_look_at() -> None:
     shell = created(*SEEDS)
     update(shell, queues=QueueSettings(base_precedence=7))
-    assert not shell.frontier.has_work
-    shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+    assert not shell.core.upkeep.has_work
+    shell.do(lambda core, now: core.control.launch(NAME, now))
     shell.work()
-    queues, _ = shell.frontier.administration.queues(NAME, None, 10, b"")
+    queues, _ = shell.core.administration.queues(NAME, None, 10, b"")
     assert {queue.precedence for queue in queues} == {7}
 
 
 def test_overrides_go_over_what_was_changed() -> None:
     shell = launched(SEEDS[0])
     override = b'{"queues":{"error_penalty":1}}'
-    shell.do(lambda frontier, now: frontier.administration.put_override(NAME, SEEDS[0], override, now))
+    shell.do(lambda core, now: core.administration.put_override(NAME, SEEDS[0], override, now))
     fetch(shell, *shell.grants())
     (page,) = shell.grants()
     update(shell, queues=QueueSettings(error_penalty=50, session_budget=9))
     shell.finish(Report(page.token, fetch_status=-4))
-    (queue,) = shell.frontier.administration.queue(NAME, "example,alpha,")
+    (queue,) = shell.core.administration.queue(NAME, "example,alpha,")
     assert queue.expenditure == 2, "its cost, and the penalty of the override"
 
 
@@ -474,7 +474,7 @@ def test_bounds_may_be_changed_while_they_are_waited_for() -> None:
     shell.request(NAME, Input.PAUSE)
     shell.now_ms += 5_000
     update(shell, pause_timeout_ms=5_000)
-    assert shell.frontier.next_due_ms() == shell.now_ms
+    assert shell.core.upkeep.next_due_ms() == shell.now_ms
     shell.tick()
     assert shell.state(NAME) is S.PAUSED
     shell.request(NAME, Input.RESUME)
@@ -510,12 +510,12 @@ def test_a_change_elsewhere_reads_no_pattern_and_no_group_anew() -> None:
         allowed_addresses=("loopback",), scope=scope, groups=(GroupSettings("shop", ("a.example",)),)
     )
     shell.create("crawl", before)
-    crawl = shell.frontier.registry.names["crawl"]
+    crawl = shell.core.shard.registry.names["crawl"]
     rules, groups = crawl.scope_rules, crawl.group_of_host
 
     def update(after: CrawlSettings) -> None:
         shell.do(
-            lambda frontier, now: frontier.control.update_crawl(
+            lambda core, now: core.control.update_crawl(
                 "crawl", lambda spec: (spec_of(after), ["something"]), now
             )
         )

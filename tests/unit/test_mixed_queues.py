@@ -110,7 +110,7 @@ def test_a_lease_counts_for_its_own_host_across_a_restart() -> None:
         fetch(shell, *shell.grants("wide"))
     assert [grant.uri for grant in shell.grants("wide")] == [f"{B}/1"]
     shell.restart()
-    assert shell.frontier._hosts.in_flight() == {"b.site.example": 1}
+    assert shell.core.shard.hosts.in_flight() == {"b.site.example": 1}
     shell.create("narrow", settings(QueueSettings()))
     shell.launch("narrow", f"{A}/3", f"{B}/3")
     assert [grant.uri for grant in shell.grants("narrow")] == [f"{A}/3"]
@@ -121,7 +121,7 @@ def test_an_override_of_requests_at_once_holds_for_its_hosts_only() -> None:
     shell = Shell()
     shell.create("crawl", settings(QueueSettings(), POLITE))
     shell.do(
-        lambda frontier, now: frontier.administration.put_override(
+        lambda core, now: core.administration.put_override(
             "crawl", f"{A}/", override_of(politeness={"max_parallel": 2}), now
         )
     )

@@ -28,13 +28,13 @@ def crawl(**queues: Any) -> Shell:
 def override(shell: Shell, **parts: dict[str, Any]) -> None:
     """Put an override for the host, and let its job run."""
     settings = override_of(**parts)
-    shell.do(lambda frontier, now: frontier.administration.put_override("crawl", HOST, settings, now))
+    shell.do(lambda core, now: core.administration.put_override("crawl", HOST, settings, now))
     shell.work()
 
 
 def queue(shell: Shell) -> QueueView:
     """The one queue."""
-    (view,) = shell.frontier.administration.queue("crawl", "example,alpha,")
+    (view,) = shell.core.administration.queue("crawl", "example,alpha,")
     return view
 
 
@@ -69,14 +69,14 @@ def test_the_hard_limit_of_a_lease_is_that_of_its_override_after_a_restart_too()
     for restart in (False, True):
         if restart:
             shell.restart()
-        while shell.frontier.leases_out and shell.now_ms < granted_ms + 15 * shell.period_ms:
+        while shell.core.nodes.leases_out and shell.now_ms < granted_ms + 15 * shell.period_ms:
             shell.now_ms += shell.period_ms // 2
-            shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [page.token], [], now))
+            shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [page.token], [], now))
             shell.tick()
-    assert shell.frontier.leases_out, "it lives as long as a fetch of that host may take"
-    while shell.frontier.leases_out:
+    assert shell.core.nodes.leases_out, "it lives as long as a fetch of that host may take"
+    while shell.core.nodes.leases_out:
         shell.now_ms += shell.period_ms // 2
-        shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [page.token], [], now))
+        shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [page.token], [], now))
         shell.tick()
         ended_ms[page.uri] = shell.now_ms
     assert ended_ms[page.uri] == granted_ms + 20 * shell.period_ms

@@ -92,7 +92,7 @@ def crawling(*seeds: str, min_delay_ms: int = 1_000) -> Shell:
 
 def states(shell: Shell) -> dict[str, QueueState]:
     """Queues by key."""
-    queues, _ = shell.frontier.administration.queues("crawl", None, 100, b"")
+    queues, _ = shell.core.administration.queues("crawl", None, 100, b"")
     return {queue.key: queue.state for queue in queues}
 
 
@@ -166,13 +166,13 @@ def test_a_snoozed_queue_wakes_at_its_time_not_before() -> None:
     first, *_ = shell.grants()
     shell.finish(Report(first.token, fetch_status=200))
     wake_ms = shell.now_ms + 1_000
-    assert shell.frontier.next_due_ms() == wake_ms
+    assert shell.core.upkeep.next_due_ms() == wake_ms
     shell.now_ms = wake_ms - 1
     shell.tick()
-    assert states(shell) == {"example,alpha,": Q.SNOOZED} and not shell.frontier.leasable()
+    assert states(shell) == {"example,alpha,": Q.SNOOZED} and not shell.core.frontier.leasable()
     shell.now_ms = wake_ms
     shell.tick()
-    assert states(shell) == {"example,alpha,": Q.READY} and shell.frontier.leasable()
+    assert states(shell) == {"example,alpha,": Q.READY} and shell.core.frontier.leasable()
 
 
 def test_a_retried_uri_keeps_its_place_and_stays_head_of_its_queue() -> None:

@@ -48,7 +48,7 @@ def lived() -> Shell:
 
 
 def steer(shell: Shell, key: str, change: QueueChange) -> None:
-    shell.do(lambda frontier, now: frontier.administration.change_queue("one", key, change, now))
+    shell.do(lambda core, now: core.administration.change_queue("one", key, change, now))
 
 
 def rows_of(store: Store) -> list[Row]:
@@ -71,14 +71,14 @@ def rebuilt(rows: list[Row]) -> tuple[Shell, Rebuilding]:
 
 def agrees(shell: Shell) -> None:
     """All crawls agree with themselves, and a verification finds nothing."""
-    for crawl in list(shell.frontier.registry.crawls.values()):
+    for crawl in list(shell.core.shard.registry.crawls.values()):
         recount = Recount(shell, crawl)
         recount.uris()
         recount.future()
         recount.membership()
         recount.sums()
         recount.lists()
-        assert not shell.frontier.leases_out
+        assert not shell.core.nodes.leases_out
 
 
 def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
@@ -91,12 +91,12 @@ def test_of_a_store_that_can_be_read_nothing_is_lost() -> None:
         ("three", []),
     ]
     for crawl in ("one", "two", "three"):
-        told, was = (each.frontier.statistics(crawl, each.now_ms).counts for each in (shell, before))
+        told, was = (each.core.views.statistics(crawl, each.now_ms).counts for each in (shell, before))
         assert {**told, "leased_count": 0} == {**was, "leased_count": 0}
         assert shell.events(crawl) == before.events(crawl) and shell.outcomes(crawl) == before.outcomes(crawl)
         assert shell.state(crawl) is before.state(crawl)
-    old, _ = before.frontier.administration.queues("one", None, 100, b"")
-    new, _ = shell.frontier.administration.queues("one", None, 100, b"")
+    old, _ = before.core.administration.queues("one", None, 100, b"")
+    new, _ = shell.core.administration.queues("one", None, 100, b"")
     same = ("key", "queued", "enqueued", "expenditure", "precedence")
     assert [[getattr(queue, name) for name in same] for queue in new] == [
         [getattr(queue, name) for name in same] for queue in old
@@ -117,7 +117,7 @@ def test_whatever_rows_are_gone_what_is_left_agrees_and_comes_to_its_end(
     shell, rebuilding = rebuilt(rows)
     agrees(shell)
     names = {found.name for found in rebuilding.crawls}
-    for crawl in list(shell.frontier.registry.crawls.values()):
+    for crawl in list(shell.core.shard.registry.crawls.values()):
         assert crawl.name in names
         if crawl.state is S.PAUSED:
             shell.request(crawl.name, Input.RESUME)
@@ -128,7 +128,7 @@ def test_whatever_rows_are_gone_what_is_left_agrees_and_comes_to_its_end(
         fetch(shell, *shell.grants())
         shell.log()
     agrees(shell)
-    for crawl in list(shell.frontier.registry.crawls.values()):
+    for crawl in list(shell.core.shard.registry.crawls.values()):
         assert not crawl.leases_out
         if crawl.state is S.RUNNING:
             shell.request(crawl.name, Input.STOP)
@@ -196,9 +196,9 @@ def test_a_crawl_without_a_spec_is_named_by_its_number_and_its_number_is_used_by
     shell, rebuilding = rebuilt(
         without(Family.CRAWLS, keys.crawl_key(3, CrawlRow.SPEC), keys.crawl_key(0, CrawlRow.SERVER))
     )
-    assert rebuilding.nameless == [3] and "three" not in shell.frontier.registry
+    assert rebuilding.nameless == [3] and "three" not in shell.core.shard.registry
     shell.create("four", quick())
-    assert shell.frontier.crawl("four").number == 4
+    assert shell.core.views.crawl("four").number == 4
 
 
 def test_reports_for_what_was_out_are_refused_and_it_is_given_out_again() -> None:

@@ -58,7 +58,7 @@ class Checkpointed(Shell):
     ) -> None:
         """Create a crawl, and launch it from a checkpoint."""
         self.create(name, settings)
-        self.do(lambda frontier, now: frontier.control.launch(name, now, "", checkpoint, source))
+        self.do(lambda core, now: core.control.launch(name, now, "", checkpoint, source))
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_it_goes_on_with_what_was_left_and_fetches_nothing_twice() -> None:
     shell.relaunch("second", "first")
     shell.work()
     assert shell.state("second") is CrawlState.RUNNING
-    Recount(shell, shell.frontier.registry.named("second")).run()
+    Recount(shell, shell.core.shard.registry.named("second")).run()
     assert pages(shell, "second") == [
         "http://alpha.example/later",
         "http://beta.example/",
@@ -110,7 +110,7 @@ def test_it_goes_on_with_what_was_left_and_fetches_nothing_twice() -> None:
     assert shell.state("second") is CrawlState.FINISHED
     assert shell.count("second", "succeeded_count") == 4  # one of them before the checkpoint
     assert [row.kind for row in shell.events("second")].count("seeds_concluded") == 0
-    Recount(shell, shell.frontier.registry.named("second")).run()
+    Recount(shell, shell.core.shard.registry.named("second")).run()
 
 
 def test_its_queues_are_those_of_the_checkpoint() -> None:
@@ -118,7 +118,7 @@ def test_its_queues_are_those_of_the_checkpoint() -> None:
     shell = half_done()
     (gamma,) = (key for key, view in queues(shell, "first").items() if view.host == "gamma.example")
     retired = QueueChange(retired=True)
-    shell.do(lambda frontier, now: frontier.administration.change_queue("first", gamma, retired, now))
+    shell.do(lambda core, now: core.administration.change_queue("first", gamma, retired, now))
     shell.keep("cp")
     at_checkpoint = queues(shell, "first")
     states = {view.host.partition(".")[0]: view.state for view in at_checkpoint.values()}
@@ -138,7 +138,7 @@ def test_its_queues_are_those_of_the_checkpoint() -> None:
 
 def queues(shell: Shell, crawl: str) -> dict[str, QueueView]:
     """All queues by key."""
-    views, _ = shell.frontier.administration.queues(crawl, None, 100, b"")
+    views, _ = shell.core.administration.queues(crawl, None, 100, b"")
     return {view.key: view for view in views}
 
 
@@ -175,15 +175,15 @@ def test_a_restart_between_any_two_slices_changes_nothing() -> None:
     shell = half_done()
     shell.relaunch("second", "first")
     slices = 0
-    while shell.frontier.has_work:
+    while shell.core.upkeep.has_work:
         shell.restart()
         assert shell.state("second") is CrawlState.PREPARING
-        shell.lose(lambda frontier, now: frontier.work(now))
-        shell.do(lambda frontier, now: frontier.work(now))
+        shell.lose(lambda core, now: core.upkeep.work(now))
+        shell.do(lambda core, now: core.upkeep.work(now))
         slices += 1
     assert slices > 10
     shell.restart()
-    Recount(shell, shell.frontier.registry.named("second")).run()
+    Recount(shell, shell.core.shard.registry.named("second")).run()
     assert len(pages(shell, "second")) == 3
 
 
@@ -200,12 +200,12 @@ def test_until_all_is_copied_nothing_may_change_it_and_nothing_is_leased() -> No
 def test_it_can_be_stopped_on_the_way() -> None:
     shell = half_done()
     shell.relaunch("second", "first")
-    shell.do(lambda frontier, now: frontier.work(now))
+    shell.do(lambda core, now: core.upkeep.work(now))
     assert shell.request("second", Input.STOP) is CrawlState.FINISHED
     shell.work()
     shell.restart()
-    assert shell.frontier.crawl("second").exit_status is ExitStatus.ABORTED
-    shell.do(lambda frontier, now: frontier.control.delete_crawl("second", now))
+    assert shell.core.views.crawl("second").exit_status is ExitStatus.ABORTED
+    shell.do(lambda core, now: core.control.delete_crawl("second", now))
     shell.work()
 
 
@@ -214,7 +214,7 @@ def test_without_its_checkpoint_it_ends_and_says_why() -> None:
     shell.relaunch("second", "first")
     shell.checkpoints.clear()
     shell.work()
-    view = shell.frontier.crawl("second")
+    view = shell.core.views.crawl("second")
     assert view.state is CrawlState.FINISHED
     assert "no checkpoint 'cp'" in view.reason
     assert "problem" in [row.kind for row in shell.events("second")]
@@ -223,9 +223,9 @@ def test_without_its_checkpoint_it_ends_and_says_why() -> None:
 def test_seeds_that_had_not_been_announced_are() -> None:
     shell = Checkpointed()
     shell.create("first", PLAIN)
-    shell.do(lambda frontier, now: frontier.control.add_seeds("first", SEEDS, now))
-    shell.do(lambda frontier, now: frontier.control.launch("first", now))
-    shell.do(lambda frontier, now: frontier.work(now))
+    shell.do(lambda core, now: core.control.add_seeds("first", SEEDS, now))
+    shell.do(lambda core, now: core.control.launch("first", now))
+    shell.do(lambda core, now: core.upkeep.work(now))
     shell.keep("cp")
     shell.relaunch("second", "first")
     shell.work()
@@ -246,7 +246,7 @@ def test_its_own_spec_counts() -> None:
     assert shell.state("second") is CrawlState.PAUSED
     shell.request("second", Input.RESUME)
     assert len(pages(shell, "second")) == 1
-    assert shell.frontier.crawl("second").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
+    assert shell.core.views.crawl("second").exit_status is ExitStatus.FINISHED_DOCUMENT_LIMIT
 
 
 def test_a_spec_that_puts_uris_elsewhere_is_refused_and_nothing_has_changed() -> None:
@@ -254,10 +254,10 @@ def test_a_spec_that_puts_uris_elsewhere_is_refused_and_nothing_has_changed() ->
     shell.create(
         "second", CrawlSettings(allowed_addresses=("loopback",), identity=IdentitySettings(("strip-www",)))
     )
-    before = shell.frontier.crawl("second")
+    before = shell.core.views.crawl("second")
     with pytest.raises(errors.InvalidSpec, match="identity"):
-        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
-    assert shell.frontier.crawl("second") == before == shell.build().crawl("second")
+        shell.do(lambda core, now: core.control.launch("second", now, "", "cp", "first"))
+    assert shell.core.views.crawl("second") == before == shell.build().views.crawl("second")
 
 
 @pytest.mark.parametrize(
@@ -268,16 +268,16 @@ def test_what_is_not_there_is_named(checkpoint: str, source: str, error: type[er
     shell = half_done()
     shell.create("second", PLAIN)
     with pytest.raises(error, match="none"):
-        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", checkpoint, source))
+        shell.do(lambda core, now: core.control.launch("second", now, "", checkpoint, source))
     assert shell.state("second") is CrawlState.NASCENT
 
 
 def test_a_crawl_that_has_taken_something_in_begins_anew_only() -> None:
     shell = half_done()
     shell.create("second", PLAIN)
-    shell.do(lambda frontier, now: frontier.administration.note_seen("second", SEEDS, now))
+    shell.do(lambda core, now: core.administration.note_seen("second", SEEDS, now))
     with pytest.raises(errors.IllegalState, match="has taken in") as refused:
-        shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+        shell.do(lambda core, now: core.control.launch("second", now, "", "cp", "first"))
     assert refused.value.metadata == {"crawl": "second", "state": "NASCENT"}
 
 
@@ -290,17 +290,17 @@ def test_a_crawl_that_was_itself_being_launched_from_one_is_none_to_go_on_from(
     shell = half_done()
     shell.relaunch("second", "first")
     for _ in range(slices):
-        shell.do(lambda frontier, now: frontier.work(now))
+        shell.do(lambda core, now: core.upkeep.work(now))
     if stopped:
         shell.request("second", Input.STOP)
         shell.work()
     shell.keep("half")
     shell.create("third", PLAIN)
-    before = shell.frontier.crawl("third")
+    before = shell.core.views.crawl("third")
     with pytest.raises(errors.IllegalState, match=r"'second' of checkpoint half .* checkpoint cp") as refused:
-        shell.do(lambda frontier, now: frontier.control.launch("third", now, "", "half", "second"))
+        shell.do(lambda core, now: core.control.launch("third", now, "", "half", "second"))
     assert refused.value.metadata == {"crawl": "third", "state": "NASCENT"}
-    assert shell.frontier.crawl("third") == before == shell.build().crawl("third")
+    assert shell.core.views.crawl("third") == before == shell.build().views.crawl("third")
 
 
 def test_a_crawl_that_was_launched_from_one_can_be_gone_on_from_once_it_is_all_there() -> None:
@@ -311,7 +311,7 @@ def test_a_crawl_that_was_launched_from_one_can_be_gone_on_from_once_it_is_all_t
     shell.relaunch("third", "second", "whole")
     shell.work()
     shell.restart()
-    Recount(shell, shell.frontier.registry.named("third")).run()
+    Recount(shell, shell.core.shard.registry.named("third")).run()
     assert len(pages(shell, "third")) == 3
 
 
@@ -320,21 +320,21 @@ def test_a_job_of_restoring_that_came_with_the_rows_of_another_crawl_copies_noth
     """Older servers copied it from a crawl that was half there; it would overwrite what is fetched by now."""
     shell = half_done()
     shell.relaunch("second", "first")
-    live = shell.frontier.registry.named("second")
+    live = shell.core.shard.registry.named("second")
     foreign = JobRow(Kind.RESTORE.value, shell.now_ms, {"checkpoint": "cp", "crawl": "1"})
     key = Family.JOBS, serial_key(live.number, 1)
     for _ in range(100):
         if live.restoring:
             shell.store.write({key: encode(foreign)})
-        shell.do(lambda frontier, now: frontier.work(now))
+        shell.do(lambda core, now: core.upkeep.work(now))
         if restarted:
             shell.restart()
-            live = shell.frontier.registry.named("second")
-    assert not shell.frontier.has_work
+            live = shell.core.shard.registry.named("second")
+    assert not shell.core.upkeep.has_work
     assert job.get(shell.store, live, 1).state == "CANCELLED"
     assert shell.state("second") is CrawlState.RUNNING
     assert len(pages(shell, "second")) == 3
-    Recount(shell, shell.frontier.registry.named("second")).run()
+    Recount(shell, shell.core.shard.registry.named("second")).run()
 
 
 OWN_SEEDS = [f"http://own{number}.example/" for number in range(7)]
@@ -344,15 +344,15 @@ OWN_SEEDS = [f"http://own{number}.example/" for number in range(7)]
 def test_seeds_that_it_had_give_way_and_those_that_it_gets_then_are_announced(own: int) -> None:
     shell = half_done()
     shell.create("second", PLAIN)
-    shell.do(lambda frontier, now: frontier.control.add_seeds("second", OWN_SEEDS[:own], now))
-    shell.do(lambda frontier, now: frontier.control.launch("second", now, "", "cp", "first"))
+    shell.do(lambda core, now: core.control.add_seeds("second", OWN_SEEDS[:own], now))
+    shell.do(lambda core, now: core.control.launch("second", now, "", "cp", "first"))
     shell.work()
     new = ["http://new.example/", "http://newer.example/"]
-    shell.do(lambda frontier, now: frontier.control.add_seeds("second", new, now))
+    shell.do(lambda core, now: core.control.add_seeds("second", new, now))
     shell.work()
-    page, _ = shell.frontier.administration.seeds("second", 100, 0, shell.now_ms)
+    page, _ = shell.core.administration.seeds("second", 100, 0, shell.now_ms)
     assert [seed.uri for seed in page] == [*SEEDS, *new]
-    view = shell.frontier.crawl("second")
+    view = shell.core.views.crawl("second")
     assert (view.seeds, view.announced_seeds) == (5, 5)
     assert set(new) < set(pages(shell, "second"))
 
@@ -361,9 +361,9 @@ def test_a_checkpoint_in_use_is_told() -> None:
     shell = half_done()
     shell.relaunch("second", "first")
     with pytest.raises(errors.CheckpointInUse):
-        shell.frontier.control.check_checkpoint_free("cp")
+        shell.core.control.check_checkpoint_free("cp")
     shell.work()
-    shell.frontier.control.check_checkpoint_free("cp")
+    shell.core.control.check_checkpoint_free("cp")
 
 
 def test_crawls_that_live_hear_of_a_checkpoint_but_not_one_that_is_held() -> None:
@@ -372,8 +372,8 @@ def test_crawls_that_live_hear_of_a_checkpoint_but_not_one_that_is_held() -> Non
     shell.create("held", PLAIN)
     shell.launch("held", *SEEDS)
     assert shell.request("held", Input.HOLD) is CrawlState.PAUSED
-    assert shell.frontier.crawl("held").held
-    shell.do(lambda frontier, now: frontier.control.note_checkpoint("cp00001-x", now))
+    assert shell.core.views.crawl("held").held
+    shell.do(lambda core, now: core.control.note_checkpoint("cp00001-x", now))
     assert shell.events("first")[-1].fields == {"checkpoint": "cp00001-x"}
     assert shell.events("held")[-1].kind == "held"
 

@@ -44,7 +44,7 @@ def fetch_all(shell: Shell, robots_status: int = 200) -> list[str]:
             fetched.append(grant.uri)
         if shell.state("crawl") is CrawlState.FINISHED:
             return fetched
-        due_ms = shell.frontier.next_due_ms()
+        due_ms = shell.core.upkeep.next_due_ms()
         assert due_ms is not None
         shell.now_ms = max(shell.now_ms, due_ms)
         shell.tick()
@@ -116,7 +116,7 @@ def test_crawls_that_share_a_host_without_robots_txt_end_though_each_tries_after
             shell.finish(Report(grant.token, fetch_status=503 if grant.robots else 200))
         if all(shell.state(name) is CrawlState.FINISHED for name in names):
             break
-        due_ms = shell.frontier.next_due_ms()
+        due_ms = shell.core.upkeep.next_due_ms()
         assert due_ms is not None
         shell.now_ms = max(shell.now_ms, due_ms)
         shell.tick()

@@ -406,7 +406,7 @@ def test_the_hosts_of_seeds_are_added_when_the_seeds_are_announced() -> None:
     """Heritrix 2.12: addSeed extends both scope and frontier."""
     shell = crawl()
     assert shell.schedule("crawl", "http://gamma.example/a") == [Verdict.OUT_OF_SCOPE]
-    shell.do(lambda frontier, now: frontier.control.add_seeds("crawl", ["http://gamma.example/"], now))
+    shell.do(lambda core, now: core.control.add_seeds("crawl", ["http://gamma.example/"], now))
     assert shell.schedule("crawl", "http://gamma.example/a") == [Verdict.OUT_OF_SCOPE]
     shell.work()
     assert shell.schedule("crawl", "http://gamma.example/a") == [Verdict.QUEUED]

@@ -19,7 +19,7 @@ DAY_MS = 24 * 3_600_000
 
 def beat(shell: Shell, session: str, node: str = "node") -> None:
     """A heartbeat without leases."""
-    shell.do(lambda frontier, now: frontier.heartbeat(node, session, [], [], now))
+    shell.do(lambda core, now: core.frontier.heartbeat(node, session, [], [], now))
 
 
 def refused(shell: Shell, session: str, node: str = "node") -> None:
@@ -68,7 +68,7 @@ def test_nor_is_it_forgotten_in_a_crawl_that_is_held() -> None:
     shell.finish(Report(grant.token, released=True))
     shell.request(NAME, Input.HOLD)
     shell.log()
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held
     beat(shell, "2")
     shell.restart()
     refused(shell, "1")
@@ -80,7 +80,7 @@ def test_nor_is_it_forgotten_in_a_crawl_that_is_held() -> None:
 def test_a_session_whose_acceptance_was_lost_in_a_crash_is_accepted_again() -> None:
     shell = launched()
     beat(shell, "1")
-    shell.lose(lambda frontier, now: frontier.heartbeat("node", "2", [], [], now))
+    shell.lose(lambda core, now: core.frontier.heartbeat("node", "2", [], [], now))
     beat(shell, "1")
     beat(shell, "2")
     refused(shell, "1")
@@ -98,12 +98,12 @@ def test_each_of_those_before_is_refused() -> None:
 
 def test_a_session_is_written_when_it_is_accepted_and_once_a_day_and_not_with_each_call() -> None:
     shell = Shell()
-    _, changes = shell.frontier.heartbeat("node", "1", [], [], shell.now_ms)
+    _, changes = shell.core.frontier.heartbeat("node", "1", [], [], shell.now_ms)
     assert len(stored(changes)) == 1
     for hour in range(24):
-        _, changes = shell.frontier.heartbeat("node", "1", [], [], shell.now_ms + hour * DAY_MS // 24)
+        _, changes = shell.core.frontier.heartbeat("node", "1", [], [], shell.now_ms + hour * DAY_MS // 24)
         assert not stored(changes)
-    _, changes = shell.frontier.heartbeat("node", "1", [], [], shell.now_ms + DAY_MS)
+    _, changes = shell.core.frontier.heartbeat("node", "1", [], [], shell.now_ms + DAY_MS)
     assert len(stored(changes)) == 1
 
 

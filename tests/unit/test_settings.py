@@ -449,7 +449,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(InvalidSpec) as refused:
         shell.create("crawl", bad)
     assert dict(refused.value.metadata) == problems(bad)
-    assert shell.frontier.crawls_after("", 10) == []
+    assert shell.core.views.crawls_after("", 10) == []
 
 
 # What an override makes of a crawl's settings.

@@ -67,8 +67,8 @@ def test_pause_resume_and_pause_within_one_moment_end_paused() -> None:
 def test_resume_while_a_pause_is_under_way_runs_on_and_the_next_pause_is_answered_too() -> None:
     """D2, with a lease out: each PAUSING ends in a PAUSED of its own."""
     shell = paused_with_lease()
-    (lease,) = shell.frontier._leases
-    token = lease.token(shell.frontier.server.secret)
+    (lease,) = shell.core.shard.leases
+    token = lease.token(shell.core.shard.server.secret)
     assert shell.request("crawl", Input.PAUSE) is S.PAUSING
     assert shell.request("crawl", Input.RESUME) is S.RUNNING
     assert shell.request("crawl", Input.PAUSE) is S.PAUSING
@@ -97,7 +97,7 @@ def test_an_end_comes_although_a_node_never_reports() -> None:
 def test_a_crawl_that_was_never_launched_is_asked_for_nothing() -> None:
     """S0.33: its target is PAUSE, and nothing is reached yet, so that nobody is told of a pause (S0.47)."""
     shell = in_state(S.NASCENT)
-    row = shell.frontier.registry.named(NAME).state_row
+    row = shell.core.shard.registry.named(NAME).state_row
     assert (row.target, row.reached, row.request) == ("PAUSE", "", 0)
     shell.schedule(NAME, SEEDS[0])
     shell.tick()
@@ -142,7 +142,7 @@ def test_a_pause_and_what_would_switch_between_empty_and_running_at_once_end_in_
     if state is S.EMPTY:
         shell.schedule(NAME, f"{SEEDS[0]}more")
     else:
-        shell.take_back([lease.token(SECRET) for lease in shell.frontier._leases])
+        shell.take_back([lease.token(SECRET) for lease in shell.core.shard.leases])
     shell.tick()
     assert (shell.state(NAME), shell.states(NAME)[-1]) == (S.PAUSED, "PAUSED")
 
@@ -174,7 +174,7 @@ def test_a_request_that_is_refused_in_the_middle_of_giving_out_holds_up_nothing_
         shell.next(session="1")
     shell.finish(Report(grant.token, released=True), session="2")
     shell.request(NAME, I.PAUSE)
-    shell.take_back([lease.token(SECRET) for lease in shell.frontier._leases])
+    shell.take_back([lease.token(SECRET) for lease in shell.core.shard.leases])
     assert shell.state(NAME) is S.PAUSED
 
 

@@ -25,6 +25,7 @@ from core_doubles.rows import nothing_is_left_of
 from core_doubles.shell import Shell
 from core_doubles.stillness import still, stored_of
 
+from frontier_server.core.core import Core
 from frontier_server.core.errors import (
     CrawlExists,
     CrawlFinished,
@@ -33,7 +34,6 @@ from frontier_server.core.errors import (
     InvalidRequest,
     UnknownCrawl,
 )
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.keys import FetchStatisticsOf as Of
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
@@ -49,7 +49,7 @@ MOST_STEPS = 100
 
 def tear_down(shell: Shell, by: str = "") -> tuple[CrawlView, bool]:
     """Ask for it; where the crawl is then, and whether this began it."""
-    return shell.do(lambda frontier, now: frontier.control.tear_down(NAME, now, by))
+    return shell.do(lambda core, now: core.control.tear_down(NAME, now, by))
 
 
 def told(shell: Shell) -> list[str]:
@@ -59,10 +59,10 @@ def told(shell: Shell) -> list[str]:
 
 def is_gone(shell: Shell) -> bool:
     """Whether the crawl has left memory, and said so last."""
-    if not shell.frontier.crawl(NAME).torn_down:
+    if not shell.core.views.crawl(NAME).torn_down:
         return False
     assert told(shell).count("torn_down") == 1 and told(shell)[-1] == "torn_down"
-    assert NAME not in shell.frontier.registry.names and not shell.frontier.has_work
+    assert NAME not in shell.core.shard.registry.names and not shell.core.upkeep.has_work
     return True
 
 
@@ -73,9 +73,9 @@ def let_end(shell: Shell) -> None:
         shell.log()
         if is_gone(shell):
             return
-        if shell.frontier.next_due_ms() is not None:
+        if shell.core.upkeep.next_due_ms() is not None:
             advance(shell)
-    raise AssertionError(f"{shell.frontier.crawl(NAME)} after {told(shell)}")
+    raise AssertionError(f"{shell.core.views.crawl(NAME)} after {told(shell)}")
 
 
 def lived() -> Shell:
@@ -83,7 +83,7 @@ def lived() -> Shell:
     shell, grants = fetching(most=2)
     shell.finish(report(grants[0]), report(grants[1], -4))
     override = override_of(queues={"error_penalty": 7})
-    shell.do(lambda frontier, now: frontier.administration.put_override(NAME, SEEDS[0], override, now))
+    shell.do(lambda core, now: core.administration.put_override(NAME, SEEDS[0], override, now))
     shell.schedule(NAME, candidate(f"{SEEDS[0]}later", not_before_ms=shell.now_ms + 1_000_000))
     shell.work()
     return shell
@@ -106,9 +106,9 @@ def test_it_ends_a_crawl_in_whatever_state_and_lets_it_go(state: CrawlState) -> 
     shell = in_state(state, stop_timeout_ms=5_000)
     before = told(shell)
     view, begun = tear_down(shell, "me")
-    assert begun and view.tearing_down and shell.frontier.crawl(NAME).tearing_down
+    assert begun and view.tearing_down and shell.core.views.crawl(NAME).tearing_down
     let_end(shell)
-    view = shell.frontier.crawl(NAME)
+    view = shell.core.views.crawl(NAME)
     assert (view.state, view.tearing_down, view.torn_down) == (S.FINISHED, True, True)
     assert view.exit_status is ExitStatus.ABORTED
     after = [kind for kind in told(shell)[len(before) :] if kind not in ("statistics", "flights_cancelled")]
@@ -149,7 +149,7 @@ def test_a_natural_end_keeps_its_exit_status() -> None:
     fetch_all(shell)
     tear_down(shell)
     let_end(shell)
-    assert shell.frontier.crawl(NAME).exit_status is ExitStatus.FINISHED
+    assert shell.core.views.crawl(NAME).exit_status is ExitStatus.FINISHED
 
 
 # How it is put off.
@@ -168,7 +168,7 @@ def test_what_is_in_flight_puts_it_off_and_nobody_has_to_ask_again() -> None:
     shell, (grant,) = fetching(most=1)
     view, _ = tear_down(shell)
     assert (view.state, view.torn_down) == (S.STOPPING, False)
-    assert NAME in shell.frontier.registry.names
+    assert NAME in shell.core.shard.registry.names
     fetch(shell, grant)
     assert shell.state(NAME) is S.FINISHED and not is_gone(shell)
     shell.work()
@@ -181,12 +181,12 @@ def test_events_go_on_while_it_is_waited_for() -> None:
     """D7: in Heritrix a teardown holds the lock that every event needs. Here nothing waits but who asked."""
     shell, (first, second) = fetching(most=2)
     tear_down(shell)
-    before = shell.frontier.crawl(NAME).last_event
+    before = shell.core.views.crawl(NAME).last_event
     fetch(shell, first)
-    beat = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [second.token], [], now))
+    beat = shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [second.token], [], now))
     assert beat.release == [second.token]
     fetch(shell, second)
-    assert [row.kind for _, row in shell.frontier.events_after(NAME, before)] == [
+    assert [row.kind for _, row in shell.core.history.events_after(NAME, before)] == [
         "statistics",
         "status_changed",
     ]
@@ -199,7 +199,7 @@ def test_it_comes_in_the_bound_of_the_end_though_every_node_is_gone() -> None:
     start_ms = shell.now_ms
     let_end(shell)
     assert shell.now_ms == start_ms + 5_000
-    _, last = shell.frontier.administration.outcomes(NAME, 0, 100)[-1]
+    _, last = shell.core.history.outcomes(NAME, 0, 100)[-1]
     assert last.fetch_status == -7000
 
 
@@ -208,17 +208,17 @@ def test_the_crawl_log_is_waited_for_and_told_to_hurry() -> None:
     fetch(shell, grant)
     shell.request(NAME, Input.STOP)
     shell.work()
-    asked = [shell.frontier.awaits_log]
+    asked = [shell.core.upkeep.awaits_log]
     tear_down(shell)
     shell.work()
-    asked.append(shell.frontier.awaits_log)
+    asked.append(shell.core.upkeep.awaits_log)
     assert not is_gone(shell)
-    number, last = shell.frontier.crawl(NAME).number, shell.frontier.last_outcome(1)
+    number, last = shell.core.views.crawl(NAME).number, shell.core.upkeep.last_outcome(1)
     shell.note_logged(number, last - 1, 100)
     assert not is_gone(shell)
     shell.note_logged(number, last, 200)
     assert is_gone(shell)
-    asked.append(shell.frontier.awaits_log)
+    asked.append(shell.core.upkeep.awaits_log)
     assert asked == [False, True, False]
 
 
@@ -232,11 +232,11 @@ def test_its_queues_leave_memory_a_share_at_a_time() -> None:
     fetch(shell, *robots)
     shell.log()
     tear_down(shell)
-    crawl = shell.frontier.registry.named(NAME)
+    crawl = shell.core.shard.registry.named(NAME)
     left = []
     while not is_gone(shell):
         left.append(len(crawl.queues))
-        shell.do(lambda frontier, now: frontier.work(now))
+        shell.do(lambda core, now: core.upkeep.work(now))
     assert left == [450, 250, 50]
 
 
@@ -245,12 +245,12 @@ def test_its_jobs_end_first(kind: Kind) -> None:
     """They are cancelled; what they have done stays done."""
     shell = launched()
     patterns = {"queue_pattern": ".*", "uri_pattern": ".*"} if kind is Kind.DELETE_URIS else {}
-    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, kind, patterns, now))
+    shell.do(lambda core, now: core.administration.start_job(NAME, kind, patterns, now))
     tear_down(shell)
     assert not is_gone(shell)
     shell.work()
     assert is_gone(shell)
-    (job,) = [job for job in shell.frontier.administration.jobs(NAME) if job.kind == kind.value]
+    (job,) = [job for job in shell.core.administration.jobs(NAME) if job.kind == kind.value]
     assert job.state == "CANCELLED"
     assert [row.fields["outcome"] for row in shell.events(NAME) if row.kind == "job_ended"] == ["CANCELLED"]
     assert shell.count(NAME, "queued_count") == 4
@@ -259,29 +259,29 @@ def test_its_jobs_end_first(kind: Kind) -> None:
 def test_seeds_that_are_being_announced_are_announced_no_further() -> None:
     shell = created()
     seeds = [f"{SEEDS[0]}{number}" for number in range(250)]
-    shell.do(lambda frontier, now: frontier.control.add_seeds(NAME, seeds, now))
-    shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
-    shell.do(lambda frontier, now: frontier.work(now))
+    shell.do(lambda core, now: core.control.add_seeds(NAME, seeds, now))
+    shell.do(lambda core, now: core.control.launch(NAME, now))
+    shell.do(lambda core, now: core.upkeep.work(now))
     tear_down(shell)
     shell.work()
     assert is_gone(shell)
-    assert shell.frontier.crawl(NAME).announced_seeds == 100
+    assert shell.core.views.crawl(NAME).announced_seeds == 100
 
 
 def test_an_import_that_comes_in_is_cut_off_though_its_sender_is_silent() -> None:
     """Else somebody who sends nothing and does not go away would put it off for ever."""
     shell = launched()
-    number = shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    number = shell.do(lambda core, now: core.administration.begin_import(NAME, False, now))
     rows = [ImportRow(candidate(f"{SEEDS[0]}{place}").record) for place in range(250)]
-    shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
+    shell.do(lambda core, now: core.administration.add_imports(NAME, number, rows, now))
     tear_down(shell)
     with pytest.raises(CrawlFinished):
-        shell.do(lambda frontier, now: frontier.administration.add_imports(NAME, number, rows, now))
+        shell.do(lambda core, now: core.administration.add_imports(NAME, number, rows, now))
     let_end(shell)
-    assert shell.frontier.administration.job(NAME, number).state == "CANCELLED"
+    assert shell.core.administration.job(NAME, number).state == "CANCELLED"
     assert shell.count(NAME, "queued_count") == 4
     with pytest.raises(CrawlTornDown):
-        shell.do(lambda frontier, now: frontier.administration.cancel_job(NAME, number, now))
+        shell.do(lambda core, now: core.administration.cancel_job(NAME, number, now))
 
 
 # Once.
@@ -309,7 +309,7 @@ def test_a_repeat_after_it_is_complete_says_so_and_writes_nothing() -> None:
 def test_a_first_teardown_lets_fetches_finish() -> None:
     shell, (grant,) = fetching(most=1)
     tear_down(shell)
-    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+    answer = shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [grant.token], [], now))
     assert (answer.interrupt, answer.release) == ([], [grant.token])
 
 
@@ -322,7 +322,7 @@ def test_one_of_a_crawl_that_stops_already_counts_as_a_second_stop(first: str) -
     else:
         tear_down(shell, "first")
     tear_down(shell, "second")
-    answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+    answer = shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [grant.token], [], now))
     assert answer.interrupt == [grant.token]
     acts = [row.fields for row in shell.events(NAME) if row.kind == "operator_acted"]
     action = "teardown" if first == "stop" else "interrupt"
@@ -332,7 +332,7 @@ def test_one_of_a_crawl_that_stops_already_counts_as_a_second_stop(first: str) -
 def test_it_is_told_once_also_while_the_frontier_has_a_problem() -> None:
     """Each operation looks twice at its crawls then."""
     shell = launched()
-    shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
+    shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
     tear_down(shell)
     let_end(shell)
     assert told(shell).count("torn_down") == 1
@@ -355,36 +355,36 @@ def busy() -> Shell:
     """A crawl with a lease out, jobs, an import that comes in, and outcomes that are not in its log."""
     shell, grants = fetching(most=2, stop_timeout_ms=5_000)
     fetch(shell, grants[0])
-    shell.do(lambda frontier, now: frontier.administration.start_job(NAME, Kind.VERIFY, {}, now))
-    shell.do(lambda frontier, now: frontier.administration.begin_import(NAME, False, now))
+    shell.do(lambda core, now: core.administration.start_job(NAME, Kind.VERIFY, {}, now))
+    shell.do(lambda core, now: core.administration.begin_import(NAME, False, now))
     return shell
 
 
-Step = Callable[[Frontier, int], tuple[object, Changes]]
+Step = Callable[[Core, int], tuple[object, Changes]]
 
 
 def noted(number: int, outcome: int, log_bytes: int) -> Step:
     """A crawl's log has its outcomes up to one."""
-    return lambda frontier, now: frontier.note_logged(number, outcome, log_bytes, now)
+    return lambda core, now: core.upkeep.note_logged(number, outcome, log_bytes, now)
 
 
 def steps(shell: Shell) -> Iterator[Step]:
     """A teardown, operation by operation, as the server's shell would go on with it."""
-    yield lambda frontier, now: frontier.control.tear_down(NAME, now, "me")
+    yield lambda core, now: core.control.tear_down(NAME, now, "me")
     for _ in range(MOST_STEPS):
-        if shell.frontier.crawl(NAME).torn_down:
+        if shell.core.views.crawl(NAME).torn_down:
             return
-        if shell.frontier.has_work:
-            yield lambda frontier, now: frontier.work(now)
+        if shell.core.upkeep.has_work:
+            yield lambda core, now: core.upkeep.work(now)
             continue
-        for number, (_, logged, size) in shell.frontier.log_positions().items():
-            last = shell.frontier.last_outcome(number)
+        for number, (_, logged, size) in shell.core.upkeep.log_positions().items():
+            last = shell.core.upkeep.last_outcome(number)
             if logged < last:
                 yield noted(number, last, size)
-        due_ms = shell.frontier.next_due_ms()
+        due_ms = shell.core.upkeep.next_due_ms()
         if due_ms is not None:
             shell.now_ms = max(shell.now_ms, due_ms)
-            yield lambda frontier, now: frontier.tick(now)
+            yield lambda core, now: core.upkeep.tick(now)
     raise AssertionError(f"not torn down: {told(shell)}")
 
 
@@ -431,16 +431,16 @@ def test_it_completes_whatever_is_killed_between_two_steps(killed_at: int, kind:
 def test_nothing_of_it_stays_in_memory() -> None:
     """S0.29: but for its name; the job log hears of it once more."""
     shell, grants = fetching(most=3)
-    crawl = weakref.ref(shell.frontier.registry.named(NAME))
+    crawl = weakref.ref(shell.core.shard.registry.named(NAME))
     tear_down(shell)
     fetch(shell, *grants)
     let_end(shell)
-    assert [crawl.name for crawl in shell.frontier.take_news()] == [NAME], (
+    assert [crawl.name for crawl in shell.core.upkeep.take_news()] == [NAME], (
         "for the job log, whose last line it is"
     )
-    registry = shell.frontier.registry
+    registry = shell.core.shard.registry
     assert (registry.crawls, registry.names, registry.torn) == ({}, {}, {NAME: 1})
-    assert shell.frontier.leases_out == 0
+    assert shell.core.nodes.leases_out == 0
     gc.collect()
     assert crawl() is None
 
@@ -448,30 +448,32 @@ def test_nothing_of_it_stays_in_memory() -> None:
 def test_a_restart_does_not_bring_it_back() -> None:
     shell = gone()
     shell.restart()
-    registry = shell.frontier.registry
+    registry = shell.core.shard.registry
     assert (registry.crawls, registry.names, registry.torn) == ({}, {}, {NAME: 1})
-    assert shell.frontier.next_due_ms() is None or shell.frontier.leases_out == 0
+    assert shell.core.upkeep.next_due_ms() is None or shell.core.nodes.leases_out == 0
 
 
 def test_its_name_stays_taken_and_it_is_still_listed_in_order() -> None:
     shell = gone()
     for name in ("another", "zebra"):
         shell.create(name, CrawlSettings(allowed_addresses=("loopback",)))
-    assert [view.name for view in shell.frontier.crawls_after("", 10)] == ["another", NAME, "zebra"]
-    assert [view.name for view in shell.frontier.crawls_after("another", 1)] == [NAME]
+    assert [view.name for view in shell.core.views.crawls_after("", 10)] == ["another", NAME, "zebra"]
+    assert [view.name for view in shell.core.views.crawls_after("another", 1)] == [NAME]
     with pytest.raises(CrawlExists, match=NAME):
         shell.create(NAME, CrawlSettings(allowed_addresses=("loopback",)))
 
 
 # What can be read of it.
 
-READS: dict[str, Callable[[Frontier, int], Any]] = {
-    "statistics": lambda f, now: replace(f.statistics(NAME, now), deepest_queue=0),  # known to memory alone
-    "events": lambda f, now: f.events_after(NAME, 0)[:6],  # up to the teardown
-    "outcomes": lambda f, now: f.administration.outcomes(NAME, 0, 100),
-    "outcome range": lambda f, now: f.administration.outcome_range(NAME),
-    "an outcome's time": lambda f, now: f.administration.outcome_time(NAME, 1) or pytest.fail("not kept"),
-    "an outcome's history": lambda f, now: f.administration.check_outcome(NAME, 1, 0),
+READS: dict[str, Callable[[Core, int], Any]] = {
+    "statistics": lambda f, now: replace(
+        f.views.statistics(NAME, now), deepest_queue=0
+    ),  # known to memory alone
+    "events": lambda f, now: f.history.events_after(NAME, 0)[:6],  # up to the teardown
+    "outcomes": lambda f, now: f.history.outcomes(NAME, 0, 100),
+    "outcome range": lambda f, now: f.history.outcome_range(NAME),
+    "an outcome's time": lambda f, now: f.history.outcome_time(NAME, 1) or pytest.fail("not kept"),
+    "an outcome's history": lambda f, now: f.history.check_outcome(NAME, 1, 0),
     "queues": lambda f, now: f.administration.queues(NAME, None, 100, b""),
     "a queue": lambda f, now: f.administration.queue(NAME, "example,alpha,"),
     "largest queues": lambda f, now: isinstance(f.administration.largest_queues(NAME), list),
@@ -493,20 +495,28 @@ def test_all_of_it_can_still_be_read_and_is_as_it_was(what: str) -> None:
     """Data stay until the crawl is deleted."""
     shell = gone()
     fresh = shell.build()
-    answer = READS[what](shell.frontier, shell.now_ms)
+    answer = READS[what](shell.core, shell.now_ms)
     assert answer == READS[what](fresh, shell.now_ms)
     before = lived()
     before.request(NAME, Input.STOP)
     before.work()
     before.log()
-    assert answer == READS[what](before.frontier, before.now_ms)
+    assert answer == READS[what](before.core, before.now_ms)
 
 
 @pytest.mark.interpreted
 def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
-    reads = {name for name in vars(type(gone().frontier.administration)) if not name.startswith("_")}
+    core = gone().core
+    doors = (core.administration, core.history, core.views)
+    reads = {name for door in doors for name in vars(type(door)) if not name.startswith("_")}
     changing = {name.split(".")[1] for name in all_there_are() if name.startswith("Administration.")}
     looked_at = {
+        "crawl",
+        "crawls_after",
+        "statistics",
+        "events_after",
+        "event_time",
+        "check_event",
         "outcomes",
         "outcome_range",
         "outcome_time",
@@ -556,7 +566,7 @@ def test_no_request_leads_out_of_it(asked: Input) -> None:
 def test_it_cannot_be_launched_again() -> None:
     shell = gone()
     with still(shell, NAME), pytest.raises(IllegalState, match="FINISHED"):
-        shell.do(lambda frontier, now: frontier.control.launch(NAME, now))
+        shell.do(lambda core, now: core.control.launch(NAME, now))
 
 
 def test_nodes_are_told_that_there_is_nothing_more() -> None:
@@ -571,7 +581,7 @@ def test_nodes_are_told_that_there_is_nothing_more() -> None:
         (result,) = shell.finish(report(grant))
         assert result.disposition is Disposition.STALE
         shell.take_back([grant.token])
-        answer = shell.do(lambda frontier, now: frontier.heartbeat("node", "1", [grant.token], [], now))
+        answer = shell.do(lambda core, now: core.frontier.heartbeat("node", "1", [grant.token], [], now))
         assert answer.ended == [grant.token]
         shell.note_logged(1, 99, 99)
 
@@ -579,18 +589,18 @@ def test_nodes_are_told_that_there_is_nothing_more() -> None:
 def test_its_last_event_is_its_last_whatever_happens_then() -> None:
     """TORN_DOWN is the last event of all."""
     shell = gone()
-    last = shell.frontier.crawl(NAME).last_event
+    last = shell.core.views.crawl(NAME).last_event
     with still(shell, NAME):
-        shell.do(lambda frontier, now: frontier.note_trouble(("disk-reserve", "no room"), now))
-        shell.do(lambda frontier, now: frontier.control.note_checkpoint("cp", now))
+        shell.do(lambda core, now: core.upkeep.note_trouble(("disk-reserve", "no room"), now))
+        shell.do(lambda core, now: core.control.note_checkpoint("cp", now))
         shell.now_ms += 86_400_000
         shell.tick()
         shell.restart()
         shell.tick()
-    assert shell.frontier.crawl(NAME).last_event == last
-    assert shell.frontier.events_after(NAME, last) == []
+    assert shell.core.views.crawl(NAME).last_event == last
+    assert shell.core.history.events_after(NAME, last) == []
     with pytest.raises(InvalidRequest):
-        shell.frontier.events_after(NAME, last + 1)
+        shell.core.history.events_after(NAME, last + 1)
 
 
 # Deletion.
@@ -601,18 +611,18 @@ def test_it_can_be_deleted_and_its_name_is_free_then(restarted: bool) -> None:
     shell = gone()
     if restarted:
         shell.restart()
-    shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+    shell.do(lambda core, now: core.control.delete_crawl(NAME, now))
     with pytest.raises(UnknownCrawl):
-        shell.frontier.crawl(NAME)
+        shell.core.views.crawl(NAME)
     with pytest.raises(UnknownCrawl):
         tear_down(shell)
     if restarted:
         shell.restart()
     shell.work()
     assert nothing_is_left_of(shell.store, 1)
-    assert shell.frontier.registry.torn == {}
+    assert shell.core.shard.registry.torn == {}
     shell.create(NAME, CrawlSettings(allowed_addresses=("loopback",)))
-    assert shell.frontier.crawl(NAME).number == 2
+    assert shell.core.views.crawl(NAME).number == 2
 
 
 def test_a_crawl_can_be_deleted_while_it_is_torn_down() -> None:
@@ -620,8 +630,8 @@ def test_a_crawl_can_be_deleted_while_it_is_torn_down() -> None:
     shell, (grant,) = fetching(most=1)
     tear_down(shell)
     fetch(shell, grant)
-    assert shell.state(NAME) is S.FINISHED and not shell.frontier.crawl(NAME).torn_down
-    shell.do(lambda frontier, now: frontier.control.delete_crawl(NAME, now))
+    assert shell.state(NAME) is S.FINISHED and not shell.core.views.crawl(NAME).torn_down
+    shell.do(lambda core, now: core.control.delete_crawl(NAME, now))
     shell.log()
     shell.work()
     assert nothing_is_left_of(shell.store, 1)

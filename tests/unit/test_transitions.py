@@ -87,7 +87,7 @@ CELLS: dict[str, str] = {
     "S0/FINISHED/frontier-FINISH": NOTHING,
 }
 REQUESTS: dict[str, Callable[[Shell], object]] = {
-    "launch": lambda shell: shell.do(lambda frontier, now: frontier.control.launch(NAME, now)),
+    "launch": lambda shell: shell.do(lambda core, now: core.control.launch(NAME, now)),
     "unpause": lambda shell: shell.request(NAME, Input.RESUME),
     "pause": lambda shell: shell.request(NAME, Input.PAUSE),
     "stop": lambda shell: shell.request(NAME, Input.STOP),
@@ -96,7 +96,7 @@ REQUESTS: dict[str, Callable[[Shell], object]] = {
 
 def take_back_all(shell: Shell) -> None:
     """No lease is out any more."""
-    shell.take_back([lease.token(shell.frontier.server.secret) for lease in shell.frontier._leases])
+    shell.take_back([lease.token(shell.core.shard.server.secret) for lease in shell.core.shard.leases])
 
 
 def fetch_the_rest(shell: Shell) -> None:
@@ -157,12 +157,12 @@ def test_each_cell_of_the_table(cell: str) -> None:
     states = ", ".join(f"{fields['state']} {fields['exit_status']}" for fields in told)
     assert (states or NOTHING) == expected
     assert shell.state(NAME).value == (told[-1]["state"] if told else state.value)
-    assert shell.build().crawl(NAME) == shell.frontier.crawl(NAME)
+    assert shell.build().views.crawl(NAME) == shell.core.views.crawl(NAME)
 
 
 def cannot_be(shell: Shell, state: CrawlState, reached: Reached) -> None:
     """The frontier machine does not tell this of a crawl that rests here; if it did, it would be refused."""
-    crawl = shell.frontier.registry.named(NAME)
+    crawl = shell.core.shard.registry.named(NAME)
     reachable = {
         TABLE[crawl.target, in_flight, left] for in_flight in (False, True) for left in (False, True)
     }

@@ -17,16 +17,16 @@ def trouble(shell: Shell, kind: str, there_is: bool) -> None:
     """The frontier's disk is nearly full, or a node's; or neither any more."""
     if kind == "disk":
         noted = ("disk-reserve", "no room") if there_is else None
-        shell.do(lambda frontier, now: frontier.note_trouble(noted, now))
+        shell.do(lambda core, now: core.upkeep.note_trouble(noted, now))
     else:
         words = "disk low" if there_is else ""
-        tokens = [lease.token(SECRET) for lease in shell.frontier._leases]
-        shell.do(lambda frontier, now: frontier.heartbeat("node", "1", tokens, [], now, trouble=words))
+        tokens = [lease.token(SECRET) for lease in shell.core.shard.leases]
+        shell.do(lambda core, now: core.frontier.heartbeat("node", "1", tokens, [], now, trouble=words))
 
 
 def ask(shell: Shell, wish: Input) -> None:
     """An operator asks for a state."""
-    shell.do(lambda frontier, now: frontier.control.request_state(NAME, wish, now, BY))
+    shell.do(lambda core, now: core.control.request_state(NAME, wish, now, BY))
 
 
 def troubled(kind: str, out: bool) -> tuple[Shell, list[Grant]]:
@@ -61,7 +61,7 @@ def test_what_an_operator_pauses_or_holds_meanwhile_stays_so(
     shell.take_back([grant.token for grant in grants])
     if restarts:
         shell.restart()
-    assert (shell.state(NAME), shell.frontier.crawl(NAME).held) == (S.PAUSED, wish is Input.HOLD)
+    assert (shell.state(NAME), shell.core.views.crawl(NAME).held) == (S.PAUSED, wish is Input.HOLD)
     with still(shell, NAME):
         trouble(shell, kind, False)
     ask(shell, Input.RESUME)
@@ -96,6 +96,6 @@ def test_a_crawl_that_an_older_server_holds_in_trouble_is_held_on() -> None:
     trouble(shell, "disk", True)
     ask(shell, Input.HOLD)
     shell.log()
-    shell.frontier.registry.named(NAME).state_row.trouble = "disk-reserve"
+    shell.core.shard.registry.named(NAME).state_row.trouble = "disk-reserve"
     trouble(shell, "disk", False)
-    assert shell.frontier.crawl(NAME).held
+    assert shell.core.views.crawl(NAME).held

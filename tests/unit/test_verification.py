@@ -42,9 +42,7 @@ def crawl(monkeypatch: pytest.MonkeyPatch, rows_per_slice: int = 200) -> Shell:
 def start(shell: Shell, repair: bool = False) -> int:
     """Start a verification; its number."""
     parameters = {"repair": "true"} if repair else {}
-    job = shell.do(
-        lambda frontier, now: frontier.administration.start_job("crawl", Kind.VERIFY, parameters, now)
-    )
+    job = shell.do(lambda core, now: core.administration.start_job("crawl", Kind.VERIFY, parameters, now))
     return job.number
 
 
@@ -52,14 +50,12 @@ def verified(shell: Shell, repair: bool = False) -> JobView:
     """What a verification found."""
     number = start(shell, repair)
     shell.work()
-    return shell.frontier.administration.job("crawl", number)
+    return shell.core.administration.job("crawl", number)
 
 
 def change(shell: Shell, key: str, **changes: Any) -> None:
     """Change a queue."""
-    shell.do(
-        lambda frontier, now: frontier.administration.change_queue("crawl", key, QueueChange(**changes), now)
-    )
+    shell.do(lambda core, now: core.administration.change_queue("crawl", key, QueueChange(**changes), now))
 
 
 def test_a_sound_crawl_is_counted_whole_and_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +90,8 @@ def _make_due(shell: Shell) -> None:
 
 def _swap_seen(shell: Shell) -> None:
     forgotten, noted = ["http://host5.example/later"], ["http://host0.example/x"]
-    shell.do(lambda frontier, now: frontier.administration.forget_seen("crawl", forgotten, now))
-    shell.do(lambda frontier, now: frontier.administration.note_seen("crawl", noted, now))
+    shell.do(lambda core, now: core.administration.forget_seen("crawl", forgotten, now))
+    shell.do(lambda core, now: core.administration.note_seen("crawl", noted, now))
 
 
 def _offer(shell: Shell) -> None:
@@ -122,11 +118,11 @@ def test_nothing_is_found_in_a_sound_crawl_that_goes_on_meanwhile(
     change(shell, KEYS[3], retired=True)
     number = start(shell)
     for _ in range(slices):
-        if shell.frontier.has_work:
-            shell.do(lambda frontier, now: frontier.work(now))
+        if shell.core.upkeep.has_work:
+            shell.do(lambda core, now: core.upkeep.work(now))
     WHAT_GOES_ON[event](shell)
     shell.work()
-    found = shell.frontier.administration.job("crawl", number)
+    found = shell.core.administration.job("crawl", number)
     assert (found.state, found.changed, found.findings) == ("DONE", 0, ())
 
 
@@ -138,7 +134,7 @@ def _rows(shell: Shell, family: Family, prefix: bytes = b"") -> list[tuple[bytes
 
 
 def _number(shell: Shell) -> int:
-    return shell.frontier.crawl("crawl").number
+    return shell.core.views.crawl("crawl").number
 
 
 def _recount(shell: Shell, by: int) -> None:

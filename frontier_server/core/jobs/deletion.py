@@ -7,6 +7,7 @@ from .. import future, keys
 from ..conclusion import Final, conclude, record
 from ..crawl import Crawl
 from ..errors import StoreCorrupt
+from ..head import read_head
 from ..keys import IndexSet
 from ..leases import Lease
 from ..model import CandidateCodec
@@ -15,7 +16,6 @@ from ..queue import WorkQueue
 from ..records import JobRow, StateRow, decode_pending, encode
 from ..rules.disposition import DELETED_BY_USER, Disposition
 from ..store import Family
-from ..uri.canonical import canonical
 from ..uri.patterns import Pattern, compile_pattern, full_match
 from . import job
 
@@ -102,19 +102,17 @@ class UriDeletion:
 
     def _consider(self, queue: WorkQueue, position: bytes, value: bytes) -> None:
         pending = decode_pending(value)
-        candidate = self.codec.decode(pending.candidate)
-        uri = canonical(candidate.uri)
-        if not full_match(self.uris, uri.uri):
+        head = read_head(self.crawl, self.codec, position, pending)
+        if not full_match(self.uris, head.uri.uri):
             return
         if (queue.queue, position) in self.out:
             self.row.counts["leased"] = self.row.counts.get("leased", 0) + 1
             return
         self.row.changed += 1
-        job.find(self.row, uri.uri)
+        job.find(self.row, head.uri.uri)
         if not self.dry_run:
-            final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
-            settings = self.crawl.settings_for(uri)
-            conclude(self.op, self.crawl, queue, position, pending, final, settings)
+            final = Final(DELETED_BY_USER, Disposition.DISREGARDED, head.uri, head.candidate)
+            conclude(self.op, self.crawl, queue, position, pending, final, head.settings)
 
     def _future(self, cursor: bytes) -> bytes:
         prefix = keys.set_prefix(self.crawl.number, IndexSet.FUTURE)
@@ -125,18 +123,16 @@ class UriDeletion:
             read += 1
             self.row.done += 1
             pending = decode_pending(value)
-            candidate = self.codec.decode(pending.candidate)
-            uri = canonical(candidate.uri)
-            settings = self.crawl.settings_for(uri)
-            place = self.crawl.origins.site(uri, settings).place
-            if full_match(self.queues, place.queue_key) and full_match(self.uris, uri.uri):
+            head = read_head(self.crawl, self.codec, b"", pending)
+            place = self.crawl.origins.site(head.uri, head.settings).place
+            if full_match(self.queues, place.queue_key) and full_match(self.uris, head.uri.uri):
                 self.row.changed += 1
-                job.find(self.row, uri.uri)
+                job.find(self.row, head.uri.uri)
                 if not self.dry_run:
                     partition = key[13:21]
                     future.drop(self.op, self.crawl, keys.due_of(key), partition, pending.fingerprint)
-                    final = Final(DELETED_BY_USER, Disposition.DISREGARDED, uri, candidate)
-                    record(self.op, self.crawl, partition, pending, final, settings)
+                    final = Final(DELETED_BY_USER, Disposition.DISREGARDED, head.uri, head.candidate)
+                    record(self.op, self.crawl, partition, pending, final, head.settings)
             if read == URIS_PER_SLICE:
                 return _FUTURE + key[5:]
         return _END

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from .. import keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher
 from ..errors import InvalidRequest
+from ..head import queue_settings
+from ..model import CandidateCodec
 from ..operation import Operation
 from ..queue import QueueEvent, QueueState, WorkQueue
 from ..records import JobRow, QueueRow, decode
@@ -48,7 +49,7 @@ def check(change: QueueChange) -> None:
         raise InvalidRequest("nothing is to be changed", field="change")
 
 
-def apply(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, change: QueueChange) -> None:
+def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, change: QueueChange) -> None:
     """Change a queue."""
     row = op.touch(queue)
     if change.session_budget is not None:
@@ -57,13 +58,13 @@ def apply(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue,
         row.total_budget = None if change.total_budget == -2 else change.total_budget
     if change.precedence is not None:
         row.fixed_precedence = None if change.precedence < 0 else change.precedence
-        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
     if change.paused is not None:
-        set_paused(op, dispatcher, crawl, queue, change.paused)
+        set_paused(op, codec, crawl, queue, change.paused)
     if change.retired:
         retire(op, crawl, queue, BY_OPERATOR)
     elif change.retired is not None:
-        unretire(op, dispatcher, crawl, queue)
+        unretire(op, codec, crawl, queue)
     if change.wake:
         force_wake(op, crawl, queue)
 
@@ -79,7 +80,7 @@ def retire(op: Operation, crawl: Crawl, queue: WorkQueue, reason: str) -> None:
         op.move(crawl, queue, QueueEvent.RETIRED)
 
 
-def unretire(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue) -> None:
+def unretire(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue) -> None:
     """Give a retired queue another chance; its budget may retire it again at its next turn (T15)."""
     op.touch(queue).retiring = False
     if queue.state is not _S.RETIRED:
@@ -89,7 +90,7 @@ def unretire(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQue
     if not queue.row.count:
         op.move(crawl, queue, QueueEvent.DRAINED)
     else:
-        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
 
 
 def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
@@ -104,7 +105,7 @@ def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
         op.wake(crawl, queue)
 
 
-def set_paused(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:
+def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:
     """Let a queue wait until it is resumed; its URIs stay queued, so that the crawl does not end."""
     row = op.touch(queue)
     if row.paused is paused:
@@ -114,23 +115,12 @@ def set_paused(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQ
         op.admit(crawl, queue)
     row.paused = paused
     if not paused:
-        op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+        op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)
     elif not queue.leases_out and queue.state in (_S.INACTIVE, _S.READY, _S.SNOOZED):
         op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
 
 
-def queues_of_key(op: Operation, crawl: Crawl, key: str, key_hash: bytes) -> list[WorkQueue]:
-    """The queues that have a key: one, unless an assignment gives it to several partitions."""
-    prefix = keys.name_prefix(crawl.number, key_hash)
-    found = []
-    for name_key, _ in op.tx.scan(Family.INDEX, prefix, prefix):
-        queue = op.queue(crawl, name_key[len(prefix) :] + key_hash)
-        if queue is not None and queue.row.key == key:
-            found.append(queue)
-    return found
-
-
-def queues_slice(op: Operation, dispatcher: Dispatcher, crawl: Crawl, number: int, row: JobRow) -> None:
+def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int, row: JobRow) -> None:
     """Change the next queues whose key matches a job's pattern."""
     pattern = compile_pattern(row.parameters.get("queue_pattern", ".*"))
     prefix = keys.crawl_prefix(crawl.number)
@@ -145,7 +135,7 @@ def queues_slice(op: Operation, dispatcher: Dispatcher, crawl: Crawl, number: in
         queue = op.queue(crawl, queue_id) or WorkQueue(crawl.number, queue_id, decode(QueueRow, value))
         if full_match(pattern, queue.row.key) and _concerns(kind, queue):
             row.changed += 1
-            _change(op, dispatcher, crawl, queue, kind)
+            _change(op, codec, crawl, queue, kind)
         if read == QUEUES_PER_SLICE:
             break
     row.done += read
@@ -168,13 +158,13 @@ def _concerns(kind: Kind, queue: WorkQueue) -> bool:
             return queue.state in (_S.INACTIVE, _S.INELIGIBLE)
 
 
-def _change(op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, kind: Kind) -> None:
+def _change(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, kind: Kind) -> None:
     match kind:
         case Kind.RETIRE_QUEUES:
             retire(op, crawl, queue, BY_OPERATOR)
         case Kind.UNRETIRE_QUEUES:
-            unretire(op, dispatcher, crawl, queue)
+            unretire(op, codec, crawl, queue)
         case Kind.WAKE_QUEUES:
             force_wake(op, crawl, queue)
         case _:
-            op.appraise(crawl, queue, dispatcher.settings_of(op, crawl, queue).queues)
+            op.appraise(crawl, queue, queue_settings(op, crawl, codec, queue).queues)

@@ -3,14 +3,14 @@
 from itertools import islice
 
 from ..crawl import Crawl
-from ..dispatch import Dispatcher
 from ..machines.lifecycle import ENDING
 from ..operation import Operation
 from ..queue import QueueEvent
+from ..shard import Shard
 from . import importing, job
 from .deletion import UriDeletion
 from .job import FEEDING, JobState, Kind
-from .restoring import CheckpointOf, restore_slice
+from .restoring import restore_slice
 from .seeding import reseed_slice, seed_slice
 from .steering import queues_slice
 from .verification import Verification
@@ -18,7 +18,7 @@ from .verification import Verification
 QUEUES_PER_SLICE = 200
 
 
-def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_of: CheckpointOf) -> None:
+def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
     """Do a share of the first job of a crawl that has one."""
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
@@ -33,7 +33,7 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_o
             crawl.restoring = ""
         job.end(op, crawl, number, row)
         return
-    codec, robots = dispatcher.codec, dispatcher.robots
+    codec, robots = shard.codec, shard.robots
     match kind:
         case Kind.SEED:
             seed_slice(op, crawl, number, row, codec, robots)
@@ -42,13 +42,13 @@ def work_slice(op: Operation, crawl: Crawl, dispatcher: Dispatcher, checkpoint_o
         case Kind.IMPORT:
             importing.import_slice(op, crawl, number, row, codec, robots)
         case Kind.RESTORE:
-            restore_slice(op, crawl, number, row, checkpoint_of, dispatcher.hosts)
+            restore_slice(op, crawl, number, row, shard.checkpoint_of, shard.hosts)
         case Kind.DELETE_URIS:
-            UriDeletion(op, crawl, number, row, codec, dispatcher.leases).run()
+            UriDeletion(op, crawl, number, row, codec, shard.leases).run()
         case Kind.VERIFY:
             Verification(op, crawl, number, row).run()
         case _:
-            queues_slice(op, dispatcher, crawl, number, row)
+            queues_slice(op, codec, crawl, number, row)
 
 
 def unload_slice(op: Operation, crawl: Crawl) -> None:

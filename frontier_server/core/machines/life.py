@@ -5,7 +5,6 @@ all of it is one write.
 """
 
 from ..crawl import Crawl
-from ..dispatch import document_limit_reached
 from ..jobs import job
 from ..operation import Operation
 from ..records import StateRow
@@ -253,7 +252,7 @@ def _limit_reached(op: Operation, crawl: Crawl) -> bool:
         found = "max_elapsed", Input.TIME_LIMIT, limits.max_elapsed_ms, elapsed_ms
     elif limits.max_bytes and counters.bytes >= limits.max_bytes:
         found = "max_bytes", Input.DATA_LIMIT, limits.max_bytes, counters.bytes
-    elif not crawl.pages_out and document_limit_reached(crawl):
+    elif not crawl.pages_out and crawl.documents_full:
         found = "max_documents", Input.DOCUMENT_LIMIT, limits.max_documents, counters.succeeded
     if found is None:
         return False

@@ -1,14 +1,12 @@
 """What operators ask of a frontier: queues, URIs, seen-set, jobs, overrides, statistics, reasons.
 
-Operations are *(answer, changes)*, as `Frontier`'s are, and belong to it.
+Operations are *(answer, changes)*, as all of the core's are.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from .. import errors, keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher
 from ..jobs import importing, job, steering
 from ..jobs.job import JobState, Kind
 from ..jobs.steering import QueueChange
@@ -25,17 +23,15 @@ from ..model import (
 )
 from ..operation import Operation
 from ..queue import QueueState, WorkQueue
-from ..records import ImportRow, JobRow, OutcomeRow
+from ..records import ImportRow, JobRow
+from ..shard import Shard
 from ..spec.spec_problems import override_problems
 from ..store import Changes, Family
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
-from . import listing, views
+from . import listing
 from .explain import Explanations
-
-if TYPE_CHECKING:
-    from ..frontier import Frontier
 
 MAX_OVERRIDES = 100_000
 BY_PATTERN = frozenset((Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEUES, Kind.WAKE_QUEUES))
@@ -44,10 +40,9 @@ BY_PATTERN = frozenset((Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEU
 class Administration:
     """The operators' side of a frontier."""
 
-    def __init__(self, frontier: "Frontier", dispatcher: Dispatcher) -> None:
-        self._frontier = frontier
-        self._dispatcher = dispatcher
-        self._explanations = Explanations(dispatcher)
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._explanations = Explanations(shard)
 
     # Queues.
 
@@ -55,44 +50,44 @@ class Administration:
         self, name: str, state: QueueState | None, size: int, cursor: bytes
     ) -> tuple[list[QueueView], bytes]:
         """A page of queues, and the next cursor."""
-        crawl = self._frontier.registry.named(name)
-        return listing.queue_page(self._frontier.store, crawl, self._dispatcher.hosts, state, size, cursor)
+        crawl = self._shard.registry.named(name)
+        return listing.queue_page(self._shard.store, crawl, self._shard.hosts, state, size, cursor)
 
     def largest_queues(self, name: str) -> list[QueueView]:
         """The queues with most URIs, of those touched since the server started."""
-        crawl = self._frontier.registry.named(name)
-        return listing.largest_queues(self._frontier.store, crawl, self._dispatcher.hosts)
+        crawl = self._shard.registry.named(name)
+        return listing.largest_queues(self._shard.store, crawl, self._shard.hosts)
 
     def slowest_queues(self, name: str) -> list[QueueView]:
         """The queues that rest longest, of those in memory."""
-        crawl = self._frontier.registry.named(name)
-        return listing.slowest_queues(self._frontier.store, crawl, self._dispatcher.hosts)
+        crawl = self._shard.registry.named(name)
+        return listing.slowest_queues(self._shard.store, crawl, self._shard.hosts)
 
     def queue(self, name: str, key: str) -> list[QueueView]:
         """The queues that have a key. Raises UnknownQueue if there is none."""
-        crawl = self._frontier.registry.named(name)
-        op = Operation(self._frontier.store, 0)
+        crawl = self._shard.registry.named(name)
+        op = Operation(self._shard.store, 0)
         found = self._queues_of(op, crawl, key)
-        return [listing.queue_view(op.tx, crawl, queue, self._dispatcher.hosts) for queue in found]
+        return [listing.queue_view(op.tx, crawl, queue, self._shard.hosts) for queue in found]
 
     def change_queue(
         self, name: str, key: str, change: QueueChange, now_ms: int, by: str = ""
     ) -> tuple[list[QueueView], Changes]:
         """Change the queues that have a key; what they are then."""
-        crawl = self._frontier.registry.changeable(name)
+        crawl = self._shard.registry.changeable(name)
         steering.check(change)
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         found = self._queues_of(op, crawl, key)
         op.acted(crawl, by, "change-queue", key)
         for queue in found:
-            steering.apply(op, self._dispatcher, crawl, queue, change)
+            steering.apply(op, self._shard.codec, crawl, queue, change)
         op.counters(crawl)
-        changes = self._frontier.end(op)
-        hosts = self._dispatcher.hosts
+        changes = self._shard.end(op)
+        hosts = self._shard.hosts
         return [listing.queue_view(op.tx, crawl, queue, hosts) for queue in found], changes
 
     def _queues_of(self, op: Operation, crawl: Crawl, key: str) -> list[WorkQueue]:
-        ids = listing.queue_ids_of(self._frontier.store, crawl, key)
+        ids = listing.queue_ids_of(self._shard.store, crawl, key)
         found = [queue for queue in (op.queue(crawl, queue_id) for queue_id in ids) if queue is not None]
         if not found:
             raise errors.UnknownQueue(
@@ -104,19 +99,19 @@ class Administration:
 
     def uris(self, name: str, key: str, size: int, cursor: bytes) -> tuple[list[UriView], bytes]:
         """A page of the URIs that wait, of one queue or (empty key) of all; the next cursor."""
-        crawl = self._frontier.registry.named(name)
-        op = Operation(self._frontier.store, 0)
+        crawl = self._shard.registry.named(name)
+        op = Operation(self._shard.store, 0)
         queues = [queue.queue for queue in self._queues_of(op, crawl, key)] if key else []
-        return listing.uri_page(self._frontier.store, crawl, self._dispatcher.codec, queues, size, cursor)
+        return listing.uri_page(self._shard.store, crawl, self._shard.codec, queues, size, cursor)
 
     def story(self, name: str, uri: str, now_ms: int) -> UriStory:
         """All that a crawl knows of a URI."""
-        op = Operation(self._frontier.store, now_ms)
-        return self._explanations.story(op, self._frontier.registry.named(name), _parsed(uri))
+        op = Operation(self._shard.store, now_ms)
+        return self._explanations.story(op, self._shard.registry.named(name), _parsed(uri))
 
     def check_uris(self, name: str, uris: Sequence[str]) -> None:
         """Raise what `note_seen` and `forget_seen` raise for all of these, which come to them in slices."""
-        self._frontier.registry.unfinished(name)
+        self._shard.registry.unfinished(name)
         _batch(uris)
 
     def note_seen(
@@ -126,10 +121,10 @@ class Administration:
 
         `told` is what is said of all of them, if these are a slice.
         """
-        crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
-        op = self._frontier.begin(now_ms)
+        crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "note-uris", told or some_uris(uris))
-        return sum(importing.note_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
+        return sum(importing.note_seen(op, crawl, uri) for uri in parsed), self._shard.end(op)
 
     def forget_seen(
         self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
@@ -138,10 +133,10 @@ class Administration:
 
         `told` is as in `note_seen`.
         """
-        crawl, parsed = self._frontier.registry.unfinished(name), _batch(uris)
-        op = self._frontier.begin(now_ms)
+        crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "forget-uris", told or some_uris(uris))
-        return sum(importing.forget_seen(op, crawl, uri) for uri in parsed), self._frontier.end(op)
+        return sum(importing.forget_seen(op, crawl, uri) for uri in parsed), self._shard.end(op)
 
     # Jobs.
 
@@ -149,67 +144,67 @@ class Administration:
         self, name: str, kind: Kind, parameters: Mapping[str, str], now_ms: int, by: str = ""
     ) -> tuple[JobView, Changes]:
         """Start a job that an operator may ask for. Raises InvalidRequest for a bad pattern."""
-        crawl = self._frontier.registry.changeable(name)
+        crawl = self._shard.registry.changeable(name)
         job.check_room(crawl)
         if kind in BY_PATTERN:
             for field in ("queue_pattern", "uri_pattern"):
                 if field in parameters:
                     _check_pattern(field, parameters[field])
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "start-job", kind.value)
         number = job.start(op, crawl, kind, parameters)
-        return _job_view(number, job.get(op.tx, crawl, number)), self._frontier.end(op)
+        return _job_view(number, job.get(op.tx, crawl, number)), self._shard.end(op)
 
     def jobs(self, name: str) -> list[JobView]:
         """The jobs that run, and the last ones that have ended."""
-        crawl = self._frontier.registry.named(name)
-        return [_job_view(number, row) for number, row in job.rows(self._frontier.store, crawl.number)]
+        crawl = self._shard.registry.named(name)
+        return [_job_view(number, row) for number, row in job.rows(self._shard.store, crawl.number)]
 
     def job(self, name: str, number: int) -> JobView:
         """A job. Raises UnknownJob."""
-        crawl = self._frontier.registry.named(name)
-        return _job_view(number, job.get(self._frontier.store, crawl, number))
+        crawl = self._shard.registry.named(name)
+        return _job_view(number, job.get(self._shard.store, crawl, number))
 
     def cancel_job(self, name: str, number: int, now_ms: int, by: str = "") -> tuple[JobView, Changes]:
         """Ask a job to do no more; what it has done stays done."""
-        crawl = self._frontier.registry.changeable(name)
-        op = self._frontier.begin(now_ms)
+        crawl = self._shard.registry.changeable(name)
+        op = self._shard.begin(now_ms)
         row = job.cancel(op, crawl, number)
         op.acted(crawl, by, "cancel-job", f"{number} {row.kind}")
-        return _job_view(number, row), self._frontier.end(op)
+        return _job_view(number, row), self._shard.end(op)
 
     def begin_import(self, name: str, force: bool, now_ms: int, by: str = "") -> tuple[int, Changes]:
         """A job that will take in what `add_imports` brings; its number."""
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         job.check_room(crawl)
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "import")
         parameters = {"force": "true"} if force else {}
-        return job.start(op, crawl, Kind.IMPORT, parameters, JobState.RECEIVING), self._frontier.end(op)
+        return job.start(op, crawl, Kind.IMPORT, parameters, JobState.RECEIVING), self._shard.end(op)
 
     def add_imports(
         self, name: str, number: int, rows: Sequence[ImportRow], now_ms: int
     ) -> tuple[None, Changes]:
         """Keep rows that an import is to take in."""
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         if len(rows) > MAX_BATCH:
             raise errors.BatchTooLarge(f"{len(rows)} URIs in one message; at most {MAX_BATCH} are taken")
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         importing.store_rows(op, crawl, number, rows)
-        return None, self._frontier.end(op)
+        return None, self._shard.end(op)
 
     def end_import(self, name: str, number: int, now_ms: int) -> tuple[JobView, Changes]:
         """An import has received all: let it begin."""
-        crawl = self._frontier.registry.unfinished(name)
-        op = self._frontier.begin(now_ms)
+        crawl = self._shard.registry.unfinished(name)
+        op = self._shard.begin(now_ms)
         row = job.received(op, crawl, number)
-        return _job_view(number, row), self._frontier.end(op)
+        return _job_view(number, row), self._shard.end(op)
 
     # Overrides.
 
     def overrides(self, name: str) -> list[tuple[str, bytes]]:
         """The overrides of a crawl, by SURT prefix."""
-        return sorted(self._frontier.registry.named(name).overrides.items())
+        return sorted(self._shard.registry.named(name).overrides.items())
 
     def put_override(
         self,
@@ -223,43 +218,43 @@ class Administration:
 
         It holds from the next decision on. Raises InvalidSpec for settings that make no sense.
         """
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         try:
             surt = surt_prefix(prefix)
         except Malformed as problem:
             raise errors.InvalidRequest(str(problem), field="surt_prefix") from None
-        found = override_problems(self._frontier.registry.settings_of(crawl.spec.spec, (override,)))
+        found = override_problems(self._shard.registry.settings_of(crawl.spec.spec, (override,)))
         if found:
             raise errors.invalid_spec(found)
         if len(crawl.overrides) >= MAX_OVERRIDES:
             raise errors.InvalidRequest(f"{MAX_OVERRIDES} overrides are kept; remove some first")
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "put-override", surt)
         op.tx.put(Family.OVERRIDES, keys.override_key(crawl.number, surt), override)
         crawl.put_override(surt, override)
         self._overrides_changed(op, crawl)
-        return surt, self._frontier.end(op)
+        return surt, self._shard.end(op)
 
     def delete_override(self, name: str, prefix: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Remove the override of a SURT prefix."""
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         known = dict(crawl.overrides.items())
         surt = prefix if prefix in known else _prefix_or_text(prefix)
         if surt not in known:
             raise errors.UnknownOverride(
                 f"crawl {name!r} has no override for {prefix[:200]!r}", crawl=name, surt_prefix=prefix[:200]
             )
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "delete-override", surt)
         op.tx.delete(Family.OVERRIDES, keys.override_key(crawl.number, surt))
         crawl.discard_override(surt)
         self._overrides_changed(op, crawl)
-        return None, self._frontier.end(op)
+        return None, self._shard.end(op)
 
     def _overrides_changed(self, op: Operation, crawl: Crawl) -> None:
         """Let queues on disk have the precedence that follows; active ones get it at their next turn."""
         op.counters(crawl)
-        self._frontier.line_up(crawl)
+        self._shard.hosts.disperse(crawl)
         running = (job.get(op.tx, crawl, number) for number in crawl.jobs)
         if not any(row.kind == Kind.APPRAISE_QUEUES.value and not row.done for row in running):
             job.start(op, crawl, Kind.APPRAISE_QUEUES)
@@ -270,14 +265,14 @@ class Administration:
         self, name: str, kind: FetchStatisticsOf, size: int, cursor: bytes
     ) -> tuple[list[FetchStatisticsView], bytes]:
         """A page of hosts or sources, and what happened to their URIs."""
-        crawl = self._frontier.registry.named(name)
-        return listing.statistics_page(self._frontier.store, crawl, kind, size, cursor)
+        crawl = self._shard.registry.named(name)
+        return listing.statistics_page(self._shard.store, crawl, kind, size, cursor)
 
     def seeds(self, name: str, size: int, cursor: int, now_ms: int) -> tuple[list[SeedView], int]:
         """A page of seeds and what became of them; the next cursor (0 at the end)."""
-        crawl = self._frontier.registry.named(name)
-        op = Operation(self._frontier.store, now_ms)
-        page, following = listing.seed_page(self._frontier.store, crawl, size, cursor)
+        crawl = self._shard.registry.named(name)
+        op = Operation(self._shard.store, now_ms)
+        page, following = listing.seed_page(self._shard.store, crawl, size, cursor)
         announced = crawl.counters.announced_seeds
         return [
             SeedView(
@@ -288,31 +283,14 @@ class Administration:
 
     def explain(self, name: str, key: str, uri: str, now_ms: int) -> list[Reason]:
         """Why a crawl, a queue of it (by key), or a URI is not fetched now."""
-        crawl = self._frontier.registry.named(name)
-        op = Operation(self._frontier.store, now_ms)
+        crawl = self._shard.registry.named(name)
+        op = Operation(self._shard.store, now_ms)
         if uri:
             return self._explanations.uri(op, crawl, _parsed(uri))
         if key:
             found = self._queues_of(op, crawl, key)
             return [reason for queue in found for reason in self._explanations.queue(op, crawl, queue)]
         return self._explanations.crawl(op, crawl)
-
-    def outcomes(self, name: str, after: int, most: int) -> list[tuple[int, OutcomeRow]]:
-        """Final dispositions behind a number, as far as they are kept."""
-        return views.outcomes_after(self._frontier.store, self._frontier.registry.named(name), after, most)
-
-    def outcome_range(self, name: str) -> tuple[int, int]:
-        """The number of the oldest outcome that is kept, and of the last."""
-        counters = self._frontier.registry.named(name).counters
-        return counters.oldest_outcome, counters.next_outcome - 1
-
-    def outcome_time(self, name: str, number: int) -> int:
-        """When a final disposition was; 0 if it is not kept."""
-        return views.outcome_time(self._frontier.store, self._frontier.registry.named(name), number)
-
-    def check_outcome(self, name: str, number: int, read_ms: int) -> None:
-        """Raise CursorTooOld if the one that somebody has read is another: see `views.check_outcome`."""
-        views.check_outcome(self._frontier.store, self._frontier.registry.named(name), number, read_ms)
 
 
 def some_uris(uris: Sequence[str]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..crawl import Crawl
-from ..dispatch import document_limit_reached
 from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState
 from ..queue import QueueState, WorkQueue
@@ -192,7 +191,7 @@ def _round(m: Moment) -> str:
 
 # One row tells. Its first words are what to look at, or to change.
 TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
-    (lambda m: document_limit_reached(m.crawl), lambda m: f"limit: {_filled(m)}"),
+    (lambda m: m.crawl.documents_full, lambda m: f"limit: {_filled(m)}"),
     # Nobody is there to fetch.
     (lambda m: not m.asked and m.nodes > 0 and not m.toes, lambda m: f"no toe threads: {_asked(m)}"),
     (lambda m: not m.asked and not m.all_busy, _asked),

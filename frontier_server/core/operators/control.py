@@ -1,38 +1,30 @@
 """A crawl's life as operators ask for it: created, seeded, launched, steered, changed, torn down, deleted.
 
-Operations are *(answer, changes)*, as `Frontier`'s are, and belong to it. `by` says who asks;
-an event tells it.
+Operations are *(answer, changes)*, as all of the core's are. `by` says who asks; an event tells it.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from .. import errors, keys, opening
 from ..attendance import reconcile
 from ..crawl import Crawl
 from ..jobs import job, restoring
-from ..leases import MAX_NODES, LeaseTable
 from ..machines import life
 from ..machines.lifecycle import CrawlState, Input, move
 from ..model import CrawlView, check_batch
 from ..operation import Operation
 from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
+from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..spec.spec_problems import fixed_problems
 from ..store import Changes, Family
 from ..uri.scope import add_authority
 from . import views
 
-if TYPE_CHECKING:
-    from ..frontier import Frontier
-
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MAX_CRAWLS = 100_000
-MAX_TOES = 10_000
-MAX_NODE_CHARACTERS = 128
-ANY_NODE = ""
 # What an operator may ask for, and what that is called.
 _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", Input.STOP: "stop"}
 
@@ -40,15 +32,14 @@ _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", In
 class Control:
     """The lives of a frontier's crawls."""
 
-    def __init__(self, frontier: "Frontier", leases: LeaseTable) -> None:
-        self._frontier = frontier
-        self._leases = leases
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
 
     def create_crawl(
         self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int, by: str = ""
     ) -> tuple[CrawlView, Changes]:
         """Create a crawl in state NASCENT. `spec` is kept as it is."""
-        frontier, registry = self._frontier, self._frontier.registry
+        shard, registry = self._shard, self._shard.registry
         if not NAME.fullmatch(name):
             raise errors.InvalidName(
                 f"{name[:80]!r} cannot name a crawl: 1 to 64 of a-z 0-9 - _ ., first a letter or digit",
@@ -60,10 +51,10 @@ class Control:
             raise errors.CrawlExists(f"there is a crawl {name!r} already", crawl=name)
         if len(registry) >= MAX_CRAWLS:
             raise errors.InvalidRequest(f"{MAX_CRAWLS} crawls are kept; delete some first")
-        op = frontier.begin(now_ms)
-        number = frontier.server.next_crawl
-        frontier.server.next_crawl += 1
-        opening.put_server_row(op.tx, frontier.server)
+        op = shard.begin(now_ms)
+        number = shard.server.next_crawl
+        shard.server.next_crawl += 1
+        opening.put_server_row(op.tx, shard.server)
         row = SpecRow(name, spec, op.now_ms)
         state = life.new_state_row(op.now_ms)
         crawl = Crawl(number, row, registry.settings_of, registry.version, state, CountersRow())
@@ -74,13 +65,13 @@ class Control:
         op.acted(crawl, by, "create")
         op.event(crawl, "status_changed", state=crawl.state.value, exit_status=crawl.exit_status.value)
         registry.add(crawl)
-        return views.crawl_view(crawl), frontier.end(op)
+        return views.crawl_view(crawl), shard.end(op)
 
     def add_seeds(self, name: str, uris: Sequence[str], now_ms: int, by: str = "") -> tuple[None, Changes]:
         """Store seeds (absolute http or https URIs); announce them if the crawl was launched."""
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         check_batch(len(uris), "seeds")
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         op.acted(crawl, by, "add-seeds")
         counters = op.counters(crawl)
         # Servers before this one let announcements run ahead of the numbers of a crawl from a checkpoint.
@@ -90,11 +81,11 @@ class Control:
             counters.next_seed += 1
         if crawl.state is not CrawlState.NASCENT and not self._seeding(crawl):
             job.start(op, crawl, job.Kind.SEED)
-        return None, self._frontier.end(op)
+        return None, self._shard.end(op)
 
     def _seeding(self, crawl: Crawl) -> bool:
         """Whether a job will come to seeds that are added now."""
-        rows = (job.get(self._frontier.store, crawl, number) for number in crawl.jobs)
+        rows = (job.get(self._shard.store, crawl, number) for number in crawl.jobs)
         return any(row.kind == job.Kind.SEED.value for row in rows)
 
     def launch(
@@ -104,31 +95,31 @@ class Control:
 
         Or (with the name of a checkpoint, and of the crawl there) go on from that: a job copies it.
         """
-        crawl = self._frontier.registry.named(name)
+        crawl = self._shard.registry.named(name)
         if not checkpoint and crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
             raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
         move(crawl.state, Input.LAUNCH, name)
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         if checkpoint:
-            settings_of = self._frontier.registry.settings_of
-            found = self._frontier.checkpoint_of(checkpoint)
+            settings_of = self._shard.registry.settings_of
+            found = self._shard.checkpoint_of(checkpoint)
             restoring.begin(op, crawl, checkpoint, found, source or name, lambda spec: settings_of(spec, ()))
         life.request(op, crawl, Input.LAUNCH, "launch", by)
         if not checkpoint:
             job.start(op, crawl, job.Kind.SEED)
-        return views.crawl_view(crawl), self._frontier.end(op)
+        return views.crawl_view(crawl), self._shard.end(op)
 
     def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
         """Tell the crawls that live of a checkpoint; one that is held hears of nothing."""
-        op = self._frontier.begin(now_ms)
-        for crawl in self._frontier.registry.crawls.values():
+        op = self._shard.begin(now_ms)
+        for crawl in self._shard.registry.crawls.values():
             if not crawl.held and crawl.state is not CrawlState.FINISHED:
                 op.event(crawl, "checkpointed", checkpoint=name)
-        return None, self._frontier.end(op)
+        return None, self._shard.end(op)
 
     def check_checkpoint_free(self, name: str) -> None:
         """Raise CheckpointInUse if a crawl is being launched from a checkpoint."""
-        for crawl in self._frontier.registry.crawls.values():
+        for crawl in self._shard.registry.crawls.values():
             if crawl.restoring == name:
                 raise errors.CheckpointInUse(
                     f"crawl {crawl.name!r} is being launched from checkpoint {name}", crawl=crawl.name
@@ -136,16 +127,16 @@ class Control:
 
     def request_state(self, name: str, target: Input, now_ms: int, by: str = "") -> tuple[CrawlView, Changes]:
         """Ask a crawl to run, pause, hold or stop (Input.RESUME, PAUSE, HOLD or STOP)."""
-        crawl = self._frontier.registry.named(name)
-        op = self._frontier.begin(now_ms)
+        crawl = self._shard.registry.named(name)
+        op = self._shard.begin(now_ms)
         if crawl.state_row.torn_down:
             move(crawl.state, target, name)  # refused, or nothing
-            return views.crawl_view(crawl), self._frontier.end(op)
+            return views.crawl_view(crawl), self._shard.end(op)
         held = crawl.held
         life.request(op, crawl, target, _ACTIONS[target], by)
         if held:
-            reconcile(op, crawl, self._leases)  # who left while nothing could be told
-        changes = self._frontier.end(op)
+            reconcile(op, crawl, self._shard.leases)  # who left while nothing could be told
+        changes = self._shard.end(op)
         return views.crawl_view(crawl), changes
 
     def update_crawl(
@@ -159,12 +150,12 @@ class Control:
 
         Raises InvalidSpec, and then nothing has changed.
         """
-        crawl = self._frontier.registry.unfinished(name)
+        crawl = self._shard.registry.unfinished(name)
         spec, paths = amended(crawl.spec.spec)
-        settings = self._frontier.registry.settings_of(spec, ())
+        settings = self._shard.registry.settings_of(spec, ())
         if found := {**fixed_problems(crawl.settings, settings), **problems(settings)}:
             raise errors.invalid_spec(found)
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         if spec != crawl.spec.spec:
             if settings != crawl.settings:  # else a default was only set by name
                 op.acted(crawl, by, "update", ", ".join(paths))
@@ -174,70 +165,37 @@ class Control:
             queues = crawl.settings.queues
             crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
             self._put_spec(op, crawl, crawl.spec)
-            self._frontier.line_up(crawl)
+            self._shard.hosts.disperse(crawl)
             op.counters(crawl)
             if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
                 job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
-        changes = self._frontier.end(op)
+        changes = self._shard.end(op)
         return views.crawl_view(crawl), changes
 
     def tear_down(self, name: str, now_ms: int, by: str = "") -> tuple[tuple[CrawlView, bool], Changes]:
         """Let a crawl end and leave memory; where it is now, and whether this began it."""
-        crawl = self._frontier.registry.named(name)
-        op = self._frontier.begin(now_ms)
+        crawl = self._shard.registry.named(name)
+        op = self._shard.begin(now_ms)
         begun, held = False, crawl.held
         if not crawl.state_row.torn_down:
             begun = life.tear_down(op, crawl, by)
         if held:
-            reconcile(op, crawl, self._leases)
-        changes = self._frontier.end(op)
+            reconcile(op, crawl, self._shard.leases)
+        changes = self._shard.end(op)
         return (views.crawl_view(crawl), begun), changes
 
     def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
         """Forget a crawl; what is stored of it goes little by little."""
-        crawl = self._frontier.registry.named(name)
+        crawl = self._shard.registry.named(name)
         if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
             raise errors.CrawlActive(
                 f"crawl {name!r} is {crawl.state.value}; stop it first", crawl=name, state=crawl.state.value
             )
-        op = self._frontier.begin(now_ms)
+        op = self._shard.begin(now_ms)
         crawl.state_row.deleted = True
         op.put_state(crawl)
-        self._frontier.registry.delete(crawl)
-        return None, self._frontier.end(op)
+        self._shard.registry.delete(crawl)
+        return None, self._shard.end(op)
 
     def _put_spec(self, op: Operation, crawl: Crawl, row: SpecRow) -> None:
         op.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.SPEC), encode(row))
-
-    # Toe pools.
-
-    def set_pool_size(self, node: str, size: int | None, now_ms: int, by: str = "") -> tuple[None, Changes]:
-        """Set how many toe threads a node should have, or any that has no size of its own (ANY_NODE)."""
-        if size is not None and not 0 <= size <= MAX_TOES:
-            raise errors.InvalidRequest(f"size is {size}; 0 to {MAX_TOES} is possible", field="size")
-        if len(node) > MAX_NODE_CHARACTERS:
-            raise errors.InvalidRequest(
-                f"node has {len(node)} characters; at most {MAX_NODE_CHARACTERS} are taken", field="node"
-            )
-        sizes = self._frontier.server.pool_sizes
-        names = sizes.keys() - {ANY_NODE, node}
-        if size is not None and node != ANY_NODE and len(names) >= MAX_NODES:
-            raise errors.InvalidRequest(
-                f"{len(names)} nodes have sizes of their own; take some back", field="node"
-            )
-        op = self._frontier.begin(now_ms)
-        if size is None:
-            sizes.pop(node, None)
-        else:
-            sizes[node] = size
-        opening.put_server_row(op.tx, self._frontier.server)
-        told = f"{node or 'all nodes'}: {'default' if size is None else size}"
-        for crawl in self._frontier.registry.crawls.values():
-            if crawl.state_row.running_since_ms:  # those that a pool works for
-                op.acted(crawl, by, "resize-pool", told)
-        return None, self._frontier.end(op)
-
-    def pool_size_of(self, node: str) -> int | None:
-        """How many toe threads a node should have; None if nobody has said."""
-        sizes = self._frontier.server.pool_sizes
-        return sizes.get(node, sizes.get(ANY_NODE))

@@ -4,25 +4,25 @@ Every reason is read from the same values that decide, at the moment of the ques
 holds for the crawl as a whole (`idle`) comes first.
 """
 
-from .. import keys, statistics
+from .. import keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher, over_quota, retire_reason, robots_tried_ms, session_spent
-from ..head import Head
-from ..host import Group, Host, full, rest_of
+from ..head import first_of, head_at, queue_settings, read_head
+from ..host import Host
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
-from ..operation import Operation, is_ineligible
+from ..operation import Operation
 from ..passing import shares
 from ..queue import QueueState, WorkQueue
-from ..records import RobotsRow, decode_pending
-from ..robotstxt.authority import Gate, Standing, standing
+from ..records import decode_pending
 from ..rules.disposition import PROTOCOL_ERROR, Disposition
+from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
-from ..uri.canonical import CanonicalUri, canonical
+from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn
+from ..uri.canonical import CanonicalUri
 from . import idle
 from .idle import some, span
-from .story import Found, find
+from .story import Located, find
 
 MAX_COUNTED = 1_000  # URIs before one
 
@@ -30,12 +30,12 @@ MAX_COUNTED = 1_000  # URIs before one
 class Explanations:
     """What explaining needs."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self.dispatcher = dispatcher
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
 
     def crawl(self, op: Operation, crawl: Crawl) -> list[Reason]:
         """Why a crawl gives no leases now, and what it leaves behind."""
-        return idle.reasons(op, crawl, self.dispatcher.leases)
+        return idle.reasons(op, crawl, self._shard.leases)
 
     # Queues.
 
@@ -56,12 +56,12 @@ class Explanations:
                 found.append(Reason(_retired(row.retire_reason), words))
             case QueueState.INELIGIBLE:
                 if not row.paused:
-                    settings = self.dispatcher.settings_of(op, crawl, queue)
+                    settings = queue_settings(op, crawl, self._shard.codec, queue)
                     found.append(Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, settings)))
             case QueueState.BUSY:
                 found += [
                     self._out(op, crawl, lease)
-                    for lease in self.dispatcher.leases
+                    for lease in self._shard.leases
                     if lease.crawl == crawl.number and lease.row.queue == queue.queue
                 ]
             case _:
@@ -76,88 +76,83 @@ class Explanations:
             if queue.wake_ms > op.now_ms:
                 found.append(Reason(Why.QUEUE_SNOOZED, _resting(queue, queue.rest_reason), queue.wake_ms))
             return found
-        head = self.dispatcher.head(op, crawl, queue)
-        hosts = self.dispatcher.hosts
-        host = hosts.of(op.tx, crawl, head.uri.host)
-        groups = hosts.groups(op.tx, crawl, head.uri.host, host)
-        found = []
+        turn = Turn(self._shard, op, crawl, queue, first_of(op, crawl, self._shard.codec, queue))
         # Where several hosts share a queue, others pass its head, until all of them wait.
-        passes = shares(head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
-        busy = full(host, head.settings.politeness.max_parallel, groups)
-        if busy is not None and not passes:
-            found.append(self._busy(head, groups, busy))
-        until_ms, reason = queue.wake_ms, queue.rest_reason
-        if not reason:  # of what it rests for memory knows nothing: it was snoozed on disk, or is not yet
-            until_ms, reason, _ = rest_of(queue, host, groups)
-        if until_ms > op.now_ms and not passes:
-            found.append(self._rest(op, crawl, queue, head, until_ms, reason))
-        if found:
-            return found
-        found += self._turn(op, crawl, queue, head)
+        passes = shares(turn.head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
+        if not passes:
+            found = [self._told(turn, each) for rule in HOST_RULES if (each := rule(turn)) is not None]
+            if found:
+                return found
+        found = self._turn(turn)
         if queue.state is QueueState.INACTIVE:
             before = sum(many for level, many in crawl.counters.inactive.items() if level < row.precedence)
             others = f"; {some(before, 'queue')} of lower precedence first" if before else ""
-            words = f"it waits for activation, at precedence {row.precedence}{others}"
-            found.append(Reason(Why.QUEUE_INACTIVE, words))
+            message = f"it waits for activation, at precedence {row.precedence}{others}"
+            found.append(Reason(Why.QUEUE_INACTIVE, message))
         if crawl.running:
             found.append(idle.asked(op, crawl))
         return found
 
-    def _rest(
-        self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head, until_ms: int, reason: str
-    ) -> Reason:
-        if reason.startswith("its robots.txt"):
-            robots = self.dispatcher.robots.row(op.tx, crawl.origins.site(head.uri, head.settings).robots_key)
-            its = standing(robots, op.now_ms, head.settings.robots)
-            return Reason(Why.ROBOTS_PENDING, _unreachable(head, robots, its), until_ms)
-        why = Why.GROUP_BUSY if reason.endswith(": gap") else Why.QUEUE_SNOOZED
-        return Reason(why, _resting(queue, reason), until_ms)
+    def _turn(self, turn: Turn) -> list[Reason]:
+        """What would be in the way of a queue's head, if it were its turn now."""
+        found = []
+        for rule in QUEUE_RULES:
+            each = rule(turn)
+            if each is None or each.obstacle is Obstacle.MISPLACED:  # it is put right, and goes on there
+                continue
+            if not (each.obstacle is Obstacle.INELIGIBLE and turn.queue.row.paused):  # that is told already
+                found.append(self._told(turn, each))
+            if each.obstacle is not Obstacle.SESSION_SPENT:
+                break
+        return found
 
-    def _busy(self, head: Head, groups: list[Group], busy: Host) -> Reason:
+    def _told(self, turn: Turn, found: Found) -> Reason:
+        """An obstacle, for people."""
+        head, queue = turn.head, turn.queue
+        match found.obstacle:
+            case Obstacle.HOST_BUSY:
+                assert found.host is not None
+                return self._busy(turn, found.host)
+            case Obstacle.RESTS if found.reason.startswith("its robots.txt"):
+                return Reason(Why.ROBOTS_PENDING, _unreachable(turn), found.until_ms)
+            case Obstacle.RESTS:
+                why = Why.GROUP_BUSY if found.reason.endswith(": gap") else Why.QUEUE_SNOOZED
+                return Reason(why, _resting(queue, found.reason), found.until_ms)
+            case Obstacle.INELIGIBLE:
+                return Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, head.settings))
+            case Obstacle.FAILS_OVER_QUOTA:
+                return _over_quota(turn, "fails it with -5003")
+            case Obstacle.RETIRES if turn.spent is not None and found.reason == turn.spent.message:
+                return _over_quota(turn, "retires its queue")
+            case Obstacle.RETIRES:
+                return Reason(_retired(found.reason), f"its next turn retires it: {found.reason}")
+            case Obstacle.SESSION_SPENT:
+                message = "it has spent the budget of its session, so queues that wait go first"
+                return Reason(Why.QUEUE_INACTIVE, message)
+            case Obstacle.AWAITS_ROBOTS:
+                return Reason(Why.ROBOTS_PENDING, f"{_robots_uri(head.uri)} is fetched first")
+            case Obstacle.ROBOTS_RESTS:
+                return Reason(Why.ROBOTS_PENDING, _unreachable(turn), found.until_ms)
+            case Obstacle.ROBOTS_FAILED:
+                return Reason(Why.ROBOTS_PENDING, f"{_unreachable(turn)}; its URIs fail with -61")
+            case _:
+                return _forbids(head.uri)
+
+    def _busy(self, turn: Turn, busy: Host) -> Reason:
         """Who holds what a queue waits for."""
-        why, what, most = Why.HOST_BUSY, f"host {head.uri.host}", head.settings.politeness.max_parallel
-        for group in groups:
+        uri, politeness = turn.head.uri, turn.head.settings.politeness
+        why, what, most = Why.HOST_BUSY, f"host {uri.host}", politeness.max_parallel
+        for group in turn.groups:
             if group.host is busy:
                 why, what, most = Why.GROUP_BUSY, group.message, group.max_parallel
         holding = [
             lease
-            for lease in self.dispatcher.leases
+            for lease in self._shard.leases
             if lease.row.host == busy.name or busy.name in lease.row.groups
         ]
         nodes = ", ".join(sorted({lease.row.node for lease in holding}))
-        words = f"{what}: {busy.in_flight} of {most} requests at once, at node {nodes}"
-        return Reason(why, words, min((lease.deadline_ms for lease in holding), default=0))
-
-    def _turn(self, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> list[Reason]:
-        """What is in the way of a queue's head, if it were its turn now."""
-        settings = head.settings
-        if is_ineligible(queue, settings.queues):
-            return [] if queue.row.paused else [Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, settings))]
-        reason = retire_reason(queue.row, settings.queues)
-        if reason:
-            return [Reason(_retired(reason), f"its next turn retires it: {reason}")]
-        spent = over_quota(op, crawl, head)
-        if spent is not None:
-            return [_over_quota(spent, head)]
-        found = []
-        if session_spent(queue.row, settings.queues):
-            words = "it has spent the budget of its session, so queues that wait go first"
-            found.append(Reason(Why.QUEUE_INACTIVE, words))
-        robots = self.dispatcher.robots.row(op.tx, crawl.origins.site(head.uri, head.settings).robots_key)
-        its = standing(robots, op.now_ms, settings.robots, robots_tried_ms(queue.row, head.uri))
-        match its.gate:
-            case Gate.FETCH:
-                words = f"{_robots_uri(head.uri)} is fetched first"
-                found.append(Reason(Why.ROBOTS_PENDING, words))
-            case Gate.WAIT:
-                words = _unreachable(head, robots, its)
-                found.append(Reason(Why.ROBOTS_PENDING, words, its.next_try_ms))
-            case Gate.FAIL:
-                words = f"{_unreachable(head, robots, its)}; its URIs fail with -61"
-                found.append(Reason(Why.ROBOTS_PENDING, words))
-            case _:
-                found += self._forbidden(op, crawl, head.uri)
-        return found
+        message = f"{what}: {busy.in_flight} of {most} requests at once, at node {nodes}"
+        return Reason(why, message, min((lease.deadline_ms for lease in holding), default=0))
 
     def _out(self, op: Operation, crawl: Crawl, lease: Lease) -> Reason:
         row = lease.row
@@ -166,7 +161,7 @@ class Explanations:
         if lease.robots:
             uri = f"{row.scheme}://{row.authority}/robots.txt"
         elif value is not None:
-            uri = canonical(self.dispatcher.codec.decode(decode_pending(value).candidate).uri).uri
+            uri = read_head(crawl, self._shard.codec, row.position, decode_pending(value)).uri.uri
         why = Why.ROBOTS_PENDING if lease.robots else Why.LEASED
         return Reason(why, f"{uri} is out at node {row.node}", lease.deadline_ms)
 
@@ -174,7 +169,7 @@ class Explanations:
 
     def uri(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         """Why a URI is not being fetched, and when it will be."""
-        told = find(op, self.dispatcher, crawl, uri)
+        told = find(op, self._shard, crawl, uri)
         story = told.story
         found = idle.life(op, crawl)
         match story.state:
@@ -193,12 +188,12 @@ class Explanations:
                 return [*found, *self._forbidden(op, crawl, uri), *self._queued(op, crawl, told)]
         return [*found, *self._forbidden(op, crawl, uri)]
 
-    def _queued(self, op: Operation, crawl: Crawl, told: Found) -> list[Reason]:
+    def _queued(self, op: Operation, crawl: Crawl, told: Located) -> list[Reason]:
         """What a URI waits for in its queue."""
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
-        head = self.dispatcher.head_at(op, crawl, told.queue, told.position)
-        if shares(head.settings) and (wait := self.dispatcher.wait(op, crawl, told.queue, head)):
+        head = head_at(op, crawl, self._shard.codec, told.queue, told.position)
+        if shares(head.settings) and (wait := Turn(self._shard, op, crawl, told.queue, head).wait()):
             authority = head.uri.origin
             if wait.until_ms:
                 words = f"{authority} rests: {wait.reason}; other hosts of queue {told.queue.row.key} pass it"
@@ -211,14 +206,12 @@ class Explanations:
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
         settings = crawl.settings_for(uri)
         key = crawl.origins.site(uri, settings).robots_key
-        rules = self.dispatcher.robots.valid_rules(op.tx, key, settings, op.now_ms)
-        if rules is not None and not rules.allows(uri.target):
-            return [Reason(Why.ROBOTS_FORBIDDEN, f"{_robots_uri(uri)} forbids {uri.uri}")]
-        return []
+        rules = self._shard.robots.valid_rules(op.tx, key, settings, op.now_ms)
+        return [_forbids(uri)] if rules is not None and not rules.allows(uri.target) else []
 
     def story(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> UriStory:
         """All that a crawl knows of a URI."""
-        return find(op, self.dispatcher, crawl, uri).story
+        return find(op, self._shard, crawl, uri).story
 
 
 # Words of a queue.
@@ -237,19 +230,24 @@ def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
     return f"precedence {row.precedence} of queue {row.key} is not below {settings.queues.precedence_floor}"
 
 
-def _over_quota(spent: statistics.Spent, head: Head) -> Reason:
-    then = "fails it with -5003" if head.settings.limits.fail_over_quota else "retires its queue"
-    return Reason(Why.OVER_BUDGET, f"the next turn of {head.uri.uri} {then}: {spent.message}")
+def _over_quota(turn: Turn, then: str) -> Reason:
+    assert turn.spent is not None
+    return Reason(Why.OVER_BUDGET, f"the next turn of {turn.head.uri.uri} {then}: {turn.spent.message}")
 
 
 def _robots_uri(uri: CanonicalUri) -> str:
     return f"{uri.origin}/robots.txt"
 
 
-def _unreachable(head: Head, robots: RobotsRow | None, its: Standing) -> str:
-    status = robots.fetch_status if robots is not None else 0
-    tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
-    return f"{_robots_uri(head.uri)} could not be had{tried} (fetch status {status})"
+def _forbids(uri: CanonicalUri) -> Reason:
+    return Reason(Why.ROBOTS_FORBIDDEN, f"{_robots_uri(uri)} forbids {uri.uri}")
+
+
+def _unreachable(turn: Turn) -> str:
+    tries = turn.standing.tries
+    tried = f" in {some(tries, 'attempt')}" if tries else ""
+    status = turn.robots.fetch_status if turn.robots is not None else 0
+    return f"{_robots_uri(turn.head.uri)} could not be had{tried} (fetch status {status})"
 
 
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:

@@ -5,7 +5,6 @@ from itertools import islice
 
 from .. import keys
 from ..crawl import Crawl
-from ..dispatch import document_limit_reached
 from ..jobs import job
 from ..keys import IndexSet
 from ..leases import Lease
@@ -53,7 +52,7 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
         case _ if crawl.full:
             words = f"{some(crawl.leases_out, 'lease')} out; max_toes lets no more be"
             found.append(Reason(Why.LIMIT_REACHED, words))
-        case _ if document_limit_reached(crawl):
+        case _ if crawl.documents_full:
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
             words = f"{some(crawl.counters.succeeded, 'document')} and {out} that are out"
             found.append(Reason(Why.LIMIT_REACHED, f"{words} fill limits.max_documents {most}"))

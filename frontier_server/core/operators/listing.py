@@ -157,7 +157,7 @@ def uri_page(
     if cursor[:1] in (b"", b"\0"):
         for key, value in _pending_rows(store, crawl, queues, cursor[1:]):
             known = op.queue(crawl, key[:QUEUE_BYTES])
-            page.append(_uri_view(codec, known.row.key if known is not None else "", value))
+            page.append(uri_view(codec, known.row.key if known is not None else "", value))
             if len(page) == size:
                 return page, b"\0" + key
     if queues:
@@ -167,7 +167,7 @@ def uri_page(
     for key, value in store.scan(Family.INDEX, prefix + start, prefix):
         if key[5:] == start:
             continue
-        page.append(_uri_view(codec, "", value, keys.due_of(key)))
+        page.append(uri_view(codec, "", value, keys.due_of(key)))
         if len(page) >= size:
             return page, b"\1" + key[5:]
     return page, b""
@@ -191,7 +191,8 @@ def _pending_rows(
                 yield key[4:], value
 
 
-def _uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 0) -> UriView:
+def uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 0) -> UriView:
+    """A URI that waits, as it is stored."""
     pending = decode_pending(value)
     candidate = codec.decode(pending.candidate)
     return UriView(candidate, queue_key, pending.cost, pending.precedence, pending.attempts, due_ms)

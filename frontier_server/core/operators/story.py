@@ -4,19 +4,20 @@ from typing import NamedTuple
 
 from .. import keys
 from ..crawl import Crawl
-from ..dispatch import Dispatcher
 from ..intake import refusing_rule
 from ..leases import Lease
 from ..model import UriState, UriStory, UriView
 from ..operation import Operation
 from ..queue import WorkQueue
-from ..records import SeenRow, decode, decode_pending
+from ..records import SeenRow, decode
+from ..shard import Shard
 from ..store import Family
 from ..uri.canonical import CanonicalUri
 from ..uri.identity import identity_of
+from .listing import uri_view
 
 
-class Found(NamedTuple):
+class Located(NamedTuple):
     """A URI's story, and the queue and the place there where it waits."""
 
     story: UriStory
@@ -24,7 +25,7 @@ class Found(NamedTuple):
     position: bytes = b""
 
 
-def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri) -> Found:
+def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Located:
     """What is known of a URI."""
     settings = crawl.settings_for(uri)
     site, fingerprint = crawl.origins.located(uri, settings)
@@ -33,54 +34,50 @@ def find(op: Operation, dispatcher: Dispatcher, crawl: Crawl, uri: CanonicalUri)
     value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.partition, fingerprint))
     if value is None:
         refused_by = refusing_rule(op, crawl, uri, "", False)
-        return Found(UriStory(uri.uri, identity, UriState.NEVER_SEEN, place.queue_key, refused_by))
+        return Located(UriStory(uri.uri, identity, UriState.NEVER_SEEN, place.queue_key, refused_by))
     seen = decode(SeenRow, value)
     state = UriState.FUTURE if seen.future_ms else UriState.DONE
     queue = op.queue(crawl, place.partition + seen.queue) if seen.position else None
     waiting: UriView | None = None
     lease: Lease | None = None
     if queue is not None:
-        waiting = _waiting(op, dispatcher, crawl, queue, seen.position)
-        lease = _lease(dispatcher, crawl, queue, seen.position)
+        waiting = _waiting(op, shard, crawl, queue, seen.position)
+        lease = _lease(shard, crawl, queue, seen.position)
         state = UriState.QUEUED if lease is None else UriState.LEASED
     story = UriStory(
         uri.uri,
         identity,
         state,
         place.queue_key if queue is None else queue.row.key,
-        "",
-        seen.fetch_status,
-        seen.disposition,
-        seen.finish_ms,
-        seen.visits,
-        seen.etag,
-        seen.last_modified,
-        seen.digest,
-        seen.future_ms,
-        waiting,
-        lease.row.node if lease else "",
-        lease.row.lease_ms if lease else 0,
-        lease.deadline_ms if lease else 0,
+        refused_by="",
+        fetch_status=seen.fetch_status,
+        disposition=seen.disposition,
+        finish_ms=seen.finish_ms,
+        visits=seen.visits,
+        etag=seen.etag,
+        last_modified=seen.last_modified,
+        digest=seen.digest,
+        due_ms=seen.future_ms,
+        waiting=waiting,
+        node=lease.row.node if lease else "",
+        lease_ms=lease.row.lease_ms if lease else 0,
+        expire_ms=lease.deadline_ms if lease else 0,
     )
-    return Found(story, queue, seen.position)
+    return Located(story, queue, seen.position)
 
 
-def _waiting(
-    op: Operation, dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, position: bytes
-) -> UriView | None:
+def _waiting(op: Operation, shard: Shard, crawl: Crawl, queue: WorkQueue, position: bytes) -> UriView | None:
     stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
     if stored is None:
         return None
-    pending = decode_pending(stored)
-    candidate = dispatcher.codec.decode(pending.candidate)
-    return UriView(candidate, queue.row.key, pending.cost, pending.precedence, pending.attempts)
+    return uri_view(shard.codec, queue.row.key, stored)
 
 
-def _lease(dispatcher: Dispatcher, crawl: Crawl, queue: WorkQueue, position: bytes) -> Lease | None:
+def _lease(shard: Shard, crawl: Crawl, queue: WorkQueue, position: bytes) -> Lease | None:
     """The lease of a URI that is out. (One for a robots.txt is of the URI that waits for it.)"""
     if not queue.leases_out:
         return None
-    for lease in dispatcher.leases:
+    for lease in shard.leases:
         row = lease.row
         if lease.crawl == crawl.number and (row.queue, row.position) == (queue.queue, position):
             return None if lease.robots else lease

@@ -1,24 +1,43 @@
-"""What operators see of a crawl: its description, statistics, events and outcomes, and what it waits for."""
+"""Crawls as operators see them: a crawl's description, its statistics, and what it waits for."""
 
-from collections.abc import Iterator
-from itertools import islice
-
-from .. import keys
+from ..agenda import empty_reason
 from ..crawl import Crawl
-from ..dispatch import empty_reason
-from ..errors import CursorTooOld, InvalidRequest
+from ..errors import UnknownCrawl
 from ..leases import LeaseTable
 from ..machines.lifecycle import CrawlState, ExitStatus
 from ..model import CrawlView, EmptyReason, StatisticsView
 from ..opening import CrawlRows
 from ..operation import EVENTS_KEPT
 from ..queue import QueueState
-from ..records import EventRow, OutcomeRow, decode
-from ..store import Family, Store
+from ..shard import Shard
 from .bottleneck import limited_by
 
-EVENTS_PER_READ = 200
-_RENAMED_KINDS = {"figures": "statistics"}  # of events that an older version stored
+
+class Views:
+    """Descriptions and statistics of crawls."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def crawl(self, name: str, number: int = 0) -> CrawlView:
+        """A crawl's description. With its number it is no other one that has got the name since."""
+        registry = self._shard.registry
+        torn = registry.torn_rows(name)
+        if number and torn is None and name not in registry.names:
+            raise UnknownCrawl(f"crawl {name!r} was deleted", crawl=name)
+        view = crawl_view(registry.named(name)) if torn is None else rows_view(torn)
+        if number and view.number != number:
+            raise UnknownCrawl(f"crawl {name!r} was deleted; another has its name", crawl=name)
+        return view
+
+    def crawls_after(self, name: str, most: int) -> list[CrawlView]:
+        """Crawls by name, behind one."""
+        return [self.crawl(known) for known in self._shard.registry.names_after(name, most)]
+
+    def statistics(self, name: str, now_ms: int) -> StatisticsView:
+        """A crawl's statistics."""
+        shard = self._shard
+        return statistics_of(shard.registry.named(name), max(now_ms, shard.now_ms), shard.leases)
 
 
 def crawl_view(crawl: Crawl) -> CrawlView:
@@ -50,7 +69,7 @@ def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
     )
 
 
-def statistics(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
+def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
     """A crawl's statistics (Heritrix 2.16)."""
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
@@ -153,92 +172,3 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
     if crawl.counters.future and crawl.first_future_ms:
         found.append((crawl.first_future_ms, f"{crawl.counters.future} URIs to be fetched later"))
     return min(found, default=None)
-
-
-def event_time(store: Store, crawl: Crawl, sequence: int) -> int:
-    """When an event happened; 0 if it is not kept."""
-    value = store.get(Family.EVENTS, keys.serial_key(crawl.number, sequence))
-    return decode(EventRow, value).time_ms if value is not None else 0
-
-
-def outcome_time(store: Store, crawl: Crawl, number: int) -> int:
-    """When a final disposition was; 0 if it is not kept."""
-    value = store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
-    return decode(OutcomeRow, value).time_ms if value is not None else 0
-
-
-def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None:
-    """Raise CursorTooOld unless the event that was read is the one of that number here.
-
-    `read_ms` is when it happened, as its reader knows; 0 if that is not told.
-    """
-    last, found_ms = crawl.counters.next_event - 1, event_time(store, crawl, sequence)
-    if read_ms and (sequence > last or found_ms not in (0, read_ms)):
-        raise _other_history("event", sequence, max(last - EVENTS_KEPT + 1, 1))
-
-
-def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None:
-    """The same for a final disposition."""
-    last, found_ms = crawl.counters.next_outcome - 1, outcome_time(store, crawl, number)
-    if read_ms and (number > last or found_ms not in (0, read_ms)):
-        raise _other_history("outcome", number, crawl.counters.oldest_outcome)
-
-
-def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
-    return CursorTooOld(
-        f"{what} {number} is not the one that was read: the frontier was set back to a checkpoint since, or "
-        f"the crawl was made anew, or it is another; 'start' begins at the oldest that is kept, {oldest}",
-        oldest=str(oldest),
-    )
-
-
-def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:
-    """Events behind a sequence number, in order; no more than EVENTS_PER_READ at a time.
-
-    Raises CursorTooOld if one of them is no longer kept.
-    """
-    last = crawl.counters.next_event - 1
-    if sequence > last:
-        raise InvalidRequest(f"cursor {sequence} is ahead of the last event, {last}", field="cursor")
-    if sequence < last - EVENTS_KEPT:
-        raise CursorTooOld(
-            f"events behind {sequence} are not kept any more; the oldest kept is {last - EVENTS_KEPT + 1}",
-            oldest=str(last - EVENTS_KEPT + 1),
-        )
-    rows = _serial_rows(store, Family.EVENTS, crawl, sequence)
-    return [(number, _event(value)) for number, value in _first(rows, EVENTS_PER_READ)]
-
-
-def _event(value: bytes) -> EventRow:
-    row = decode(EventRow, value)
-    row.kind = _RENAMED_KINDS.get(row.kind, row.kind)
-    return row
-
-
-def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[tuple[int, OutcomeRow]]:
-    """Final dispositions behind a number, in order. Raises CursorTooOld if one is no longer kept."""
-    oldest, last = crawl.counters.oldest_outcome, crawl.counters.next_outcome - 1
-    if number > last:
-        raise InvalidRequest(f"cursor {number} is ahead of the last outcome, {last}", field="cursor")
-    if number < oldest - 1:
-        raise CursorTooOld(
-            f"outcomes behind {number} are not kept any more; the oldest kept is {oldest}", oldest=str(oldest)
-        )
-    if crawl.unlogged and crawl.unlogged[0][0] <= number + 1:
-        start = number + 1 - crawl.unlogged[0][0]
-        return list(islice(crawl.unlogged, start, start + most))
-    rows = _serial_rows(store, Family.OUTCOMES, crawl, number)
-    return [(serial, decode(OutcomeRow, value)) for serial, value in _first(rows, most)]
-
-
-def _serial_rows(store: Store, family: Family, crawl: Crawl, after: int) -> Iterator[tuple[int, bytes]]:
-    prefix = keys.crawl_prefix(crawl.number)
-    for key, value in store.scan(family, keys.serial_key(crawl.number, after + 1), prefix):
-        yield keys.serial_of(key), value
-
-
-def _first(rows: Iterator[tuple[int, bytes]], most: int) -> Iterator[tuple[int, bytes]]:
-    for count, row in enumerate(rows, 1):
-        yield row
-        if count == most:
-            return

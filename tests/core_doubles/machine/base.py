@@ -22,8 +22,8 @@ from core_doubles.web import RobotsFile
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from frontier_server.core import errors
+from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as LiveCrawl
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
@@ -110,7 +110,7 @@ class Base(RuleBasedStateMachine):
         """Run an operation that must be refused; the audit shows that nothing was changed."""
         with pytest.raises(error):
             try:
-                operation(self.shell.frontier, self.now_ms)
+                operation(self.shell.core, self.now_ms)
             except errors.FrontierError as refusal:
                 assert type(refusal) is error, f"{type(refusal).__name__}, not {error.__name__}"
                 raise
@@ -140,7 +140,7 @@ class Base(RuleBasedStateMachine):
         """Crawls reach what they reach, and tell of it."""
         for crawl in list(self.model.crawls.values()):
             live = self.live(crawl)
-            row, torn_down = live.state_row, crawl.number not in self.shell.frontier._crawls
+            row, torn_down = live.state_row, crawl.number not in self.shell.core.shard.crawls
             seen = settling.Seen(
                 live.exit_status, row.round, live.counters.told_ms, len(live.queues), live.held, torn_down
             )
@@ -156,7 +156,7 @@ class Base(RuleBasedStateMachine):
 
     def live(self, crawl: Crawl) -> LiveCrawl:
         """A crawl of the frontier, in memory or torn down."""
-        return self.shell.frontier.registry.named(crawl.name)
+        return self.shell.core.shard.registry.named(crawl.name)
 
     def check_outcomes(
         self,
@@ -171,7 +171,7 @@ class Base(RuleBasedStateMachine):
             expected = crawl.take_outcomes()
             crawl.stored += expected.total()
             read = self.outcomes_read.get(crawl.number, 0)
-            for number, row in self.shell.frontier.outcomes_after(crawl.number, read, 10_000):
+            for number, row in self.shell.core.upkeep.outcomes_after(crawl.number, read, 10_000):
                 assert number == self.outcomes_read.get(crawl.number, 0) + 1
                 self.outcomes_read[crawl.number] = number
                 assert row.time_ms == self.now_ms
@@ -200,7 +200,7 @@ class Base(RuleBasedStateMachine):
         """The events stored since are numbered without gap, and are the changes of the model."""
         for crawl in list(self.model.crawls.values()) if crawls is None else crawls:
             read = self.events_read.get(crawl.number, 0)
-            rows = self.shell.frontier.events_after(crawl.name, read)
+            rows = self.shell.core.history.events_after(crawl.name, read)
             assert [number for number, _ in rows] == list(range(read + 1, read + 1 + len(rows)))
             told = [(row.kind, *(str(value) for value in row.fields.values())) for _, row in rows]
             expected = crawl.take_events()
@@ -210,10 +210,10 @@ class Base(RuleBasedStateMachine):
             for _, row in rows:
                 assert row.time_ms == self.now_ms
                 watcher.hear(row)
-            frontier = self.shell.frontier
-            watcher.check(frontier.crawl(crawl.name), self.live(crawl).state_row.nodes)
+            core = self.shell.core
+            watcher.check(core.views.crawl(crawl.name), self.live(crawl).state_row.nodes)
             if any(row.kind == "status_changed" for _, row in rows) and crawl.state in COMPLETE:
-                counts = frontier.statistics(crawl.name, self.now_ms).counts
+                counts = core.views.statistics(crawl.name, self.now_ms).counts
                 sums = Counter({name: counts[name] for name in ADDED_UP})
                 assert watcher.statistics == sums, (
                     f"statistics' events add up to {watcher.statistics}, not {sums}"
@@ -223,7 +223,7 @@ class Base(RuleBasedStateMachine):
 
     def ask(self, node: str, session: str, name: str | None, most: int) -> list[Lease]:
         """Next; the leases that it brought."""
-        answer = self.run(lambda frontier, now: frontier.next(node, session, most, name, now))
+        answer = self.run(lambda core, now: core.frontier.next(node, session, most, name, now))
         model = self.model
         reporting.heard(model, node, session)
         in_turn = leasing.asked(model, name, most, answer.grants)
@@ -244,7 +244,7 @@ class Base(RuleBasedStateMachine):
         misplaced = {uri.identity: uri for uri in places.misplaced(crawl)}
         if not misplaced:
             return []
-        live, found, codec = self.shell.frontier._crawls[crawl.number], [], PlainCodec()
+        live, found, codec = self.shell.core.shard.crawls[crawl.number], [], PlainCodec()
         for queue in rows_of(self.shell.store, live, Family.QUEUES, QueueRow):
             for _, pending in pending_of(self.shell, live, queue):
                 uri = misplaced.get(crawl.texts[codec.decode(pending.candidate).uri])
@@ -255,7 +255,7 @@ class Base(RuleBasedStateMachine):
     def report(self, reports: Sequence[tuple[Report, RobotsFile]], node: str, session: str) -> None:
         """Finished."""
         sent = [report for report, _ in reports]
-        results = self.run(lambda frontier, now: frontier.finished(sent, node, session, now))
+        results = self.run(lambda core, now: core.frontier.finished(sent, node, session, now))
         reporting.heard(self.model, node, session)
         for (report, file), result in zip(reports, results, strict=True):
             reporting.reported(self.model, report, file, result)
@@ -265,8 +265,8 @@ class Base(RuleBasedStateMachine):
         """Schedule."""
         candidates = [made(offer) for offer in offers]
 
-        def schedule(frontier: Frontier, now_ms: int) -> tuple[list[Verdict], Changes]:
-            return frontier.schedule(crawl.name, candidates, now_ms)
+        def schedule(core: Core, now_ms: int) -> tuple[list[Verdict], Changes]:
+            return core.frontier.schedule(crawl.name, candidates, now_ms)
 
         if not self.takes_in(crawl, schedule):
             return
@@ -282,29 +282,29 @@ class Base(RuleBasedStateMachine):
 
     def work(self) -> None:
         """One slice of whatever is to be done."""
-        self.run(lambda frontier, now: frontier.work(now))
+        self.run(lambda core, now: core.upkeep.work(now))
         self.check_outcomes(
             jobs.deleted, [crawl for crawl in self.model.crawls.values() if jobs.deletes(crawl)]
         )
-        frontier = self.shell.frontier
+        core = self.shell.core
         forgetting.follow(self.shell, self.model)
         for crawl in self.model.crawls.values():
-            announced = frontier.crawl(crawl.name).announced_seeds
-            views = {view.number: view for view in frontier.administration.jobs(crawl.name)}
+            announced = core.views.crawl(crawl.name).announced_seeds
+            views = {view.number: view for view in core.administration.jobs(crawl.name)}
             jobs.worked(self.model, crawl, announced, views)
         self.check()
 
     def work_all(self) -> None:
         """All slices."""
         for _ in range(MOST_SLICES):
-            if not self.shell.frontier.has_work:
+            if not self.shell.core.upkeep.has_work:
                 return
             self.work()
         raise AssertionError("jobs do not end")
 
     def tick(self) -> None:
         """What has fallen due happens."""
-        self.run(lambda frontier, now: frontier.tick(now))
+        self.run(lambda core, now: core.upkeep.tick(now))
         reporting.lapse_due(self.model)
         attendance.fall_silent(self.model)
         for crawl in self.model.crawls.values():
@@ -312,12 +312,12 @@ class Base(RuleBasedStateMachine):
                 intake.release_due(self.model, crawl)
             settling.cancel_overdue(self.model, crawl)
         self.check(on_time=True)
-        due_ms = self.shell.frontier.next_due_ms()
+        due_ms = self.shell.core.upkeep.next_due_ms()
         assert due_ms is None or due_ms > self.now_ms, "the timer would fire for ever"
 
     def tick_when_due(self) -> None:
         """The shell's timer: time goes on to the next due moment."""
-        due_ms = self.shell.frontier.next_due_ms()
+        due_ms = self.shell.core.upkeep.next_due_ms()
         if due_ms is not None:
             self.shell.now_ms = max(self.now_ms, due_ms)
         self.tick()
@@ -331,7 +331,7 @@ class Base(RuleBasedStateMachine):
         self.model.now_ms = self.now_ms
         Audit(self.shell, self.model).run()
         unlogged = {c.number for c in self.model.crawls.values() if c.logged < c.stored}
-        assert self.shell.frontier.log_positions().keys() == unlogged
+        assert self.shell.core.upkeep.log_positions().keys() == unlogged
         for number, rows in self.frozen.items():
             assert all_rows_of(self.shell.store, number) == rows, f"crawl {number} does not stand still"
         self.sound = True

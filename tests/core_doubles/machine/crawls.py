@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Directive, Verdict
 from frontier_server.core.spec.settings import CrawlSettings
@@ -59,7 +59,7 @@ class Crawls(Lives):
     def create(self, name: str, chosen: CrawlSettings) -> None:
         """Create a crawl."""
         spec = spec_of(chosen)
-        view = self.run(lambda frontier, now: frontier.control.create_crawl(name, chosen, spec, now))
+        view = self.run(lambda core, now: core.control.create_crawl(name, chosen, spec, now))
         life.created(self.model, name, view.number, chosen)
         self.check()
 
@@ -67,8 +67,8 @@ class Crawls(Lives):
         """Add seeds."""
         texts = [seed.text for seed in seeds]
 
-        def add(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            return frontier.control.add_seeds(crawl.name, texts, now_ms, by)
+        def add(core: Core, now_ms: int) -> tuple[None, Changes]:
+            return core.control.add_seeds(crawl.name, texts, now_ms, by)
 
         if self.takes_in(crawl, add):
             self.run(add)
@@ -110,8 +110,8 @@ class Crawls(Lives):
             taken = fitted(crawl.settings, taken)
         spec = spec_of(taken)
 
-        def update(frontier: Frontier, now_ms: int) -> tuple[CrawlView, Changes]:
-            return frontier.control.update_crawl(crawl.name, lambda _: (spec, parts), now_ms, by)
+        def update(core: Core, now_ms: int) -> tuple[CrawlView, Changes]:
+            return core.control.update_crawl(crawl.name, lambda _: (spec, parts), now_ms, by)
 
         if not self.takes_in(crawl, update):
             return
@@ -211,8 +211,8 @@ class Crawls(Lives):
         }
         what, expected = kind
 
-        def schedule(frontier: Frontier, now_ms: int) -> tuple[list[Verdict], Changes]:
-            return frontier.schedule(crawl.name, [made[what]], now_ms)
+        def schedule(core: Core, now_ms: int) -> tuple[list[Verdict], Changes]:
+            return core.frontier.schedule(crawl.name, [made[what]], now_ms)
 
         if not self.takes_in(crawl, schedule):
             return

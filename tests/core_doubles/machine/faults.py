@@ -21,7 +21,7 @@ class Faults(Base):
     def be_away(self, length_ms: int) -> None:
         """The server itself was away, and excuses its nodes for it."""
         self.shell.now_ms += length_ms
-        self.shell.frontier.excuse(length_ms, self.now_ms)
+        self.shell.core.upkeep.excuse(length_ms, self.now_ms)
         self.model.now_ms = self.now_ms
         reporting.excused(self.model, length_ms)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import CrawlView
@@ -42,15 +42,15 @@ class Lives(Nodes):
 
     def launch(self, crawl: Crawl, by: str = "") -> None:
         """Launch a crawl."""
-        self.run(lambda frontier, now: frontier.control.launch(crawl.name, now, by))
+        self.run(lambda core, now: core.control.launch(crawl.name, now, by))
         life.launched(self.model, crawl, by)
         self.check()
 
     def steer(self, crawl: Crawl, wish: Input, by: str = "") -> None:
         """Ask a crawl to run, pause, hold or stop, possible or not (S0.13, S0.15, S0.23; D3)."""
 
-        def request(frontier: Frontier, now_ms: int) -> tuple[CrawlView, Changes]:
-            return frontier.control.request_state(crawl.name, wish, now_ms, by)
+        def request(core: Core, now_ms: int) -> tuple[CrawlView, Changes]:
+            return core.control.request_state(crawl.name, wish, now_ms, by)
 
         if not life.is_legal(crawl, wish):
             self.refused(errors.IllegalState, request)
@@ -62,7 +62,7 @@ class Lives(Nodes):
 
     def tear_down(self, crawl: Crawl, by: str) -> None:
         """Let a crawl end and leave memory; exactly one request has begun that."""
-        view, begun = self.run(lambda frontier, now: frontier.control.tear_down(crawl.name, now, by))
+        view, begun = self.run(lambda core, now: core.control.tear_down(crawl.name, now, by))
         assert begun == life.teardown_asked(self.model, crawl, by)
         self.check()
         assert view.state is crawl.state and view.tearing_down
@@ -75,7 +75,7 @@ class Lives(Nodes):
 
     def log(self, crawl: Crawl, upto: int) -> None:
         """Outcomes up to one are in the crawl log for good, and forgotten here."""
-        self.run(lambda frontier, now: frontier.note_logged(crawl.number, upto, 100 * upto, now))
+        self.run(lambda core, now: core.upkeep.note_logged(crawl.number, upto, 100 * upto, now))
         crawl.logged = upto
         self.check()
 
@@ -90,7 +90,7 @@ class Lives(Nodes):
             self.launch(crawl, by)
         else:
             error = errors.NoSeeds if crawl.state is S.NASCENT else errors.IllegalState
-            self.refused(error, lambda frontier, now: frontier.control.launch(crawl.name, now, by))
+            self.refused(error, lambda core, now: core.control.launch(crawl.name, now, by))
 
     @precondition(Base.has_crawl)
     @step(pick=picks, wish=wishes, by=controllers)
@@ -153,7 +153,7 @@ class Lives(Nodes):
             if not tokens:
                 break
             self.beat(node, tokens)
-            due_ms = self.shell.frontier.next_due_ms()
+            due_ms = self.shell.core.upkeep.next_due_ms()
             if due_ms is not None and due_ms <= self.now_ms + BEAT_MS:
                 self.tick_when_due()
             else:
@@ -184,7 +184,7 @@ class Lives(Nodes):
         upto = max(crawl.stored - back, crawl.logged)
         self.log(crawl, upto)
         if crawl.name in self.model.crawls and not crawl.held:
-            told = self.shell.frontier.log_positions().get(crawl.number)
+            told = self.shell.core.upkeep.log_positions().get(crawl.number)
             assert told == ((crawl.name, upto, 100 * upto) if upto < crawl.stored else None)
 
     @precondition(Base.has_crawl)
@@ -195,15 +195,13 @@ class Lives(Nodes):
         if crawl.state in (S.NASCENT, S.FINISHED):
             self.delete(crawl)
         else:
-            self.refused(
-                errors.CrawlActive, lambda frontier, now: frontier.control.delete_crawl(crawl.name, now)
-            )
+            self.refused(errors.CrawlActive, lambda core, now: core.control.delete_crawl(crawl.name, now))
 
     def delete(self, crawl: Crawl) -> None:
         """Delete a crawl, torn down or not."""
 
-        def delete(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            return frontier.control.delete_crawl(crawl.name, now_ms)
+        def delete(core: Core, now_ms: int) -> tuple[None, Changes]:
+            return core.control.delete_crawl(crawl.name, now_ms)
 
         self.run(delete)
         self.model.crawls.pop(crawl.name, None)
@@ -222,22 +220,22 @@ class Lives(Nodes):
         torn = list(self.model.torn_down.values())
         crawl = torn[pick % len(torn)]
         name, by = crawl.name, "ada"
-        refusals: tuple[Callable[[Frontier, int], tuple[object, Changes]], ...] = (
-            lambda frontier, now: frontier.control.add_seeds(name, ["http://alpha.example/"], now, by),
-            lambda frontier, now: frontier.schedule(name, [candidate("http://alpha.example/")], now),
-            lambda frontier, now: frontier.administration.start_job(name, Kind.VERIFY, {}, now, by),
-            lambda frontier, now: frontier.control.update_crawl(name, lambda spec: (spec, ()), now, by),
+        refusals: tuple[Callable[[Core, int], tuple[object, Changes]], ...] = (
+            lambda core, now: core.control.add_seeds(name, ["http://alpha.example/"], now, by),
+            lambda core, now: core.frontier.schedule(name, [candidate("http://alpha.example/")], now),
+            lambda core, now: core.administration.start_job(name, Kind.VERIFY, {}, now, by),
+            lambda core, now: core.control.update_crawl(name, lambda spec: (spec, ()), now, by),
         )
         for refusal in refusals:
             self.refused(errors.CrawlTornDown, refusal)
         if wish is Input.STOP:
-            view = self.run(lambda frontier, now: frontier.control.request_state(name, wish, now, by))
+            view = self.run(lambda core, now: core.control.request_state(name, wish, now, by))
             assert view.torn_down and view.exit_status is crawl.exit_status
         else:
             self.refused(
-                errors.IllegalState, lambda frontier, now: frontier.control.request_state(name, wish, now, by)
+                errors.IllegalState, lambda core, now: core.control.request_state(name, wish, now, by)
             )
-        (view, begun) = self.run(lambda frontier, now: frontier.control.tear_down(name, now, by))
+        (view, begun) = self.run(lambda core, now: core.control.tear_down(name, now, by))
         assert view.torn_down and not begun
         self.check()
         if deletes:
@@ -252,7 +250,7 @@ class Lives(Nodes):
 
     def trouble(self, trouble: tuple[str, str] | None) -> None:
         """Note what keeps crawls from running."""
-        self.run(lambda frontier, now: frontier.note_trouble(trouble, now))
+        self.run(lambda core, now: core.upkeep.note_trouble(trouble, now))
         over, self.model.trouble = self.model.trouble, trouble
         if trouble is None:
             for crawl in self.model.crawls.values():
@@ -262,7 +260,7 @@ class Lives(Nodes):
     @step(node=st.sampled_from(("", *NODES)), size=st.sampled_from([None, 0, 8, 10_000]), by=controllers)
     def set_pool_size(self, node: str, size: int | None, by: str) -> None:
         """How many toe threads a node should have, or any."""
-        self.run(lambda frontier, now: frontier.control.set_pool_size(node, size, now, by))
+        self.run(lambda core, now: core.nodes.set_pool_size(node, size, now, by))
         if size is None:
             self.model.pool_sizes.pop(node, None)
         else:
@@ -276,7 +274,7 @@ class Lives(Nodes):
     @step()
     def note_checkpoint(self) -> None:
         """A checkpoint was made; crawls that live hear of it, but those that are held."""
-        self.run(lambda frontier, now: frontier.control.note_checkpoint("monday", now))
+        self.run(lambda core, now: core.control.note_checkpoint("monday", now))
         for crawl in self.model.crawls.values():
             if not crawl.held and crawl.state is not S.FINISHED:
                 crawl.events.append(("checkpointed", "monday"))

@@ -202,13 +202,13 @@ class Nodes(Base):
         forged = bytes(token)
         node, session = NODES[0], self.session(NODES[0])
         report = Report(forged, fetch_status=200)
-        results = self.run(lambda frontier, now: frontier.finished([report], node, session, now))
+        results = self.run(lambda core, now: core.frontier.finished([report], node, session, now))
         assert results == [ReportResult(Disposition.UNKNOWN_TOKEN)]
         reporting.heard(self.model, node, session)
         self.check()
-        answer = self.run(lambda frontier, now: frontier.heartbeat(node, session, [forged], [], now))
+        answer = self.run(lambda core, now: core.frontier.heartbeat(node, session, [forged], [], now))
         assert answer.ended == [forged]
-        self.run(lambda frontier, now: frontier.take_back([forged], now))
+        self.run(lambda core, now: core.frontier.take_back([forged], now))
         self.check()
 
     @precondition(Base.has_lease)
@@ -224,7 +224,7 @@ class Nodes(Base):
     def take_back(self, wanted: list[int]) -> None:
         """The caller of `next` was gone."""
         tokens = [self.some_lease(pick).token for pick in wanted]
-        self.run(lambda frontier, now: frontier.take_back(tokens, now))
+        self.run(lambda core, now: core.frontier.take_back(tokens, now))
         for token in tokens:
             reporting.released(self.model, token)
         self.check()
@@ -256,7 +256,7 @@ class Nodes(Base):
         """A heartbeat."""
         session, steps = self.session(node), [("FETCHING", len(tokens))]
         answer = self.run(
-            lambda frontier, now: frontier.heartbeat(node, session, tokens, steps, now, leaving)
+            lambda core, now: core.frontier.heartbeat(node, session, tokens, steps, now, leaving)
         )
         reporting.heard(self.model, node, session)
         told = (answer.ended, answer.release, answer.interrupt)
@@ -268,7 +268,7 @@ class Nodes(Base):
             for token in set(unknown).difference(tokens):
                 reporting.released(self.model, token)
             attendance.left(self.model, node)
-        seen = {view.node: view for view in self.shell.frontier.nodes()}[node]
+        seen = {view.node: view for view in self.shell.core.nodes.listed()}[node]
         assert seen.leased == sum(lease.node == node for lease in self.model.leases.values())
         assert seen.toe_steps == tuple(steps) and seen.session == session
         self.check()
@@ -289,7 +289,7 @@ class Nodes(Base):
         superseded = sorted(self.model.superseded)
         node, session = superseded[pick % len(superseded)]
         error = errors.SessionSuperseded
-        self.refused(error, lambda frontier, now: frontier.next(node, session, 1, None, now))
-        self.refused(error, lambda frontier, now: frontier.heartbeat(node, session, [], [], now))
+        self.refused(error, lambda core, now: core.frontier.next(node, session, 1, None, now))
+        self.refused(error, lambda core, now: core.frontier.heartbeat(node, session, [], [], now))
         report = Report(b"", fetch_status=200)
-        self.refused(error, lambda frontier, now: frontier.finished([report], node, session, now))
+        self.refused(error, lambda core, now: core.frontier.finished([report], node, session, now))

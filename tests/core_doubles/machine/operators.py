@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.jobs.job import MAX_RUNNING, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
@@ -64,8 +64,8 @@ class Operators(Base):
     def change(self, crawl: Crawl, key: str, change: QueueChange, by: str = "") -> None:
         """Change the queues that have a key."""
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[list[QueueView], Changes]:
-            return frontier.administration.change_queue(crawl.name, key, change, now_ms, by)
+        def operation(core: Core, now_ms: int) -> tuple[list[QueueView], Changes]:
+            return core.administration.change_queue(crawl.name, key, change, now_ms, by)
 
         if not self.changes(crawl, operation):
             return
@@ -85,8 +85,8 @@ class Operators(Base):
         """Settings for a part of the web, from the next decision on."""
         crawl = self.some_crawl(pick)
 
-        def put(frontier: Frontier, now_ms: int) -> tuple[str, Changes]:
-            return frontier.administration.put_override(crawl.name, area.text, override, now_ms, by)
+        def put(core: Core, now_ms: int) -> tuple[str, Changes]:
+            return core.administration.put_override(crawl.name, area.text, override, now_ms, by)
 
         if not self.takes_in(crawl, put):
             return
@@ -102,8 +102,8 @@ class Operators(Base):
         """And without them again."""
         crawl = self.some_crawl(pick)
 
-        def delete(frontier: Frontier, now_ms: int) -> tuple[None, Changes]:
-            return frontier.administration.delete_override(crawl.name, area.text, now_ms, by)
+        def delete(core: Core, now_ms: int) -> tuple[None, Changes]:
+            return core.administration.delete_override(crawl.name, area.text, now_ms, by)
 
         if not self.takes_in(crawl, delete):
             return
@@ -130,8 +130,8 @@ class Operators(Base):
         texts = [uri.text for uri in uris]
         what = f"{len(uris)} URIs" if len(uris) > 1 else texts[0]
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[int, Changes]:
-            administration = frontier.administration
+        def operation(core: Core, now_ms: int) -> tuple[int, Changes]:
+            administration = core.administration
             asked = administration.forget_seen if forgets else administration.note_seen
             return asked(crawl.name, texts, now_ms, by)
 
@@ -152,8 +152,8 @@ class Operators(Base):
     def start(self, crawl: Crawl, kind: Kind, parameters: dict[str, str], by: str = "") -> None:
         """Start a job, if there is room for one."""
 
-        def operation(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
-            return frontier.administration.start_job(crawl.name, kind, parameters, now_ms, by)
+        def operation(core: Core, now_ms: int) -> tuple[JobView, Changes]:
+            return core.administration.start_job(crawl.name, kind, parameters, now_ms, by)
 
         if not self.changes(crawl, operation):
             return
@@ -199,8 +199,8 @@ class Operators(Base):
         """URIs are brought, some only to be noted; perhaps whoever brings them is gone before the end."""
         crawl = self.some_crawl(pick)
 
-        def begin(frontier: Frontier, now_ms: int) -> tuple[int, Changes]:
-            return frontier.administration.begin_import(crawl.name, force, now_ms, by)
+        def begin(core: Core, now_ms: int) -> tuple[int, Changes]:
+            return core.administration.begin_import(crawl.name, force, now_ms, by)
 
         if not self.takes_in(crawl, begin):
             return
@@ -217,11 +217,11 @@ class Operators(Base):
         offers = [(Offer(uri), noted) for uri, noted in uris]
         rows = [ImportRow(made(offer).record, noted) for offer, noted in offers]
         if rows and crawl.state in OPEN:
-            self.run(lambda frontier, now: frontier.administration.add_imports(crawl.name, number, rows, now))
+            self.run(lambda core, now: core.administration.add_imports(crawl.name, number, rows, now))
             job.imports = offers
             self.check()
         if whole and crawl.state in OPEN:
-            self.run(lambda frontier, now: frontier.administration.end_import(crawl.name, number, now))
+            self.run(lambda core, now: core.administration.end_import(crawl.name, number, now))
             crawl.jobs.append(crawl.receiving.pop(number))
             job.state = "RUNNING"
             self.check()
@@ -240,8 +240,8 @@ class Operators(Base):
     def cancel(self, crawl: Crawl, job: Job, by: str = "") -> None:
         """Let a job do no more, if it is one of those that may end like that."""
 
-        def cancel(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
-            return frontier.administration.cancel_job(crawl.name, job.number, now_ms, by)
+        def cancel(core: Core, now_ms: int) -> tuple[JobView, Changes]:
+            return core.administration.cancel_job(crawl.name, job.number, now_ms, by)
 
         if not self.changes(crawl, cancel):
             return
@@ -255,12 +255,12 @@ class Operators(Base):
             crawl.jobs.append(crawl.receiving.pop(job.number))
         self.check()
 
-    @precondition(lambda self: self.shell.frontier.has_work)
+    @precondition(lambda self: self.shell.core.upkeep.has_work)
     @step(slices=st.integers(1, 4))
     def work_on(self, slices: int) -> None:
         """Some slices of jobs."""
         for _ in range(slices):
-            if self.shell.frontier.has_work:
+            if self.shell.core.upkeep.has_work:
                 self.work()
 
 

@@ -26,13 +26,13 @@ from frontier_server.checkpoints import Checkpoints
 from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core import opening
+from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as Live
 from frontier_server.core.errors import CrawlFinished, IllegalState, SessionSuperseded
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.jobs.job import Kind
 from frontier_server.core.keys import encode_token
 from frontier_server.core.model import Candidate, JobView, Report
-from frontier_server.core.operators.views import events_after
+from frontier_server.core.operators.history import events_after
 from frontier_server.core.records import EventRow, OutcomeRow
 from frontier_server.core.store import Changes
 from frontier_server.crawl_log import CrawlLogs
@@ -105,12 +105,12 @@ async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findi
     # Marks end before the server does, which then notes its time for the last time.
     clock = _Stopped(max(ledger.ms, opening.server_row(store).time_ms))
     checkpoints = Checkpoints(config.data, store)
-    frontier, feed = program._recover(config, store, clock, checkpoints)
-    runner = Exchange(frontier, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
+    core, feed = program._recover(config, store, clock, checkpoints)
+    runner = Exchange(core, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
     logs = CrawlLogs(runner, config.data)
     try:
         async with asyncio.timeout(WHOLE_CRAWL_S):
-            await _Trial(config.data, frontier, runner, logs, ledger, found).run()
+            await _Trial(config.data, core, runner, logs, ledger, found).run()
     finally:
         await runner.close()
     if runner.failed.done():
@@ -123,14 +123,14 @@ class _Trial:
     def __init__(
         self,
         data: Path,
-        frontier: Frontier,
+        core: Core,
         runner: Exchange,
         logs: CrawlLogs,
         ledger: Ledger,
         found: Findings,
     ) -> None:
         self.data = data
-        self.frontier = frontier
+        self.core = core
         self.runner = runner
         self.logs = logs
         self.ledger = ledger
@@ -144,10 +144,10 @@ class _Trial:
             self.found.violated.append(f"{aside.parent.name}: a log was ahead of the store: {aside.name}")
         self.found.violated += self.ledger.wrong
         self.found.violated += [
-            f"crawl {name} is back" for name in self.ledger.deleted if name in self.frontier.registry
+            f"crawl {name} is back" for name in self.ledger.deleted if name in self.core.shard.registry
         ]
         for name in self.ledger.created:
-            if name not in self.frontier.registry:
+            if name not in self.core.shard.registry:
                 self.found.lost.append(f"crawl {name}")
         self._recount("as it was opened")
         for name in self._names():
@@ -162,15 +162,13 @@ class _Trial:
             self._jobs(name)
         self._recount("after it went on")
         await self.logs.drain()
-        await self.runner.read(
-            lambda frontier, now_ms: None
-        )  # what followed from that is in the job logs, too
+        await self.runner.read(lambda core, now_ms: None)  # what followed from that is in the job logs, too
         for name in self._names():
             self._crawl_log(name)
             self._job_log(name)
 
     def _names(self) -> list[str]:
-        return self.frontier.registry.names_after("", 1_000_000)
+        return self.core.shard.registry.names_after("", 1_000_000)
 
     # What was acknowledged of a crawl.
 
@@ -210,13 +208,13 @@ class _Trial:
                 self.found.violated.append(f"{name}: {by} was told outcomes with a gap or a repeat")
 
     def _outcomes(self, name: str) -> list[OutcomeRow]:
-        return [row for _, row in self.frontier.administration.outcomes(name, 0, 1_000_000_000)]
+        return [row for _, row in self.core.history.outcomes(name, 0, 1_000_000_000)]
 
     def _waiting(self, name: str) -> set[str]:
         found: set[str] = set()
         cursor = b""
         while True:
-            page, cursor = self.frontier.administration.uris(name, "", 1000, cursor)
+            page, cursor = self.core.administration.uris(name, "", 1000, cursor)
             found |= {view.candidate.uri for view in page}
             if not cursor:
                 return found
@@ -246,14 +244,14 @@ class _Trial:
                 self.found.doubled.append(f"{name}: {asked['by']} asked for {asked['wish']}")
 
     def _event_rows(self, name: str) -> list[tuple[int, EventRow]]:
-        crawl = self.frontier.registry.named(name)
+        crawl = self.core.shard.registry.named(name)
         rows: list[tuple[int, EventRow]] = []
-        while more := events_after(self.frontier.store, crawl, len(rows)):
+        while more := events_after(self.core.shard.store, crawl, len(rows)):
             rows += more
         return rows
 
     def _operators(self, name: str, told: Crawl) -> None:
-        ask = self.frontier.administration
+        ask = self.core.administration
         seeds = Counter(self._seeds(name))
         self.found.lost += [f"{name}: seed {uri}" for uri in told.seeds if not seeds[uri]]
         self.found.doubled += [f"{name}: seed {uri}" for uri in seeds if seeds[uri] > told.offered[uri]]
@@ -262,14 +260,14 @@ class _Trial:
             is_now = kept.get(_prefix(prefix), "")
             if is_now not in possible:
                 self.found.lost.append(f"{name}: override of {prefix} is {is_now}, of {possible}")
-        if told.torn_down and name not in self.frontier.registry.torn:
+        if told.torn_down and name not in self.core.shard.registry.torn:
             self.found.lost.append(f"{name}: it was torn down")
 
     def _seeds(self, name: str) -> Iterator[str]:
         """All of a crawl, page by page."""
         cursor = 0
         while True:
-            page, cursor = self.frontier.administration.seeds(name, 1_000_000, cursor, self.ledger.ms)
+            page, cursor = self.core.administration.seeds(name, 1_000_000, cursor, self.ledger.ms)
             yield from (view.uri for view in page)
             if not cursor:
                 return
@@ -277,7 +275,7 @@ class _Trial:
     def _jobs(self, name: str) -> None:
         """All have ended by now, as a verification that came after them has."""
         told = self.ledger.crawls[name]
-        views = {view.number: view for view in self.frontier.administration.jobs(name)}
+        views = {view.number: view for view in self.core.administration.jobs(name)}
         kept = max(views, default=0) - JOBS_KEPT
         for number, kind in told.jobs.items():
             if number > kept and (number not in views or views[number].kind != kind):
@@ -292,15 +290,15 @@ class _Trial:
     # Leases and rests.
 
     def _leases(self) -> None:
-        out = {lease.token(self.frontier.server.secret).hex() for lease in self.frontier._leases}
+        out = {lease.token(self.core.shard.server.secret).hex() for lease in self.core.shard.leases}
         for token, lease in self.ledger.leases.items():
-            live = self.frontier._crawls.get(self._number(lease.crawl))
+            live = self.core.shard.crawls.get(self._number(lease.crawl))
             is_over = lease.expire_ms <= self.runner.now_ms()
             if token not in out and live is not None and not live.state_row.finish_ms and not is_over:
                 self.found.lost.append(f"{lease.crawl}: lease of {lease.uri} at {lease.node}")
 
     def _number(self, name: str) -> int:
-        return self.frontier.crawl(name).number if name in self.frontier.registry else 0
+        return self.core.views.crawl(name).number if name in self.core.shard.registry else 0
 
     async def _sessions(self) -> None:
         """A process whose name another has taken is told so."""
@@ -330,7 +328,7 @@ class _Trial:
     async def _again(self) -> None:
         """A report that counted gets the same answer again; a URI that is known is not taken in again."""
         for name, told in self.ledger.crawls.items():
-            if name not in self.frontier.registry or name in self.frontier.registry.torn:
+            if name not in self.core.shard.registry or name in self.core.shard.registry.torn:
                 continue
             tokens = list(told.tokens.items())[-SAID_AGAIN:]
             if tokens:
@@ -341,7 +339,7 @@ class _Trial:
                     if now not in (before, "STALE") or (now == before and not result.repeated):
                         self.found.doubled.append(f"{name}: a report that was {before} is {now}, again")
             codec, uris = wire.ContractCodec(), sorted(told.known)[-SAID_AGAIN:]
-            if uris and self.frontier.crawl(name).state.name in ("RUNNING", "PAUSED", "EMPTY"):
+            if uris and self.core.views.crawl(name).state.name in ("RUNNING", "PAUSED", "EMPTY"):
                 verdicts = await self.runner.schedule(
                     name, [Candidate(uri, codec.seed(uri).record) for uri in uris]
                 )
@@ -353,35 +351,35 @@ class _Trial:
 
     async def _forged(self) -> None:
         """A token of another life of the store, which gave the number of a lease to another URI, is STALE."""
-        for lease in list(self.frontier._leases)[:SAID_AGAIN]:
+        for lease in list(self.core.shard.leases)[:SAID_AGAIN]:
             other = lease.said._replace(fingerprint=bytes(len(lease.said.fingerprint)))
-            token = encode_token(other, self.frontier.server.secret)
+            token = encode_token(other, self.core.shard.server.secret)
             (result,) = await self.runner.finished([Report(token, fetch_status=200)], "judge", "judge")
             if result.disposition.name != "STALE":
                 self.found.violated.append(f"a lease of {lease.said} ends with a report of {other}")
 
     async def _verified(self) -> None:
         """The server's own verification finds nothing."""
-        for live in list(self.frontier._crawls.values()):
+        for live in list(self.core.shard.crawls.values()):
             with suppress(CrawlFinished, IllegalState):  # then nothing of it goes on
                 job = await self._verification(live.name)
                 self.found.violated += [f"{live.name}: verification: {text}" for text in job.findings]
 
     async def _verification(self, name: str) -> JobView:
-        def start(frontier: Frontier, now_ms: int) -> tuple[JobView, Changes]:
-            return frontier.administration.start_job(name, Kind.VERIFY, {}, now_ms)
+        def start(core: Core, now_ms: int) -> tuple[JobView, Changes]:
+            return core.administration.start_job(name, Kind.VERIFY, {}, now_ms)
 
         number = (await self.runner.run(start)).number
         while True:
             happened = self.runner.next_change()
-            job = self.frontier.administration.job(name, number)
+            job = self.core.administration.job(name, number)
             if job.finish_ms:
                 return job
             await happened
 
     def _recount(self, when: str) -> None:
-        shell = cast(Shell, SimpleNamespace(store=self.frontier.store, frontier=self.frontier))
-        for live in self.frontier._crawls.values():
+        shell = cast(Shell, SimpleNamespace(store=self.core.shard.store, core=self.core))
+        for live in self.core.shard.crawls.values():
             self._recounted(shell, live, when)
 
     def _recounted(self, shell: Shell, live: Live, when: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from frontier_server import checkpoints, crawl_log, cut_logs, durable, job_feed, log_check, program
-from frontier_server.core.frontier import Frontier
+from frontier_server.core.core import Core
 from frontier_server.core.jobs import importing
 from frontier_server.core.model import NextAnswer
 from frontier_server.core.sessions import PREFIX
@@ -103,9 +103,9 @@ def events_before_the_flush() -> None:
     """Followers hear of what is not durable yet."""
 
     async def undurable(following: Following, crawl: str, number: int, sequence: int) -> Any:
-        def question(frontier: Frontier, _: int) -> tuple[Any, Changes]:
-            view = frontier.crawl(crawl, number)
-            return (frontier.events_after(crawl, sequence), view), {}
+        def question(core: Core, _: int) -> tuple[Any, Changes]:
+            view = core.views.crawl(crawl, number)
+            return (core.history.events_after(crawl, sequence), view), {}
 
         return (await following._runner.apply(question))[0]
 

@@ -19,8 +19,8 @@ from frontier_harness.calls import (
 )
 from frontier_harness.hosted import hosted
 
-from frontier_server.core.frontier import Frontier
 from frontier_server.core.model import CrawlView
+from frontier_server.core.operators.views import Views
 from frontier_server.service.crawls import CRAWLS_AT_ONCE
 from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
@@ -197,13 +197,13 @@ def test_a_long_page_of_crawls_is_read_in_parts_with_others_in_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    read = Frontier.crawls_after
+    read = Views.crawls_after
 
-    def crawls_after(self: Frontier, name: str, most: int) -> list[CrawlView]:
+    def crawls_after(self: Views, name: str, most: int) -> list[CrawlView]:
         asked.append(most)
         return read(self, name, most)
 
-    monkeypatch.setattr(Frontier, "crawls_after", crawls_after)
+    monkeypatch.setattr(Views, "crawls_after", crawls_after)
     with hosted(MemoryStore(), tmp_path) as host:
         names = [f"c{number:03}" for number in range(45)]
         for name in names:

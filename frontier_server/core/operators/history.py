@@ -1,0 +1,140 @@
+"""What happened to crawls: their events and final dispositions, as far as they are kept."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from .. import keys
+from ..crawl import Crawl
+from ..errors import CursorTooOld, InvalidRequest
+from ..operation import EVENTS_KEPT
+from ..records import EventRow, OutcomeRow, decode
+from ..shard import Shard
+from ..store import Family, Store
+
+EVENTS_PER_READ = 200
+_RENAMED_KINDS = {"figures": "statistics"}  # of events that an older version stored
+
+
+class History:
+    """Events and outcomes of crawls."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def event_time(self, name: str, sequence: int) -> int:
+        """When an event happened; 0 if it is not kept."""
+        return event_time(self._shard.store, self._shard.registry.named(name), sequence)
+
+    def check_event(self, name: str, sequence: int, read_ms: int) -> None:
+        """Raise CursorTooOld if the event that somebody has read is another one: see `check_event`."""
+        check_event(self._shard.store, self._shard.registry.named(name), sequence, read_ms)
+
+    def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
+        """Some events behind a sequence number."""
+        return events_after(self._shard.store, self._shard.registry.named(name), sequence)
+
+    def outcomes(self, name: str, after: int, most: int) -> list[tuple[int, OutcomeRow]]:
+        """Final dispositions behind a number, as far as they are kept."""
+        return outcomes_after(self._shard.store, self._shard.registry.named(name), after, most)
+
+    def outcome_range(self, name: str) -> tuple[int, int]:
+        """The number of the oldest outcome that is kept, and of the last."""
+        counters = self._shard.registry.named(name).counters
+        return counters.oldest_outcome, counters.next_outcome - 1
+
+    def outcome_time(self, name: str, number: int) -> int:
+        """When a final disposition was; 0 if it is not kept."""
+        return outcome_time(self._shard.store, self._shard.registry.named(name), number)
+
+    def check_outcome(self, name: str, number: int, read_ms: int) -> None:
+        """Raise CursorTooOld if the one that somebody has read is another: see `check_outcome`."""
+        check_outcome(self._shard.store, self._shard.registry.named(name), number, read_ms)
+
+
+def event_time(store: Store, crawl: Crawl, sequence: int) -> int:
+    """When an event happened; 0 if it is not kept."""
+    value = store.get(Family.EVENTS, keys.serial_key(crawl.number, sequence))
+    return decode(EventRow, value).time_ms if value is not None else 0
+
+
+def outcome_time(store: Store, crawl: Crawl, number: int) -> int:
+    """When a final disposition was; 0 if it is not kept."""
+    value = store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
+    return decode(OutcomeRow, value).time_ms if value is not None else 0
+
+
+def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None:
+    """Raise CursorTooOld unless the event that was read is the one of that number here.
+
+    `read_ms` is when it happened, as its reader knows; 0 if that is not told.
+    """
+    last, found_ms = crawl.counters.next_event - 1, event_time(store, crawl, sequence)
+    if read_ms and (sequence > last or found_ms not in (0, read_ms)):
+        raise _other_history("event", sequence, max(last - EVENTS_KEPT + 1, 1))
+
+
+def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None:
+    """The same for a final disposition."""
+    last, found_ms = crawl.counters.next_outcome - 1, outcome_time(store, crawl, number)
+    if read_ms and (number > last or found_ms not in (0, read_ms)):
+        raise _other_history("outcome", number, crawl.counters.oldest_outcome)
+
+
+def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
+    return CursorTooOld(
+        f"{what} {number} is not the one that was read: the frontier was set back to a checkpoint since, or "
+        f"the crawl was made anew, or it is another; 'start' begins at the oldest that is kept, {oldest}",
+        oldest=str(oldest),
+    )
+
+
+def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:
+    """Events behind a sequence number, in order; no more than EVENTS_PER_READ at a time.
+
+    Raises CursorTooOld if one of them is no longer kept.
+    """
+    last = crawl.counters.next_event - 1
+    if sequence > last:
+        raise InvalidRequest(f"cursor {sequence} is ahead of the last event, {last}", field="cursor")
+    if sequence < last - EVENTS_KEPT:
+        raise CursorTooOld(
+            f"events behind {sequence} are not kept any more; the oldest kept is {last - EVENTS_KEPT + 1}",
+            oldest=str(last - EVENTS_KEPT + 1),
+        )
+    rows = _serial_rows(store, Family.EVENTS, crawl, sequence)
+    return [(number, _event(value)) for number, value in _first(rows, EVENTS_PER_READ)]
+
+
+def _event(value: bytes) -> EventRow:
+    row = decode(EventRow, value)
+    row.kind = _RENAMED_KINDS.get(row.kind, row.kind)
+    return row
+
+
+def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[tuple[int, OutcomeRow]]:
+    """Final dispositions behind a number, in order. Raises CursorTooOld if one is no longer kept."""
+    oldest, last = crawl.counters.oldest_outcome, crawl.counters.next_outcome - 1
+    if number > last:
+        raise InvalidRequest(f"cursor {number} is ahead of the last outcome, {last}", field="cursor")
+    if number < oldest - 1:
+        raise CursorTooOld(
+            f"outcomes behind {number} are not kept any more; the oldest kept is {oldest}", oldest=str(oldest)
+        )
+    if crawl.unlogged and crawl.unlogged[0][0] <= number + 1:
+        start = number + 1 - crawl.unlogged[0][0]
+        return list(islice(crawl.unlogged, start, start + most))
+    rows = _serial_rows(store, Family.OUTCOMES, crawl, number)
+    return [(serial, decode(OutcomeRow, value)) for serial, value in _first(rows, most)]
+
+
+def _serial_rows(store: Store, family: Family, crawl: Crawl, after: int) -> Iterator[tuple[int, bytes]]:
+    prefix = keys.crawl_prefix(crawl.number)
+    for key, value in store.scan(family, keys.serial_key(crawl.number, after + 1), prefix):
+        yield keys.serial_of(key), value
+
+
+def _first(rows: Iterator[tuple[int, bytes]], most: int) -> Iterator[tuple[int, bytes]]:
+    for count, row in enumerate(rows, 1):
+        yield row
+        if count == most:
+            return

@@ -1,0 +1,110 @@
+"""A shard: all crawls of one store, in memory as far as that is needed, under every door of the core.
+
+An operation reads the store and changes memory; the caller must make its changes
+durable, and shown by the store, before the next operation and before the answer
+leaves. If it cannot, this object is worthless: build a new one from the store.
+"""
+
+from . import errors, opening
+from .crawl import Crawl, SettingsOf
+from .host import Hosts
+from .jobs.restoring import CheckpointOf
+from .leases import LeaseTable
+from .ledger import Ledger
+from .machines import life
+from .machines.lifecycle import CrawlState
+from .machines.target import Target
+from .model import CandidateCodec
+from .operation import Operation
+from .registry import Registry
+from .robotstxt.robots_table import RobotsTable
+from .sessions import Sessions
+from .store import Changes, Store
+
+ANY_NODE = ""
+
+
+def no_checkpoint(name: str) -> Store:
+    """Find no checkpoint: for a shard that has none."""
+    raise errors.UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
+
+
+class Shard:
+    """The state that all operations share, and how each of them begins and ends.
+
+    `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
+    spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
+    heartbeat; `incarnation` is 32 random bits of this start, for the numbers of leases;
+    `checkpoint_of` finds checkpoints.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        codec: CandidateCodec,
+        settings_of: SettingsOf,
+        version: str,
+        period_ms: int,
+        now_ms: int,
+        incarnation: int,
+        checkpoint_of: CheckpointOf = no_checkpoint,
+    ) -> None:
+        self.store = store
+        self.codec = codec
+        self.checkpoint_of = checkpoint_of
+        self.server = opening.server_row(store)
+        self.now_ms = max(now_ms, self.server.time_ms)
+        self.hosts = Hosts()
+        self.robots = RobotsTable()
+        self.leases = LeaseTable(self.server.secret, period_ms, incarnation)
+        self.registry = Registry(store, settings_of, version)
+        self.sessions = Sessions(store)
+        self.registry.open(self.server, self.hosts, self.leases, self.sessions, self.now_ms)
+        self.crawls = self.registry.crawls
+        self.agenda = self.registry.agenda
+        self.ledger = Ledger(self.leases, self.hosts, self.crawls)
+        # Crawls that are to be held: the imports that they waited for have ended with the last server.
+        self.unsettled = [
+            crawl for crawl in self.crawls.values() if crawl.target is Target.HOLD and not crawl.held
+        ]
+        self.trouble: tuple[str, str] | None = None  # what pauses every crawl, if anything: kind and message
+        self.suspect: dict[int, tuple[str, str]] = {}  # crawls to be paused once they are seeded, and why
+        self.news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
+
+    def begin(self, now_ms: int) -> Operation:
+        """The start of an operation."""
+        self.now_ms = max(self.now_ms, now_ms)
+        self.hosts.let_go()
+        return Operation(self.store, self.now_ms)
+
+    def end(self, op: Operation) -> Changes:
+        """What an operation changes, once the crawls that it touched have settled."""
+        for crawl in op.touched:
+            if crawl.number in self.crawls:
+                self._settle(op, crawl)
+        op.close()
+        for number, crawl in (op.looked_at | {crawl.number: crawl for crawl in op.touched}).items():
+            if crawl.state_row.torn_down:
+                self.registry.unload(crawl)
+            elif number in self.crawls:
+                self.agenda.note(crawl)
+        if op.told:
+            self.news |= op.told
+        if op.tx.changes and self.now_ms > self.server.time_ms:  # no row is ever later than the server
+            self.server.time_ms = self.now_ms
+            opening.put_server_row(op.tx, self.server)
+        return op.tx.changes
+
+    def _settle(self, op: Operation, crawl: Crawl) -> None:
+        life.settle(op, crawl)
+        if crawl.number in self.suspect and crawl.state is not CrawlState.PREPARING:
+            life.distrust(op, crawl, *self.suspect.pop(crawl.number))
+            life.settle(op, crawl)
+        if self.trouble is not None:
+            life.pause_for(op, crawl, *self.trouble, self.trouble[0])
+            life.settle(op, crawl)
+
+    def pool_size_of(self, node: str) -> int | None:
+        """How many toe threads a node should have; None if nobody has said."""
+        sizes = self.server.pool_sizes
+        return sizes.get(node, sizes.get(ANY_NODE))
