@@ -87,15 +87,15 @@ def usable(
         raise ConfigError(f"cache_mib is {cache_mib}; 1 to {MAX_CACHE_MIB} is possible")
     return Config(
         data,
-        host,
-        port,
-        int(settings.lease_seconds * 1000),
-        int(settings.heartbeat_seconds * 1000),
-        settings.disk_reserve_mib * MIB,
-        settings.durability == "power-loss",
-        until_stdin_ends,
-        set_clock,
-        cache_mib * MIB,
+        host=host,
+        port=port,
+        lease_ms=int(settings.lease_seconds * 1000),
+        heartbeat_ms=int(settings.heartbeat_seconds * 1000),
+        disk_reserve_bytes=settings.disk_reserve_mib * MIB,
+        sync=settings.durability == "power-loss",
+        until_stdin_ends=until_stdin_ends,
+        set_clock=set_clock,
+        cache_bytes=cache_mib * MIB,
     )
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from .core.core import Core
 from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
@@ -16,19 +15,17 @@ LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests taken in at once
 
 
-class Exchange(Runner):
-    """A runner that waits for what is not there yet, and lets others go in between."""
+class Exchange:
+    """Runs operations until they bring something, and lets others go in between."""
 
-    _schedules = 0  # requests that are being taken in
-
-    @cached_property
-    def following(self) -> Following:
-        """Those who follow crawls."""
-        return Following(self)
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.following = Following(runner)
+        self._schedules = 0  # requests that are being taken in
 
     async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Take in a batch in slices, letting others go in between."""
-        self.admit()
+        self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
             raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
         self._schedules += 1
@@ -43,11 +40,11 @@ class Exchange(Runner):
                 ) -> tuple[list[Verdict], Changes]:
                     return core.frontier.schedule(crawl, part, now_ms)
 
-                answer, mark = await self.apply(operation)
+                answer, mark = await self.runner.apply(operation)
                 verdicts.extend(answer)
                 if start + CANDIDATES_PER_SLICE < len(candidates):
                     await asyncio.sleep(0)
-            await self.durable(mark)
+            await self.runner.durable(mark)
             return verdicts
         finally:
             self._schedules -= 1
@@ -63,11 +60,11 @@ class Exchange(Runner):
             ) -> tuple[list[ReportResult], Changes]:
                 return core.frontier.finished(part, node, session, now_ms)
 
-            answer, mark = await self.apply(operation)
+            answer, mark = await self.runner.apply(operation)
             results.extend(answer)
             if len(results) < len(reports):
                 await asyncio.sleep(0)
-        await self.durable(mark)
+        await self.runner.durable(mark)
         return results
 
     async def next(self, node: str, session: str, most: int, crawl: str | None, wait_s: float) -> NextAnswer:
@@ -80,8 +77,8 @@ class Exchange(Runner):
         end_s = loop.time() + wait_s
         first: EmptyReason | None = None
         while True:
-            with self.waiting.one() as waiter:
-                answer, mark = await self.apply(
+            with self.runner.waiting.one() as waiter:
+                answer, mark = await self.runner.apply(
                     lambda core, now_ms: core.frontier.next(node, session, most, crawl, now_ms)
                 )
                 if answer.grants:
@@ -96,13 +93,13 @@ class Exchange(Runner):
                     or answer.empty_reason is not first
                     or answer.empty_reason is EmptyReason.FINISHED
                 ):
-                    await self.durable(mark)
+                    await self.runner.durable(mark)
                     return answer
                 await asyncio.wait((waiter,), timeout=left_s)
 
     async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
         try:
-            await self.durable(mark)
+            await self.runner.durable(mark)
         except asyncio.CancelledError:
             await self.take_back(answer)
             raise
@@ -111,7 +108,7 @@ class Exchange(Runner):
     async def take_back(self, answer: NextAnswer) -> None:
         """Release the leases of an answer that nobody is there to receive."""
         tokens = [grant.token for grant in answer.grants]
-        await self.apply(lambda core, now_ms: core.frontier.take_back(tokens, now_ms))
+        await self.runner.apply(lambda core, now_ms: core.frontier.take_back(tokens, now_ms))
 
 
 def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:

@@ -241,12 +241,12 @@ def _recover(
     core = Core(
         store,
         wire.ContractCodec(),
-        wire.settings_with,
-        version(),
-        config.lease_ms,
-        clock.now_ms(),
-        secrets.randbits(32),
-        checkpoints.open,
+        settings_of=wire.settings_with,
+        version=version(),
+        period_ms=config.lease_ms,
+        now_ms=clock.now_ms(),
+        incarnation=secrets.randbits(32),
+        checkpoint_of=checkpoints.open,
     )
     check_logs(core, store, config.data, clock.now_ms(), config.sync)
     _check_clock(core, store, clock)
@@ -274,20 +274,20 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     """Serve until told to stop; why it could not go on, or empty."""
     checkpoints = Checkpoints(config.data, store)
     core, feed = _recover(config, store, clock, checkpoints)
-    runner = Exchange(
+    runner = Runner(
         core,
         store,
         clock,
-        config.data,
-        config.disk_reserve_bytes,
-        config.heartbeat_ms,
-        feed,
-        config.sync,
+        data=config.data,
+        disk_reserve_bytes=config.disk_reserve_bytes,
+        heartbeat_ms=config.heartbeat_ms,
+        feed=feed,
+        sync=config.sync,
         when_idle=checkpoints.close_readers,
     )
     logs = CrawlLogs(runner, config.data)
     server, health_service = await _server()
-    register(server, runner, config, logs, checkpoints, clock.now_ms())
+    register(server, Exchange(runner), config, logs, checkpoints, clock.now_ms())
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
         _check_free(config)  # gRPC's own complaint would come with lines for its developers

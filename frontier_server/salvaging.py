@@ -79,7 +79,13 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         assert row is not None
         clock = Clock(row.time_ms)
         core = Core(
-            target, codec, wire.settings_with, version, config.lease_ms, clock.now_ms(), secrets.randbits(32)
+            target,
+            codec,
+            settings_of=wire.settings_with,
+            version=version,
+            period_ms=config.lease_ms,
+            now_ms=clock.now_ms(),
+            incarnation=secrets.randbits(32),
         )
         words = _words(wreck)
         told = {

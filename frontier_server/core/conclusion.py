@@ -176,18 +176,18 @@ def log(op: Operation, crawl: Crawl, final: Final) -> None:
     row = OutcomeRow(
         op.now_ms,
         final.uri.uri,
-        final.fetch_status,
-        final.disposition.value,
-        report.body_bytes,
-        candidate.path,
-        candidate.via,
-        report.media_type,
-        final.node,
-        report.toe_number,
-        report.start_ms if 0 <= report.start_ms <= LAST_MS else 0,  # a node's clock decides nothing
-        report.duration_ms,
-        report.digest,
-        (*final.annotations, *truncated, *report.annotations),
-        final.source,
+        fetch_status=final.fetch_status,
+        disposition=final.disposition.value,
+        body_bytes=report.body_bytes,
+        path=candidate.path,
+        via=candidate.via,
+        media_type=report.media_type,
+        node=final.node,
+        toe_number=report.toe_number,
+        start_ms=report.start_ms if 0 <= report.start_ms <= LAST_MS else 0,  # a node's clock decides nothing
+        duration_ms=report.duration_ms,
+        digest=report.digest,
+        annotations=(*final.annotations, *truncated, *report.annotations),
+        source=final.source,
     )
     op.outcome(crawl, row)

@@ -28,7 +28,16 @@ class Core:
         incarnation: int,
         checkpoint_of: CheckpointOf = no_checkpoint,
     ) -> None:
-        self.shard = Shard(store, codec, settings_of, version, period_ms, now_ms, incarnation, checkpoint_of)
+        self.shard = Shard(
+            store,
+            codec,
+            settings_of=settings_of,
+            version=version,
+            period_ms=period_ms,
+            now_ms=now_ms,
+            incarnation=incarnation,
+            checkpoint_of=checkpoint_of,
+        )
         self.frontier = Frontier(self.shard)  # nodes and feeders
         self.control = Control(self.shard)  # operators: the lives of crawls
         self.administration = Administration(self.shard)  # operators: what is in crawls

@@ -5,13 +5,12 @@ Every operation is *(answer, changes)* from `now_ms` and the shard; see `Shard` 
 
 from collections.abc import Sequence
 
-from . import errors
+from . import errors, life
 from .agenda import empty_reason
 from .attendance import reconcile_all
 from .crawl import Crawl
 from .dispatch import Asker, Dispatcher
 from .intake import schedule
-from .machines import life
 from .model import (
     MAX_BATCH,
     MAX_NODE_CHARACTERS,

@@ -15,7 +15,6 @@ from .model import (
     HOP_LETTERS,
     MAX_ANNOTATIONS_BYTES,
     MAX_PATH_CHARACTERS,
-    MAX_PRECEDENCE,
     Candidate,
     Directive,
     Verdict,
@@ -24,6 +23,7 @@ from .operation import Operation
 from .origin import Origin
 from .records import MAX_COST
 from .robotstxt.robots_table import RobotsTable
+from .rules.precedence import MAX_PRECEDENCE
 from .store import Family
 from .uri.assign import hash64
 from .uri.canonical import (
@@ -100,14 +100,10 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
         standing = origin.standing
         assert standing is not None
     else:
-        try:
-            uri = canonical(text)
-        except TooLong:
-            return Verdict.TOO_LONG
-        except UnsupportedScheme:
-            return Verdict.UNSUPPORTED_SCHEME
-        except Malformed:
-            return Verdict.MALFORMED
+        parsed = parse(text)
+        if isinstance(parsed, Verdict):
+            return parsed
+        uri = parsed
         text, origin, standing = uri.uri, crawl.origins.of(uri), crawl.origins.standing(uri)
     rule = _refusing_rule(op, crawl, origin, standing, text, candidate.path, candidate.seed)
     if rule:
@@ -120,6 +116,18 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
         settings = crawl.settings_for(uri)
         site, fingerprint = crawl.origins.located(uri, settings)
     return Wanted(candidate, text, origin, settings, site, site.seen_prefix + fingerprint)
+
+
+def parse(text: str) -> CanonicalUri | Verdict:
+    """A URI as it is offered, also as a seed; or why it can be none."""
+    try:
+        return canonical(text)
+    except TooLong:
+        return Verdict.TOO_LONG
+    except UnsupportedScheme:
+        return Verdict.UNSUPPORTED_SCHEME
+    except Malformed:
+        return Verdict.MALFORMED
 
 
 def _fault(candidate: Candidate) -> Verdict | None:

@@ -29,9 +29,6 @@ class Directive(IntEnum):
     NORMAL = 4
 
 
-MAX_PRECEDENCE = 127
-
-
 class Verdict(Enum):
     """What Schedule answers for a candidate; the contract's names."""
 

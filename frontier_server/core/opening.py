@@ -6,12 +6,11 @@ one fresh period; rests of hosts and queues go on where they stood (D9).
 
 from dataclasses import dataclass
 
-from . import keys
+from . import job, keys
 from .crawl import Crawl, SettingsOf
 from .errors import OtherFormat, StoreCorrupt
 from .host import Hosts, Rest, rest_of
-from .jobs import job
-from .jobs.job import ENDED
+from .job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .ledger import count

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from . import keys, opening
+from . import job, keys, opening
 from .crawl import Crawl, SettingsOf
 from .enqueue import put_in, queue_at
 from .errors import OtherFormat, StoreCorrupt
 from .head import read_head
-from .jobs import job
 from .keys import CrawlRow, IndexSet
-from .machines.life import new_state_row
+from .life import new_state_row
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .model import CandidateCodec

@@ -18,7 +18,7 @@ from .head import Head, read_head
 from .host import Host, Rest, rest_of
 from .leases import Lease
 from .ledger import Ended
-from .machines.life import pause_for
+from .life import pause_for
 from .model import Candidate, Report, ReportResult
 from .operation import Operation, is_ineligible
 from .passing import shares

@@ -5,13 +5,12 @@ durable, and shown by the store, before the next operation and before the answer
 leaves. If it cannot, this object is worthless: build a new one from the store.
 """
 
-from . import errors, opening
+from . import errors, life, opening
 from .crawl import Crawl, SettingsOf
 from .host import Hosts
 from .jobs.restoring import CheckpointOf
 from .leases import LeaseTable
 from .ledger import Ledger
-from .machines import life
 from .machines.lifecycle import CrawlState
 from .machines.target import Target
 from .model import CandidateCodec

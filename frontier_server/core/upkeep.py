@@ -5,13 +5,11 @@ Operations are *(answer, changes)*, as all of the core's are.
 
 from collections.abc import Mapping
 
-from . import keys
+from . import keys, life
 from .attendance import reconcile_all
 from .crawl import Crawl
 from .dispatch import Dispatcher
-from .jobs import work
 from .jobs.housekeeping import Housekeeping
-from .machines import life
 from .machines.lifecycle import CrawlState
 from .machines.target import Target
 from .operation import Operation
@@ -20,6 +18,7 @@ from .records import OutcomeRow
 from .reports import Lapse, Reports
 from .shard import Shard
 from .store import Changes, Family
+from .work import unload_slice, work_slice
 
 LAPSES_PER_TICK = 200
 OUTCOMES_DROPPED_PER_CALL = 2000
@@ -118,9 +117,9 @@ class Upkeep:
         elif working:
             crawl = self._shard.agenda.next_at_work()
             if crawl.jobs:
-                work.work_slice(op, self._shard, crawl)
+                work_slice(op, self._shard, crawl)
             else:
-                work.unload_slice(op, crawl)
+                unload_slice(op, crawl)
         elif self._housekeeping.wanted(op.now_ms):
             validities = (crawl.settings.robots.validity_ms for crawl in self._shard.crawls.values())
             self._housekeeping.slice(op, max(validities, default=0))

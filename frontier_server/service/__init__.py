@@ -55,7 +55,7 @@ class FrontierAdminService(
 
 def register(
     server: grpc.aio.Server,
-    runner: Exchange,
+    exchange: Exchange,
     config: Config,
     logs: CrawlLogs,
     checkpoints: Checkpoints,
@@ -64,8 +64,8 @@ def register(
     """Let a server serve both services; what arrives for them."""
     arrivals = Arrivals()
     frontier, admin = (file.services_by_name for file in _FILES)
-    arrivals.register(server, FrontierService(runner, config), frontier["FrontierService"])
-    operators = FrontierAdminService(runner, config, logs, checkpoints, start_ms)
+    arrivals.register(server, FrontierService(exchange, config), frontier["FrontierService"])
+    operators = FrontierAdminService(exchange.runner, config, logs, checkpoints, start_ms)
     arrivals.register(server, operators, admin["FrontierAdminService"])
     return arrivals
 

@@ -9,10 +9,10 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.core import Core
 from ..core.errors import InvalidRequest, invalid_spec
+from ..core.intake import parse
 from ..core.model import MAX_BATCH, CrawlView, Verdict, check_batch
 from ..core.reading import problems, read_ahead
 from ..core.store import Changes
-from ..core.uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from .answering import (
     FRAME_BYTES,
     PAGE_BYTES,
@@ -67,13 +67,13 @@ class CrawlRpcs(AdminRpcs):
             good: list[str] = []
             for uri in request.uris:
                 number += 1
-                verdict = _seed_verdict(uri)
-                if verdict is None:
+                parsed = parse(uri)
+                if not isinstance(parsed, Verdict):
                     good.append(uri)
                     continue
                 response.rejected_count += 1
                 if len(response.rejected) < MAX_REJECTED_SHOWN:
-                    response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[verdict])
+                    response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[parsed])
             if good:
                 self._runner.admit()
                 by = "" if response.added_count else operator_of(context)  # once for all of them
@@ -234,16 +234,3 @@ class CrawlRpcs(AdminRpcs):
 
 def _add_seeds(crawl: str, uris: list[str], by: str, core: Core, now_ms: int) -> tuple[None, Changes]:
     return core.control.add_seeds(crawl, uris, now_ms, by)
-
-
-def _seed_verdict(uri: str) -> Verdict | None:
-    """Why a URI cannot be a seed; None if it can."""
-    try:
-        canonical(uri)
-    except TooLong:
-        return Verdict.TOO_LONG
-    except UnsupportedScheme:
-        return Verdict.UNSUPPORTED_SCHEME
-    except Malformed:
-        return Verdict.MALFORMED
-    return None

@@ -9,7 +9,7 @@ from ..config import Config
 from ..core.core import Core
 from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import Input
-from ..core.model import CrawlView, EmptyReason, check_batch
+from ..core.model import CrawlView, check_batch
 from ..exchange import Exchange
 from ..gate import go_first
 from .answering import Context, answered, limits, operator_of, streamed
@@ -17,14 +17,14 @@ from .answering import Context, answered, limits, operator_of, streamed
 MAX_WAIT_S = 60.0
 MAX_TOKEN_BYTES = 128
 DEADLINE_MARGIN_S = 0.5
-MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
 
 
 class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     """What fetchers need."""
 
-    def __init__(self, runner: Exchange, config: Config) -> None:
-        self._runner = runner
+    def __init__(self, exchange: Exchange, config: Config) -> None:
+        self._exchange = exchange
+        self._runner = exchange.runner
         self._config = config
 
     @answered
@@ -33,7 +33,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
         candidates = [wire.candidate(message) for message in request.candidates]
-        verdicts = await self._runner.schedule(request.crawl, candidates)
+        verdicts = await self._exchange.schedule(request.crawl, candidates)
         return frontier_pb2.ScheduleResponse(verdicts=[wire.VERDICTS[verdict] for verdict in verdicts])
 
     @answered
@@ -42,35 +42,26 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         remaining_s = context.time_remaining()
         if remaining_s is not None:
             wait_s = max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
-        runner = self._runner
-        answer = await runner.next(
+        answer = await self._exchange.next(
             request.node, request.session, request.max_leases, request.crawl or None, wait_s
         )
         if answer.grants and context.done():
-            await runner.take_back(answer)
+            await self._exchange.take_back(answer)
         response = wire.leases(answer.grants)
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
-            retry_ms = self._retry_ms(request.crawl, answer.empty_reason, wait_s)
+            # A hint, asked beside operations: each idle node asks for it with every answer.
+            retry_ms = self._runner.core.frontier.retry_ms(
+                request.crawl or None, answer.empty_reason, round(wait_s * 1000), self._runner.now_ms()
+            )
             response.retry_duration.CopyFrom(wire.duration(retry_ms))
         known = set(request.known_fetch_policy_ids)
         for grant in answer.grants:
             if grant.fetch_policy_id not in known:
                 known.add(grant.fetch_policy_id)
-                policy = runner.core.frontier.policy(grant.crawl, grant.fetch_policy_id)
+                policy = self._runner.core.frontier.policy(grant.crawl, grant.fetch_policy_id)
                 response.fetch_policies.append(wire.fetch_policy(policy))
         return response
-
-    def _retry_ms(self, crawl: str, reason: EmptyReason, waited_s: float) -> int:
-        if waited_s >= 1 and reason is not EmptyReason.FINISHED:
-            return MIN_RETRY_MS  # who waits here hears at once of what comes, and loses no time between
-        if reason is not EmptyReason.NOTHING_DUE:
-            return OTHER_RETRY_MS
-        # A hint, asked beside operations: each idle node asks for it with every answer.
-        due_ms = self._runner.core.frontier._next_chance_ms(crawl or None)
-        if due_ms is None:
-            return MAX_RETRY_MS
-        return min(max(due_ms - self._runner.now_ms(), MIN_RETRY_MS), MAX_RETRY_MS)
 
     @answered
     async def Finished(
@@ -78,7 +69,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     ) -> frontier_pb2.FinishedResponse:
         check_batch(len(request.reports), "reports")
         reports = [wire.report(message) for message in request.reports]
-        results = await self._runner.finished(reports, request.node, request.session)
+        results = await self._exchange.finished(reports, request.node, request.session)
         return wire.results(results)
 
     @answered
@@ -100,10 +91,10 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 tokens,
                 steps,
                 now_ms,
-                request.leaving,
-                pool,
-                request.service_address,
-                request.trouble,
+                leaving=request.leaving,
+                pool=pool,
+                service_address=request.service_address,
+                trouble=request.trouble,
             )
         )
         return frontier_pb2.HeartbeatResponse(
@@ -156,7 +147,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         cursor = wire.cursor(*place)
         yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=cursor)
         await self._runner.read(lambda core, _: core.history.check_event(request.crawl, *place))
-        async for found in self._runner.following.events(request.crawl, place.number):
+        async for found in self._exchange.following.events(request.crawl, place.number):
             if found is None:
                 yield frontier_pb2.StateEventsResponse(cursor=cursor)
                 continue

@@ -2,7 +2,7 @@
 
 from toehold.frontier.v1 import admin_pb2
 
-from ..core.jobs.job import JobState, Kind
+from ..core.job import JobState, Kind
 from ..core.model import JobView
 from .times import timestamp
 

@@ -9,7 +9,7 @@ from core_doubles.lives import NAME, SEEDS
 
 from frontier_server.core.core import Core
 from frontier_server.core.frontier import Frontier
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.operators.administration import Administration
 from frontier_server.core.operators.control import Control

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core import crawl, dispatch, operation, origin, queue
-from frontier_server.core.jobs import deletion, importing, seeding, steering, verification, work
+from frontier_server.core import crawl, dispatch, operation, origin, queue, work
+from frontier_server.core.jobs import deletion, importing, seeding, steering, verification
 
 SHARES = (
     (seeding, "SEEDS_PER_SLICE", 3),

@@ -23,6 +23,7 @@ from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
 from frontier_server.job_feed import JobFeed
 from frontier_server.job_log import JobLogs
+from frontier_server.runner import Runner
 from frontier_server.service import MAX_RECEIVED_BYTES, Arrivals, register
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import admin_pb2_grpc, frontier_pb2_grpc
@@ -52,11 +53,11 @@ def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
 
 
 @contextlib.asynccontextmanager
-async def running(store: WritableStore, settings: Config) -> AsyncIterator[Exchange]:
+async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
     frontier, clock = opened(store, settings)
     feed = JobFeed(JobLogs(settings.data), frontier)
-    runner = Exchange(
+    runner = Runner(
         frontier,
         store,
         clock,
@@ -77,7 +78,8 @@ class Served:
     """Both services over an asynchronous channel, and what is behind them."""
 
     address: str
-    runner: Exchange
+    runner: Runner
+    exchange: Exchange
     logs: CrawlLogs
     arrivals: Arrivals
     channel: grpc.aio.Channel
@@ -92,8 +94,9 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
         logs = CrawlLogs(runner, settings.data)
         limit = MAX_RECEIVED_BYTES
         server = grpc.aio.server(options=[("grpc.max_receive_message_length", limit)])
+        exchange = Exchange(runner)
         arrivals = register(
-            server, runner, settings, logs, Checkpoints(settings.data, cast(RocksStore, store)), 1
+            server, exchange, settings, logs, Checkpoints(settings.data, cast(RocksStore, store)), 1
         )
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
@@ -103,7 +106,7 @@ async def serving(store: WritableStore, settings: Config) -> AsyncIterator[Serve
             frontier = frontier_pb2_grpc.FrontierServiceStub(channel)
             admin = admin_pb2_grpc.FrontierAdminServiceStub(channel)
             try:
-                yield Served(address, runner, logs, arrivals, channel, frontier, admin)
+                yield Served(address, runner, exchange, logs, arrivals, channel, frontier, admin)
             finally:
                 runner.begin_close()
                 await server.stop(0)

@@ -15,6 +15,7 @@ from frontier_harness.waiting import callers, soon
 from frontier_server import wire
 from frontier_server.core.model import HeartbeatAnswer
 from frontier_server.exchange import Exchange
+from frontier_server.runner import Runner
 
 LEASE_S, HEARTBEAT_S, AWAY_S = 8, 1, 12  # away for longer than a lease lives
 
@@ -38,7 +39,7 @@ def test_a_server_that_was_stopped_and_goes_on_has_kept_its_leases(tmp_path: Pat
         assert "was_away" in server.errors.read_text()
 
 
-def node(runner: Exchange, tokens: list[bytes]) -> HeartbeatAnswer:
+def node(runner: Runner, tokens: list[bytes]) -> HeartbeatAnswer:
     """What a node's heartbeat does, as soon as it is worked on."""
     answer, _ = runner.core.frontier.heartbeat("n", "s", tokens, [], runner.now_ms())
     return answer
@@ -61,7 +62,7 @@ async def _disk_hangs(data: Path, trouble: str) -> None:
         await runner.run(lambda f, now: f.control.create_crawl("t", made, said, now))
         await runner.run(lambda f, now: f.control.add_seeds("t", seeds, now))
         await runner.run(lambda f, now: f.control.launch("t", now))
-        (grant,) = (await runner.next("n", "s", 1, "t", LEASE_S)).grants
+        (grant,) = (await Exchange(runner).next("n", "s", 1, "t", LEASE_S)).grants
         if trouble == "flush":
             store.hold()
         else:

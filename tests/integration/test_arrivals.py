@@ -92,11 +92,11 @@ async def test_large_requests_beyond_the_room_for_all_have_to_come_again_and_sma
         try:
             fit = arrivals.MAX_BYTES // large("t", 0).ByteSize()
             held = [calls.start(served.frontier.Schedule(large("t", number))) for number in range(fit)]
-            await soon(lambda: served.runner._schedules == fit, "the requests do not arrive")
+            await soon(lambda: served.exchange._schedules == fit, "the requests do not arrive")
             problem = await refused(served.frontier.Schedule(large("t", fit)))
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
             small = calls.start(served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}small")))
-            await soon(lambda: served.runner._schedules == fit + 1, "the small one does not arrive")
+            await soon(lambda: served.exchange._schedules == fit + 1, "the small one does not arrive")
         finally:
             store.release()
         await asyncio.wait_for(asyncio.gather(small, *held), TIMEOUT_S)

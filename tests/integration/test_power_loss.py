@@ -27,6 +27,7 @@ from frontier_server.core.records import EventRow
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.exchange import Exchange
 from frontier_server.job_log import launch_id_of, line
+from frontier_server.runner import Runner
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 Step = tuple[str, int]
@@ -53,8 +54,9 @@ class Told:
 class Player:
     """Plays steps against a runner, each as a caller of its own that notes what it is told."""
 
-    def __init__(self, runner: Exchange, store: HeldStore) -> None:
+    def __init__(self, runner: Runner, store: HeldStore) -> None:
         self.runner = runner
+        self.exchange = Exchange(runner)
         self.store = store
         self.told = Told()
         self.calls: list[asyncio.Task[None]] = []
@@ -70,9 +72,9 @@ class Player:
         await runner.run(lambda f, now: f.control.launch("t", now, OPERATOR))
         robots: list[Report] = []
         while len(robots) < 3:
-            answer = await runner.next("n", "s", 10, "t", 20)
+            answer = await self.exchange.next("n", "s", 10, "t", 20)
             robots.extend(Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots)
-        await runner.finished(robots, "n", "s")
+        await self.exchange.finished(robots, "n", "s")
         self.calls.append(asyncio.create_task(self.follow()))
         await turns()
         self.store.hold()
@@ -96,12 +98,12 @@ class Player:
     async def schedule(self, number: int) -> None:
         uri = f"http://{'abc'[number % 3]}.example/{number}"
         candidate = wire.candidate(frontier_pb2.Candidate(uri=uri, path="L"))
-        (verdict,) = await self.runner.schedule("t", [candidate])
+        (verdict,) = await self.exchange.schedule("t", [candidate])
         assert verdict in (Verdict.QUEUED, Verdict.ALREADY_SEEN)
         self.told.taken.add(uri)
 
     async def next(self, number: int) -> None:
-        answer = await self.runner.next("n", "s", number + 1, "t", 0)
+        answer = await self.exchange.next("n", "s", number + 1, "t", 0)
         self.told.leases.update((grant.token, None) for grant in answer.grants)
 
     async def finish(self, number: int) -> None:
@@ -115,14 +117,14 @@ class Player:
                 await self.finish_one(token)
 
     async def finish_one(self, token: bytes) -> None:
-        (result,) = await self.runner.finished([Report(token, fetch_status=200)], "n", "s")
+        (result,) = await self.exchange.finished([Report(token, fetch_status=200)], "n", "s")
         if not self.runner.core.views.crawl("t").torn_down:
             assert result.disposition is Disposition.SUCCEEDED
         self.told.ended[token] = result.disposition
 
     async def again(self, number: int) -> None:
         for token, disposition in list(self.told.ended.items())[: number + 1]:
-            (result,) = await self.runner.finished([Report(token, fetch_status=404)], "n", "s")
+            (result,) = await self.exchange.finished([Report(token, fetch_status=404)], "n", "s")
             if not self.runner.core.views.crawl("t").torn_down:
                 assert (result.disposition, result.repeated) == (disposition, True)
 
@@ -181,7 +183,7 @@ class Player:
         self.told.states[view.last_event] = view.state
 
     async def follow(self) -> None:
-        async for found in self.runner.following.events("t", 0):
+        async for found in self.exchange.following.events("t", 0):
             if found is not None:
                 self.told.events.append(found)
 

@@ -221,7 +221,7 @@ async def test_signs_of_life_reach_thousands_in_lots_and_let_others_in_between(
 
         async def follow() -> None:
             signs = 0
-            async for found in served.runner.following.events("t", LAUNCHED):
+            async for found in served.exchange.following.events("t", LAUNCHED):
                 assert found is None
                 told[turn] += 1
                 signs += 1
@@ -348,7 +348,7 @@ async def test_each_event_is_read_once_however_many_follow(
 
 def followers_of(served: Served) -> list[object]:
     """Those who have had all that there was."""
-    found = [*served.runner.following._latest.values()]
+    found = [*served.exchange.following._latest.values()]
     return [follower for latest in found for follower in latest.followers if follower.waits]
 
 
@@ -363,7 +363,7 @@ async def test_when_nobody_follows_any_more_nothing_is_read_or_kept(
         stream.cancel()
         await soon(lambda: not followers_of(served), "it still follows")
         await toggle(served, 1)
-        await soon(lambda: not served.runner.following._latest, "events are kept for nobody")
+        await soon(lambda: not served.exchange.following._latest, "events are kept for nobody")
 
 
 async def test_a_pause_goes_before_all_that_waits_for_its_turn(tmp_path: Path) -> None:

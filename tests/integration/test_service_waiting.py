@@ -297,9 +297,9 @@ async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path
         seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=["http://a.example/"])
         await served.admin.AddSeeds(iter([seeds]))
         await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
-        runner = served.runner
-        await runner.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
-        polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        exchange, runner = served.exchange, served.runner
+        await exchange.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
+        polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
         await soon(lambda: len(runner.waiting) == nodes, "not all wait")
         await runner.apply(lambda f, now: f.control.request_state("t", Input.PAUSE, now))
         assert runner.waiting.about_to_wake > nodes / 2, "all are woken at once"
@@ -311,8 +311,8 @@ async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_
     nodes = 4 * BATCH
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
-        runner = served.runner
-        polls = [calls.start(runner.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        exchange, runner = served.exchange, served.runner
+        polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
         await soon(lambda: len(runner.waiting) == nodes, "not all wait")
         runner.waiting.wake()
         runner.begin_close()

@@ -22,7 +22,7 @@ from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.exchange import MAX_SCHEDULES, Exchange
-from frontier_server.runner import Closing, Refused
+from frontier_server.runner import Closing, Refused, Runner
 from toehold.frontier.v1 import frontier_pb2
 
 NEW = "http://a.example/new"
@@ -32,19 +32,19 @@ def candidate(uri: str) -> Candidate:
     return wire.candidate(frontier_pb2.Candidate(uri=uri, path="L"))
 
 
-async def launch(runner: Exchange) -> dict[str, bytes]:
+async def launch(exchange: Exchange) -> dict[str, bytes]:
     """Crawl `t` runs, robots.txt out of the way, a page of its host a and one of b out; their tokens."""
-    plain = spec()
+    plain, runner = spec(), exchange.runner
     made = wire.settings_of(plain)
     await runner.run(lambda f, now: f.control.create_crawl("t", made, plain.SerializeToString(), now))
     await runner.run(lambda f, now: f.control.add_seeds("t", ["http://a.example/", "http://b.example/"], now))
     await runner.run(lambda f, now: f.control.launch("t", now))
     tokens: dict[str, bytes] = {}
     while len(tokens) < 2:
-        answer = await runner.next("n", "s", 10, "t", PATIENCE_S)
+        answer = await exchange.next("n", "s", 10, "t", PATIENCE_S)
         robots = [Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots]
         if robots:
-            await runner.finished(robots, "n", "s")
+            await exchange.finished(robots, "n", "s")
         pages = [grant for grant in answer.grants if not grant.robots]
         tokens.update((grant.uri.removeprefix("http://")[0], grant.token) for grant in pages)
     return tokens
@@ -54,10 +54,14 @@ async def launch(runner: Exchange) -> dict[str, bytes]:
 class Bench:
     """A frontier whose store is in the test's hands, and those who call it."""
 
-    runner: Exchange
+    exchange: Exchange
     store: HeldStore
     calls: Callers
     tokens: dict[str, bytes]
+
+    @property
+    def runner(self) -> Runner:
+        return self.exchange.runner
 
     async def offer(self, uri: str) -> list[Verdict]:
         """Schedule without asking for admission, which a stall refuses for a while."""
@@ -88,7 +92,8 @@ async def launched(data: Path) -> AsyncIterator[Bench]:
     store = HeldStore()
     async with running(store, config(data)) as runner, callers() as calls:
         try:
-            yield Bench(runner, store, calls, await launch(runner))
+            exchange = Exchange(runner)
+            yield Bench(exchange, store, calls, await launch(exchange))
         finally:
             store.release()
             store.stalled = False
@@ -99,7 +104,7 @@ async def served(data: Path) -> AsyncIterator[tuple[Served, Bench]]:
     store = HeldStore()
     async with serving(store, config(data)) as server, callers() as calls:
         try:
-            yield server, Bench(server.runner, store, calls, await launch(server.runner))
+            yield server, Bench(server.exchange, store, calls, await launch(server.exchange))
         finally:
             store.release()
 
@@ -141,18 +146,18 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
     tmp_path: Path, trouble: Trouble
 ) -> None:
     async with launched(tmp_path) as at:
-        runner, store = at.runner, at.store
-        events = runner.following.events("t", runner.core.views.crawl("t").last_event)
+        exchange, runner, store = at.exchange, at.runner, at.store
+        events = exchange.following.events("t", runner.core.views.crawl("t").last_event)
         store.hold()
         waiting = [
-            at.calls.start(runner.next("n", "s", 1, "t", 60)),
+            at.calls.start(exchange.next("n", "s", 1, "t", 60)),
             at.calls.start(anext(events)),
-            at.calls.start(runner.schedule("t", [candidate(f"{NEW}1")])),
+            at.calls.start(exchange.schedule("t", [candidate(f"{NEW}1")])),
             at.calls.start(runner.read(lambda core, _: core.views.crawl("t"))),
         ]
         await soon(lambda: store.flushing, "nobody asks for a flush")
         trouble(store)
-        waiting.append(at.calls.start(runner.schedule("t", [candidate(f"{NEW}2")])))
+        waiting.append(at.calls.start(exchange.schedule("t", [candidate(f"{NEW}2")])))
         await turns()
         store.release()
         told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE_S)
@@ -161,11 +166,11 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
         assert not runner.serving
         store.write_problem = store.flush_problem = None
         for later in (
-            runner.schedule("t", [candidate(f"{NEW}3")]),
-            runner.finished([Report(b"x")], "n", "s"),
-            runner.next("n", "s", 1, "t", 0),
+            exchange.schedule("t", [candidate(f"{NEW}3")]),
+            exchange.finished([Report(b"x")], "n", "s"),
+            exchange.next("n", "s", 1, "t", 0),
             runner.read(lambda core, _: core.views.crawl("t")),
-            anext(runner.following.events("t", 0)),
+            anext(exchange.following.events("t", 0)),
         ):
             with pytest.raises(Closing):
                 await asyncio.wait_for(at.calls.start(later), PATIENCE_S)
@@ -177,10 +182,10 @@ async def test_what_was_acknowledged_before_the_store_failed_is_on_the_disk(
 ) -> None:
     async with launched(tmp_path) as at:
         offered = [candidate(f"{NEW}{number}") for number in range(5)]
-        assert await at.runner.schedule("t", offered) == [Verdict.QUEUED] * 5
+        assert await at.exchange.schedule("t", offered) == [Verdict.QUEUED] * 5
         trouble(at.store)
         with pytest.raises(Closing):
-            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}5")]), PATIENCE_S)
+            await asyncio.wait_for(at.exchange.schedule("t", [candidate(f"{NEW}5")]), PATIENCE_S)
         core, clock = opened(at.store.disk, config(tmp_path))
         verdicts, _ = core.frontier.schedule("t", offered, clock.now_ms())
         assert verdicts == [Verdict.ALREADY_SEEN] * 5
@@ -272,13 +277,13 @@ async def test_the_end_is_not_held_up_by_a_log_that_is_full(tmp_path: Path, log_
 
 async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tmp_path: Path) -> None:
     async with launched(tmp_path) as at:
-        runner, store = at.runner, at.store
+        exchange, runner, store = at.exchange, at.runner, at.store
         ran: list[str] = []
 
         def noting(name: str) -> Callable[[Core, int], None]:
             return lambda core, _: ran.append(name)
 
-        write = await at.stalled(runner.schedule("t", [candidate(NEW)]))
+        write = await at.stalled(exchange.schedule("t", [candidate(NEW)]))
         others = [at.calls.start(runner.read(noting(str(number)))) for number in range(5)]
         before = store.stalls
         await soon(lambda: store.stalls > before + 3, "the write is not tried again")
@@ -292,9 +297,9 @@ async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tm
 
 async def test_while_writes_stall_nothing_more_is_taken_in(tmp_path: Path) -> None:
     async with launched(tmp_path) as at:
-        write = await at.stalled(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        write = await at.stalled(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
         with pytest.raises(Refused) as caught:
-            await asyncio.wait_for(at.runner.schedule("t", [candidate(f"{NEW}2")]), PATIENCE_S)
+            await asyncio.wait_for(at.exchange.schedule("t", [candidate(f"{NEW}2")]), PATIENCE_S)
         assert (caught.value.reason, caught.value.retry_ms > 0) == ("OVERLOADED", True)
         at.store.stalled = False
         await asyncio.wait_for(write, PATIENCE_S)
@@ -304,7 +309,7 @@ async def test_a_caller_that_goes_while_its_write_stalls_does_not_take_the_write
     tmp_path: Path,
 ) -> None:
     async with launched(tmp_path) as at:
-        task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
+        task = await at.stalled_and_cancelled(at.exchange.schedule("t", [candidate(NEW)]))
         at.store.stalled = False
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, PATIENCE_S)
@@ -319,10 +324,10 @@ async def test_a_uri_whose_caller_went_while_its_write_stalled_reaches_the_node_
     tmp_path: Path,
 ) -> None:
     async with launched(tmp_path) as at:
-        await at.runner.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
-        waiting = at.calls.start(at.runner.next("n", "s", 1, "t", 60))
+        await at.exchange.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
+        waiting = at.calls.start(at.exchange.next("n", "s", 1, "t", 60))
         await turns()
-        task = await at.stalled_and_cancelled(at.runner.schedule("t", [candidate(NEW)]))
+        task = await at.stalled_and_cancelled(at.exchange.schedule("t", [candidate(NEW)]))
         at.store.stalled = False
         await asyncio.gather(task, return_exceptions=True)
         answer = await asyncio.wait_for(waiting, PATIENCE_S)
@@ -331,12 +336,12 @@ async def test_a_uri_whose_caller_went_while_its_write_stalled_reaches_the_node_
 
 async def test_leases_whose_caller_went_while_their_write_stalled_go_back_at_once(tmp_path: Path) -> None:
     async with launched(tmp_path) as at:
-        await at.runner.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
+        await at.exchange.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
         await at.offer(NEW)
-        task = await at.stalled_and_cancelled(at.runner.next("n", "s", 1, "t", 0))
+        task = await at.stalled_and_cancelled(at.exchange.next("n", "s", 1, "t", 0))
         at.store.stalled = False
         await asyncio.gather(task, return_exceptions=True)
-        answer = await asyncio.wait_for(at.runner.next("other", "s", 1, "t", PATIENCE_S), PATIENCE_S)
+        answer = await asyncio.wait_for(at.exchange.next("other", "s", 1, "t", PATIENCE_S), PATIENCE_S)
         assert [(grant.uri, grant.attempt) for grant in answer.grants] == [(NEW, 1)]
 
 
@@ -345,9 +350,9 @@ async def test_a_write_that_stalls_while_the_store_fails_is_refused_and_not_kept
 ) -> None:
     async with launched(tmp_path) as at:
         at.store.hold()
-        first = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        first = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
         await soon(lambda: at.store.flushing, "nobody asks for a flush")
-        second = await at.stalled(at.runner.schedule("t", [candidate(f"{NEW}2")]))
+        second = await at.stalled(at.exchange.schedule("t", [candidate(f"{NEW}2")]))
         at.store.flush_problem = full_disk("flush")
         at.store.release()
         with pytest.raises(Closing):
@@ -361,10 +366,10 @@ async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_no
     """A flush meanwhile tells job.log what is written, and nothing of what is in memory only."""
     async with launched(tmp_path) as at:
         at.store.hold()
-        first = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}1")]))
+        first = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
         await soon(lambda: at.store.flushing, "nobody asks for a flush")
         written = len(at.store.written)
-        second = at.calls.start(at.runner.schedule("t", [candidate(f"{NEW}2")]))
+        second = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}2")]))
         await soon(lambda: len(at.store.written) > written, "the second is not written")
         pause = await at.stalled(at.runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now)))
         at.store.release()
@@ -383,7 +388,7 @@ async def test_a_write_that_stalls_for_good_does_not_keep_the_server_from_ending
 ) -> None:
     monkeypatch.setattr("frontier_server.runner.CLOSE_S", 0.2)
     async with launched(tmp_path) as at:
-        write = await at.stalled(at.runner.schedule("t", [candidate(NEW)]))
+        write = await at.stalled(at.exchange.schedule("t", [candidate(NEW)]))
         waiting = at.calls.start(at.runner.read(lambda core, _: core.views.crawl("t")))
         await turns()
         await asyncio.wait_for(at.runner.close(), PATIENCE_S)
@@ -403,7 +408,7 @@ async def test_no_more_requests_to_schedule_are_worked_on_than_the_limit_says(tm
             at.calls.start(server.frontier.Schedule(schedule_request("t", f"{NEW}{number}")))
             for number in range(MAX_SCHEDULES)
         ]
-        await soon(lambda: server.runner._schedules == MAX_SCHEDULES, "the requests do not arrive")
+        await soon(lambda: server.exchange._schedules == MAX_SCHEDULES, "the requests do not arrive")
         beyond = schedule_request("t", f"{NEW}-beyond")
         problem = await refused(server.frontier.Schedule(beyond))
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
@@ -432,7 +437,7 @@ async def test_the_disk_is_watched_on_when_a_look_at_it_fails(
         await soon(lambda: refuses(runner), "nobody looks at the disk any more")
 
 
-def refuses(runner: Exchange) -> bool:
+def refuses(runner: Runner) -> bool:
     """Whether a Schedule would be refused."""
     try:
         runner.admit()

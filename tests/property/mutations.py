@@ -227,7 +227,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Of those who ask for a teardown, one begins it (S0.30)",
-        "machines/life",
+        "life",
         "    if row.tearing_down:\n",
         "    if False:\n",
         ("have begun",),
@@ -235,14 +235,14 @@ MUTATIONS = (
     ),
     Mutation(
         "A crawl is torn down when its log is written, not before",
-        "machines/life",
+        "life",
         "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged",
         "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues)",
         ("torn down",),
     ),
     Mutation(
         "A pause that an operator wants, too, does not end with the trouble that began it",
-        "machines/life",
+        "life",
         """    if stays:
         row.trouble = ""
 """,
@@ -265,7 +265,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Who asked is told before what follows from it",
-        "machines/life",
+        "life",
         """        op.acted(crawl, by, action)
     else:
         return
@@ -278,7 +278,7 @@ MUTATIONS = (
     ),
     Mutation(
         "A change of state is in the write that tells of it",
-        "machines/life",
+        "life",
         "    op.counters(crawl)\n    op.put_state(crawl)\n\n\ndef request",
         "    op.counters(crawl)\n\n\ndef request",
         ("as stored",),
@@ -286,7 +286,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Statistics are complete when a crawl is paused or has finished",
-        "machines/life",
+        "life",
         "if step.state in (CrawlState.PAUSED, CrawlState.FINISHED):",
         "if step.state is CrawlState.FINISHED:",
         ("statistics", "events tell"),

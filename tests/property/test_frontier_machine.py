@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, run_state_machine_as_test
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.queue import QueueState

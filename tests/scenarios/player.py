@@ -42,7 +42,7 @@ from core_doubles.codec import candidate, override_of
 from core_doubles.shell import START_MS, Operation, Shell
 
 from frontier_server.core.errors import FrontierError
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Directive, QueueView, Report

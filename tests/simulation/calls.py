@@ -7,7 +7,7 @@ from typing import Any
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 
 from frontier_server.core.core import Core
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Directive

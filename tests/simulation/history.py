@@ -20,7 +20,7 @@ from simulation.recovery import Recovered
 from simulation.server import Server
 from simulation.world import World
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 
 PERIOD_MS = 60_000

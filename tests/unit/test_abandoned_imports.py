@@ -3,7 +3,7 @@
 from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
-from frontier_server.core.jobs.job import JobState
+from frontier_server.core.job import JobState
 from frontier_server.core.records import ImportRow
 from frontier_server.core.spec.settings import CrawlSettings, ScopeSettings
 from frontier_server.core.store import Family

@@ -10,7 +10,7 @@ from core_doubles.shell import PERIOD_MS, START_MS, Shell
 from scenarios.player import STEP, Player
 
 from frontier_server.core import operation
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Reason, Report, Why

@@ -10,7 +10,7 @@ from core_doubles.worn_store import WornStore
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.keys import level_position
 from frontier_server.core.model import Directive, Report
 from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, Ahead

@@ -24,7 +24,7 @@ from core_doubles.stillness import still, stored_of
 
 from frontier_server.core import operation
 from frontier_server.core.errors import CrawlActive, CrawlHeld, IllegalState
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import EmptyReason, Grant, Report
 from frontier_server.core.operation import MAX_SNOOZED_IN_MEMORY

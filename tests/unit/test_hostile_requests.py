@@ -13,7 +13,7 @@ from msgspec import structs
 from frontier_server import wire
 from frontier_server.core import keys
 from frontier_server.core.errors import FrontierError, InvalidName, InvalidRequest
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import FetchStatisticsOf
 from frontier_server.core.model import Candidate, Grant, Report, Verdict

@@ -25,7 +25,7 @@ from core_doubles.stillness import still
 
 from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import Report

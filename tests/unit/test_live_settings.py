@@ -22,7 +22,7 @@ from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
 from frontier_server.core.errors import CrawlFinished, CrawlTornDown, InvalidSpec, UnknownCrawl
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import CrawlView, EmptyReason, Grant, Report, Verdict
 from frontier_server.core.queue import QueueState

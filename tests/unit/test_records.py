@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from frontier_server.core import records
 from frontier_server.core.errors import StoreCorrupt
-from frontier_server.core.model import MAX_PRECEDENCE
 from frontier_server.core.records import (
     MAX_COST,
     CountersRow,
@@ -29,6 +28,7 @@ from frontier_server.core.records import (
     encode_pending,
 )
 from frontier_server.core.rules.disposition import MAX_DEFERRALS
+from frontier_server.core.rules.precedence import MAX_PRECEDENCE
 
 KINDS = sorted(Record.__subclasses__(), key=lambda kind: kind.__name__)
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {

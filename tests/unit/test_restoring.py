@@ -8,9 +8,9 @@ import pytest
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
-from frontier_server.core import errors
-from frontier_server.core.jobs import job, restoring, seeding
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core import errors, job
+from frontier_server.core.job import Kind
+from frontier_server.core.jobs import restoring, seeding
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input

@@ -34,7 +34,7 @@ from frontier_server.core.errors import (
     InvalidRequest,
     UnknownCrawl,
 )
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.keys import FetchStatisticsOf as Of
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import CrawlView, EmptyReason

@@ -8,7 +8,7 @@ from core_doubles.codec import candidate
 from core_doubles.shell import Shell
 
 from frontier_server.core import keys
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.keys import IndexSet
 from frontier_server.core.model import JobView, Report

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
-from frontier_server.core.jobs.job import JobState, Kind
+from frontier_server.core.job import JobState, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.model import (
     Candidate,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from .. import future, keys
+from .. import future, job, keys
 from ..conclusion import Final, conclude, record
 from ..crawl import Crawl
 from ..errors import StoreCorrupt
@@ -17,7 +17,6 @@ from ..records import JobRow, StateRow, decode_pending, encode
 from ..rules.disposition import DELETED_BY_USER, Disposition
 from ..store import Family
 from ..uri.patterns import Pattern, compile_pattern, full_match
-from . import job
 
 URIS_PER_SLICE = 200
 QUEUES_PER_SLICE = 50  # that do not match, or have fewer URIs

@@ -7,18 +7,17 @@ scheduled, so that what was done already is not done again.
 from collections.abc import Sequence
 from itertools import islice
 
-from .. import future, keys
+from .. import future, job, keys
 from ..crawl import Crawl
 from ..errors import IllegalState
 from ..intake import schedule
+from ..job import JobState
 from ..model import CandidateCodec, Verdict
 from ..operation import Operation
 from ..records import ImportRow, JobRow, SeenRow, decode, encode
 from ..robotstxt.robots_table import RobotsTable
 from ..store import Family
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
-from . import job
-from .job import JobState
 
 ROWS_PER_SLICE = 100
 _NOTING, _SCHEDULING = b"\0", b"\1"

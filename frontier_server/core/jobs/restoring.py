@@ -8,20 +8,18 @@ behind; the crawl's own begin anew. Its own seeds give way.
 from collections.abc import Callable
 from itertools import islice
 
-from .. import opening
+from .. import job, life, opening
 from ..crawl import Crawl
 from ..errors import IllegalState, UnknownCheckpoint, UnknownCrawl, invalid_spec
 from ..host import Hosts
+from ..job import JobState, Kind
 from ..keys import crawl_prefix, serial_key
-from ..machines import life
 from ..machines.lifecycle import CrawlState, Input
 from ..operation import Operation
 from ..records import JobRow
 from ..spec.settings import CrawlSettings
 from ..spec.spec_problems import fixed_problems
 from ..store import Family, Store
-from . import job
-from .job import JobState, Kind
 
 ROWS_PER_SLICE = 500
 _COPIED = (

@@ -2,17 +2,16 @@
 
 from itertools import islice
 
-from .. import keys
+from .. import job, keys
 from ..crawl import Crawl
 from ..intake import schedule
-from ..machines.life import apply
+from ..life import apply
 from ..machines.lifecycle import CrawlState, Input
 from ..model import CandidateCodec, Verdict
 from ..operation import Operation
 from ..records import JobRow
 from ..robotstxt.robots_table import RobotsTable
 from ..store import Family
-from . import job
 
 SEEDS_PER_SLICE = 100
 

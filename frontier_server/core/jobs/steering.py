@@ -5,18 +5,17 @@ A queue whose URI is out at a node goes where it should when that lease ends.
 
 from dataclasses import dataclass
 
-from .. import keys
+from .. import job, keys
 from ..crawl import Crawl
 from ..errors import InvalidRequest
 from ..head import queue_settings
+from ..job import Kind
 from ..model import CandidateCodec
 from ..operation import Operation
 from ..queue import QueueEvent, QueueState, WorkQueue
 from ..records import JobRow, QueueRow, decode
 from ..store import Family
 from ..uri.patterns import compile_pattern, full_match
-from . import job
-from .job import Kind
 
 QUEUES_PER_SLICE = 200
 MAX_PRECEDENCE = 255

@@ -10,7 +10,7 @@ would walk what others have left behind when they were emptied.
 from collections.abc import Iterator
 from itertools import islice
 
-from .. import keys
+from .. import job, keys
 from ..crawl import Crawl
 from ..keys import IndexSet
 from ..operation import PRESENT, Operation, inactive_key
@@ -18,7 +18,6 @@ from ..queue import QueueState, WorkQueue
 from ..records import JobRow, QueueRow, SeenRow, decode, decode_pending, encode
 from ..store import Family
 from ..uri.assign import hash64
-from . import job
 
 ROWS_PER_SLICE = 200
 QUEUES_PER_SLICE = 20

@@ -5,10 +5,10 @@ Operations are *(answer, changes)*, as all of the core's are.
 
 from collections.abc import Mapping, Sequence
 
-from .. import errors, keys
+from .. import errors, job, keys
 from ..crawl import Crawl
-from ..jobs import importing, job, steering
-from ..jobs.job import JobState, Kind
+from ..job import JobState, Kind
+from ..jobs import importing, steering
 from ..jobs.steering import QueueChange
 from ..keys import FetchStatisticsOf
 from ..model import (
@@ -328,14 +328,14 @@ def _check_pattern(field: str, pattern: str) -> None:
 def _job_view(number: int, row: JobRow) -> JobView:
     return JobView(
         number,
-        row.kind,
-        row.state,
-        dict(row.parameters),
-        row.create_ms,
-        row.finish_ms,
-        row.done,
-        row.changed,
-        row.total,
-        tuple(row.findings),
-        dict(row.counts),
+        kind=row.kind,
+        state=row.state,
+        parameters=dict(row.parameters),
+        create_ms=row.create_ms,
+        finish_ms=row.finish_ms,
+        done=row.done,
+        changed=row.changed,
+        total=row.total,
+        findings=tuple(row.findings),
+        counts=dict(row.counts),
     )

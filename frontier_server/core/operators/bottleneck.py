@@ -95,16 +95,16 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
     woken = first is not None and first.wake_ms <= now_ms  # or is about to be
     return Moment(
         crawl,
-        now_ms,
-        len(nodes),
-        steps,
-        out_ms // max(crawl.leases_out, 1),
-        len(leases) - crawl.leases_out,
-        in_line + crawl.inactive_queues + woken,
-        counts[QueueState.READY] - in_line,
-        counts[QueueState.BUSY],
-        counts[QueueState.SNOOZED] + crawl.counters.queues.get(QueueState.SNOOZED.value, 0),
-        first,
+        now_ms=now_ms,
+        nodes=len(nodes),
+        steps=steps,
+        out_ms=out_ms // max(crawl.leases_out, 1),
+        others_out=len(leases) - crawl.leases_out,
+        ready=in_line + crawl.inactive_queues + woken,
+        blocked=counts[QueueState.READY] - in_line,
+        busy=counts[QueueState.BUSY],
+        resting=counts[QueueState.SNOOZED] + crawl.counters.queues.get(QueueState.SNOOZED.value, 0),
+        first=first,
     )
 
 

@@ -6,11 +6,10 @@ Operations are *(answer, changes)*, as all of the core's are. `by` says who asks
 import re
 from collections.abc import Callable, Sequence
 
-from .. import errors, keys, opening
+from .. import errors, job, keys, life, opening
 from ..attendance import reconcile
 from ..crawl import Crawl
-from ..jobs import job, restoring
-from ..machines import life
+from ..jobs import restoring
 from ..machines.lifecycle import CrawlState, Input, move
 from ..model import CrawlView, check_batch
 from ..operation import Operation

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from .. import keys
+from .. import job, keys
 from ..crawl import Crawl
-from ..jobs import job
 from ..keys import IndexSet
 from ..leases import Lease
 from ..machines.lifecycle import CrawlState, ExitStatus

@@ -6,9 +6,9 @@ Lower goes first.
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from ..model import MAX_PRECEDENCE
 from ..spec.settings import QueueSettings
 
+MAX_PRECEDENCE = 127  # of a URI
 MAX_QUEUE_PRECEDENCE = 255
 BASE_URI_PRECEDENCE = 1
 

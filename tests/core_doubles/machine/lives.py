@@ -16,7 +16,7 @@ from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
 from frontier_server.core.core import Core
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import CrawlView
 from frontier_server.core.store import Changes

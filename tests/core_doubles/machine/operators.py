@@ -19,7 +19,7 @@ from hypothesis.stateful import precondition
 
 from frontier_server.core import errors
 from frontier_server.core.core import Core
-from frontier_server.core.jobs.job import MAX_RUNNING, Kind
+from frontier_server.core.job import MAX_RUNNING, Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import JobView, QueueView

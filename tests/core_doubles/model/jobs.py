@@ -3,7 +3,7 @@
 from core_doubles.model import intake, life, outcomes, places, steering
 from core_doubles.model.things import Crawl, Job, Model, Offer, Uri
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.machines.target import Target
 from frontier_server.core.model import JobView, Verdict

@@ -6,7 +6,7 @@ from core_doubles.model import attendance
 from core_doubles.model.things import Crawl, Job, Model
 from core_doubles.web import Spelled
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState

@@ -4,7 +4,7 @@ from core_doubles.model import life, places, prices, reporting
 from core_doubles.model.things import Crawl, Job, Model, Queue, Uri
 from core_doubles.web import Site
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.queue import QueueState

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from core_doubles.web import RobotsFile, Site, Spelled
 
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus
 from frontier_server.core.machines.target import Target
 from frontier_server.core.queue import QueueState

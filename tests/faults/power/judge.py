@@ -29,7 +29,7 @@ from frontier_server.core import opening
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as Live
 from frontier_server.core.errors import CrawlFinished, IllegalState, SessionSuperseded
-from frontier_server.core.jobs.job import Kind
+from frontier_server.core.job import Kind
 from frontier_server.core.keys import encode_token
 from frontier_server.core.model import Candidate, JobView, Report
 from frontier_server.core.operators.history import events_after
@@ -37,6 +37,7 @@ from frontier_server.core.records import EventRow, OutcomeRow
 from frontier_server.core.store import Changes
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
+from frontier_server.runner import Runner
 from frontier_server.stores.rocks import RocksStore
 
 SAID_AGAIN = 20  # reports and URIs that are handed in once more
@@ -106,7 +107,7 @@ async def _judge(config: Config, store: RocksStore, ledger: Ledger, found: Findi
     clock = _Stopped(max(ledger.ms, opening.server_row(store).time_ms))
     checkpoints = Checkpoints(config.data, store)
     core, feed = program._recover(config, store, clock, checkpoints)
-    runner = Exchange(core, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
+    runner = Runner(core, store, clock, config.data, 0, 3000, feed, True, checkpoints.close_readers)
     logs = CrawlLogs(runner, config.data)
     try:
         async with asyncio.timeout(WHOLE_CRAWL_S):
@@ -124,7 +125,7 @@ class _Trial:
         self,
         data: Path,
         core: Core,
-        runner: Exchange,
+        runner: Runner,
         logs: CrawlLogs,
         ledger: Ledger,
         found: Findings,
@@ -132,6 +133,7 @@ class _Trial:
         self.data = data
         self.core = core
         self.runner = runner
+        self.exchange = Exchange(runner)
         self.logs = logs
         self.ledger = ledger
         self.found = found
@@ -305,15 +307,15 @@ class _Trial:
         for node, sessions in self.ledger.accepted.items():
             for replaced in sessions[:-1]:
                 with suppress(SessionSuperseded):
-                    answer = await self.runner.next(node, replaced, 1, None, 0)
-                    await self.runner.take_back(answer)
+                    answer = await self.exchange.next(node, replaced, 1, None, 0)
+                    await self.exchange.take_back(answer)
                     self.found.lost.append(f"the session that took the name of {node} from {replaced}")
 
     async def _politeness(self) -> None:
         """Nobody is given a host that rests, or that answers somebody else."""
         now_ms = self.runner.now_ms()
         busy = {host_of(lease.uri) for lease in self.ledger.leases.values() if lease.expire_ms > now_ms}
-        answer = await self.runner.next("judge", "judge", 1000, None, 0)
+        answer = await self.exchange.next("judge", "judge", 1000, None, 0)
         for grant in answer.grants:
             host = host_of(grant.uri)
             left_ms = self.ledger.rests.get(host, 0) - now_ms
@@ -321,7 +323,7 @@ class _Trial:
                 self.found.violated.append(f"{host} is asked {left_ms} ms too early")
             if host in busy:
                 self.found.violated.append(f"{host} is asked by two at once")
-        await self.runner.take_back(answer)
+        await self.exchange.take_back(answer)
 
     # What goes on.
 
@@ -333,14 +335,14 @@ class _Trial:
             tokens = list(told.tokens.items())[-SAID_AGAIN:]
             if tokens:
                 reports = [Report(bytes.fromhex(token), fetch_status=200) for token, _ in tokens]
-                results = await self.runner.finished(reports, "judge", "judge")
+                results = await self.exchange.finished(reports, "judge", "judge")
                 for (_, before), result in zip(tokens, results, strict=True):
                     now = result.disposition.name
                     if now not in (before, "STALE") or (now == before and not result.repeated):
                         self.found.doubled.append(f"{name}: a report that was {before} is {now}, again")
             codec, uris = wire.ContractCodec(), sorted(told.known)[-SAID_AGAIN:]
             if uris and self.core.views.crawl(name).state.name in ("RUNNING", "PAUSED", "EMPTY"):
-                verdicts = await self.runner.schedule(
+                verdicts = await self.exchange.schedule(
                     name, [Candidate(uri, codec.seed(uri).record) for uri in uris]
                 )
                 self.found.doubled += [
@@ -354,7 +356,7 @@ class _Trial:
         for lease in list(self.core.shard.leases)[:SAID_AGAIN]:
             other = lease.said._replace(fingerprint=bytes(len(lease.said.fingerprint)))
             token = encode_token(other, self.core.shard.server.secret)
-            (result,) = await self.runner.finished([Report(token, fetch_status=200)], "judge", "judge")
+            (result,) = await self.exchange.finished([Report(token, fetch_status=200)], "judge", "judge")
             if result.disposition.name != "STALE":
                 self.found.violated.append(f"a lease of {lease.said} ends with a report of {other}")
 

@@ -4,12 +4,12 @@ What one input leads to may reach the next state at once (a stop with no lease o
 all of it is one write.
 """
 
-from ..crawl import Crawl
-from ..jobs import job
-from ..operation import Operation
-from ..records import StateRow
-from .lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
-from .target import Reached, Target, reached
+from . import job
+from .crawl import Crawl
+from .machines.lifecycle import CLOCK_RUNS, CrawlState, ExitStatus, Input, move
+from .machines.target import Reached, Target, reached
+from .operation import Operation
+from .records import StateRow
 
 _INPUT_OF = {
     Reached.RUN: Input.REACHED_RUN,

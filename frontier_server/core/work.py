@@ -2,18 +2,19 @@
 
 from itertools import islice
 
-from ..crawl import Crawl
-from ..machines.lifecycle import ENDING
-from ..operation import Operation
-from ..queue import QueueEvent
-from ..shard import Shard
-from . import importing, job
-from .deletion import UriDeletion
+from . import job
+from .crawl import Crawl
 from .job import FEEDING, JobState, Kind
-from .restoring import restore_slice
-from .seeding import reseed_slice, seed_slice
-from .steering import queues_slice
-from .verification import Verification
+from .jobs import importing
+from .jobs.deletion import UriDeletion
+from .jobs.restoring import restore_slice
+from .jobs.seeding import reseed_slice, seed_slice
+from .jobs.steering import queues_slice
+from .jobs.verification import Verification
+from .machines.lifecycle import ENDING
+from .operation import Operation
+from .queue import QueueEvent
+from .shard import Shard
 
 QUEUES_PER_SLICE = 200
 

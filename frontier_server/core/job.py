@@ -8,12 +8,12 @@ of a crawl run one after the other.
 from collections.abc import Mapping
 from enum import Enum
 
-from .. import keys
-from ..crawl import Crawl
-from ..errors import InvalidRequest, UnknownJob
-from ..operation import Operation
-from ..records import JobRow, decode, encode
-from ..store import Family, Store, Transaction
+from . import keys
+from .crawl import Crawl
+from .errors import InvalidRequest, UnknownJob
+from .operation import Operation
+from .records import JobRow, decode, encode
+from .store import Family, Store, Transaction
 
 JOBS_KEPT = 100
 MAX_RUNNING = 20
