@@ -8,11 +8,11 @@ PAGES := build/practice_pages/.stamp
 COMPILED := build/.tests_compiled
 UV := build/uv/bin/uv
 
-# Tests start programs by the hundred: each is to find its bytecode, whatever the shell's settings are.
+# Tests start hundreds of programs. Each must find its bytecode, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-# With NATIVE=1 tests and benches run what `make wheel-native` makes, and so do the programs that they start:
-# the safe path keeps this folder's own core out of their way.
+# With NATIVE=1, tests, benches and the programs that they start run the core that `make wheel-native` builds.
+# The safe path keeps this folder's own core from being imported instead.
 ifdef NATIVE
 NATIVE_CORE := native
 RUN := PYTHONPATH=$(CURDIR)/build/native PYTHONSAFEPATH=1 TOEHOLD_CORE=compiled $(PY)
@@ -28,9 +28,9 @@ endif
 ##               SEEDS="https://…" CONTACT=you@example.org crawls the real web instead, into ./crawl-<host>/
 ifdef SEEDS
 ifndef CONTACT
-$(error SEEDS also needs CONTACT, a URL or an e-mail address: it is sent with every request, so that a site can reach you)
+$(error SEEDS also needs CONTACT, a URL or an e-mail address. It is sent with every request, so that a site can reach you)
 endif
-# Through the environment, so that no character of a URL means anything to the shell; -f leaves its ? and * alone.
+# SEEDS goes through the environment, so that the shell interprets no character of a URL; -f keeps its ? and *.
 export SEEDS CONTACT
 crawl: $(SETUP)
 	@set -f; exec .venv/bin/toehold crawl --contact "$$CONTACT" -- $$SEEDS
@@ -39,12 +39,13 @@ crawl: $(SETUP) $(PAGES)
 	@$(PY) tests/practice_web/crawl.py
 endif
 
-## make test     every check and every test but the long ones; NATIVE=1 tries the compiled core
-# Four files at a time, which two cores bear, as most tests wait for processes; the longest first (tests/conftest.py).
+## make test     run every check and every test except the long ones; NATIVE=1 tests the compiled core
+# Runs four files at a time, the longest first (tests/conftest.py). Most tests wait for processes, so two cores
+# are enough.
 test: check $(PAGES) $(COMPILED) $(NATIVE_CORE)
 	HYPOTHESIS_PROFILE=ci $(RUN) -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
-## make check    style, types, import rules, contract, generated code, diagrams
+## make check    check style, types, import rules, contract, generated code, diagrams
 check: $(SETUP)
 	$(PY) -m ruff check --quiet
 	$(PY) -m ruff format --check --quiet
@@ -54,21 +55,22 @@ check: $(SETUP)
 	$(PY) tools/protos.py --check
 	$(PY) tools/diagrams.py --check
 
-## make soak     faults by the thousand, for some hours; prints one table of what was lost
-##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… plays a run again
+## make soak     cause thousands of faults, for some hours, and print one table of the losses
+##               PART=kills runs one part, CYCLES=1000 sets how often, SEED=… repeats a run
 soak: $(SETUP) $(PAGES)
 	PART='$(PART)' CYCLES='$(CYCLES)' SEED='$(SEED)' HYPOTHESIS_PROFILE=soak $(PY) -m pytest -m soak -n 2 --dist load --maxschedchunk 1
 
-## make bench    what an item costs on this machine
-##               PART=restart runs one part; several go in quotes. PART=growth SIZE=URIS:QUEUES, PART=idle QUEUES=N,
-##               PART=durability SIZE=URIS:QUEUES: the same where answers do not wait for the disk,
-##               PART=mixed MINUTES=N: all kinds of work at once, for half an hour unless said otherwise;
+## make bench    measure what an item costs on this machine
+##               PART=restart runs one part; put several in quotes
+##               PART=growth SIZE=URIS:QUEUES and PART=idle QUEUES=N set the size
+##               PART=durability SIZE=URIS:QUEUES compares with answers that do not wait for the disk
+##               PART=mixed MINUTES=N does all kinds of work at once, for half an hour by default
 ##               NATIVE=1 measures the compiled core
 bench: $(SETUP) $(PAGES) $(NATIVE_CORE)
 	@$(RUN) tests/benchmarks/bench.py $(PART) $(SIZE:%=--size %) $(QUEUES:%=--queues %) $(MINUTES:%=--minutes %)
 
 ## make bench-quick
-##               the same in two minutes, at one size; an item may cost half as much again as its budget
+##               measure for two minutes at one size; fails if an item costs more than 1.5 times its budget
 bench-quick: $(SETUP) $(PAGES) $(NATIVE_CORE)
 	@$(RUN) tests/benchmarks/bench.py --quick
 
@@ -79,7 +81,7 @@ wheel-native: $(SETUP)
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	    --no-build-isolation --wheel-dir dist .
 
-## make picture  draw docs/watch.svg, what `toehold watch` shows, from a crawl of the practice web
+## make picture  draw docs/watch.svg, a picture of `toehold watch`, from a crawl of the practice web
 picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
 
@@ -91,12 +93,12 @@ protos: $(SETUP)
 diagrams: $(SETUP)
 	@$(PY) tools/diagrams.py
 
-## make lock     write requirements/dev.txt anew from pyproject.toml; UPGRADE=1 takes newer versions too
+## make lock     rewrite requirements/dev.txt from pyproject.toml; UPGRADE=1 also takes newer versions
 lock: $(UV)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 	    --no-annotate $(if $(UPGRADE),--upgrade) --group dev --output-file requirements/dev.txt pyproject.toml
 
-## make clean    remove all that set-up, checks and tests have made; crawls stay
+## make clean    remove everything that set-up, checks and tests have made; crawls stay
 clean:
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
@@ -105,7 +107,7 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 $(SETUP): pyproject.toml $(wildcard requirements/*.txt)
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON): not found. Install Python 3.11 or newer, or name yours: make PYTHON=…"; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found. Install Python 3.11 or newer, or name yours: make PYTHON=…"; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || { echo "Setting up: .venv"; $(PYTHON) tools/make_venv.py; }
 	@echo "Setting up: pinned packages, by hash (a minute or two, once)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -113,19 +115,19 @@ $(SETUP): pyproject.toml $(wildcard requirements/*.txt)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Rendered once; new set-up alone is no reason to render again.
+# Pages are rendered once; a new set-up alone does not render them again.
 $(PAGES): tests/practice_web/render.py tests/practice_web/web.py | $(SETUP)
 	@echo "Setting up: practice pages"
 	@$(PY) tests/practice_web/render.py --out $(@D)
 	@touch $@
 
-# Once, or each of the processes that `make test` starts would compile all of them at the same time. An error
-# in one of them is told when the tests run.
+# Tests are compiled once here; otherwise each process of `make test` would compile all of them at the same time.
+# The test run itself reports any error.
 $(COMPILED): | $(SETUP)
 	@echo "Setting up: tests"
 	@mkdir -p $(@D); $(PY) -m pytest --collect-only -q > /dev/null 2>&1; touch $@
 
-# The wheel is built again where the core has changed; everything else in it is what this folder has now.
+# The wheel is rebuilt if the core has changed; everything else in build/native is copied from this folder.
 native: build/native/.stamp
 	@rm -rf build/native/crawler_node build/native/toehold build/native/toehold_client
 	@cp -r crawler_node client/toehold_client protos/toehold frontier_server build/native/
@@ -135,7 +137,7 @@ build/native/.stamp: tools/native.py $(wildcard frontier_server/core/*.py fronti
 	@rm -rf $(@D); $(MAKE) --no-print-directory wheel-native
 	@$(PY) -m zipfile -e dist/*.whl $(@D); touch $@
 
-# In an environment of its own: a broken lock must not keep anybody from making a new one.
+# uv has its own environment, so that a broken lock does not prevent making a new one.
 $(UV):
 	@$(PYTHON) -m venv build/uv
 	@build/uv/bin/pip install --quiet --disable-pip-version-check uv==0.13.8

@@ -28,7 +28,7 @@ PARTS = {
     "overload": "more than the frontier can serve",
     "fuzz": "requests and foreign text that make no sense",
     "size": "a crawl of a million URIs",
-    "mutants": "defects put in on purpose; violated is one that nothing noticed",
+    "mutants": "deliberate defects; violated counts those that nothing noticed",
 }
 HEAD = (
     "part",

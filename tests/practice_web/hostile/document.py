@@ -12,7 +12,7 @@ from practice_web.hostile.table import THEMES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "hostile.md"
 
-MARK = "<!-- What follows is written by tests/practice_web/hostile/document.py. -->\n"
+MARK = "<!-- tests/practice_web/hostile/document.py writes everything below. -->\n"
 
 _NAMES = {
     -2: "CONNECT_FAILED",
@@ -41,7 +41,7 @@ def _table(theme: str, rows: tuple[Nastiness, ...]) -> str:
     lines = [
         f"## {theme}",
         "",
-        "| name | what it does | what comes of it |",
+        "| name | what it does | result |",
         "|---|---|---|",
         *(f"| `{row.name}` | {_escaped(row.does)} | {_outcome(row)} |" for row in rows),
         "",

@@ -112,7 +112,7 @@ DOCUMENTS = (
     ),
     _linked(
         "sitemap-entities",
-        "has a sitemap with a file of the crawler's machine and a URI of it as entities",
+        "has a sitemap whose entities are a file and a URI of the crawler's machine",
         "/sitemap.xml",
         _filled(_urlset("/?&file;", "/?&net;", prolog=_OUTER).decode(), _XML),
     ),
@@ -154,7 +154,7 @@ DOCUMENTS = (
     ),
     _linked(
         "sitemap-codec",
-        "has a sitemap that declares a codec of Python for its charset",
+        "has a sitemap that declares a codec of Python as its charset",
         "/sitemap.xml",
         answers(
             _urlset("/behind", prolog='<?xml version="1.0" encoding="unicode_escape"?>'), media_type=_XML

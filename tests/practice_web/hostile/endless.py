@@ -54,7 +54,7 @@ async def _hosts(visit: Visit) -> None:
 ENDLESS = (
     Nastiness(
         "calendar",
-        "has a calendar without end, both ways",
+        "has a calendar that is endless in both directions",
         {
             "/month/0": 200,
             **{f"/month/{sign}{n}": 200 for n in range(1, MAX_LINK_HOPS + 1) for sign in ("", "-")},
@@ -73,13 +73,13 @@ ENDLESS = (
     ),
     Nastiness(
         "path-of-one",
-        "repeats a folder of its path for ever",
+        "repeats a folder of its path forever",
         {"/": 200, "/a/": 200, "/a/a/": 200},
         otherwise=_deeper,
     ),
     Nastiness(
         "path-of-two",
-        "repeats two folders of its path for ever",
+        "repeats two folders of its path forever",
         {"/": 200, "/b/c/": 200, "/b/c/b/c/": 200},
         otherwise=_round,
     ),
@@ -90,5 +90,5 @@ ENDLESS = (
         {"/": 200, **{"/" + "f" * n: 200 for n in range(1, 6)}},
         otherwise=_frames,
     ),
-    Nastiness("hosts", "leads to a thousand hosts that nobody asked for", {"/": 200}, otherwise=_hosts),
+    Nastiness("hosts", "links to a thousand unwanted hosts", {"/": 200}, otherwise=_hosts),
 )

@@ -72,7 +72,7 @@ HEADS = (
     _head("many-headers", "sends 100 000 headers", PROTOCOL_ERROR, says(_OK, b"X: y\r\n" * 100_000, _BODY)),
     _head(
         "interim-flood",
-        "sends 100 Continue for ever",
+        "sends 100 Continue forever",
         PROTOCOL_ERROR,
         says_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000),
     ),
@@ -94,9 +94,12 @@ HEADS = (
         ),
     ),
     _head("other-protocol", "answers as SSH does", PROTOCOL_ERROR, says(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")),
-    _head("binary-head", "sends 64 KiB of any bytes", PROTOCOL_ERROR, says(bytes(range(256)) * 256)),
+    _head("binary-head", "sends 64 KiB of binary data", PROTOCOL_ERROR, says(bytes(range(256)) * 256)),
     _head(
-        "status-words", "has no number for a status", PROTOCOL_ERROR, says(b"HTTP/1.1 OK fine\r\n" + _BODY)
+        "status-words",
+        "has a status that is not a number",
+        PROTOCOL_ERROR,
+        says(b"HTTP/1.1 OK fine\r\n" + _BODY),
     ),
     _head("status-99", "has the status 99", PROTOCOL_ERROR, says(b"HTTP/1.1 99 Balloons\r\n" + _BODY)),
     _head("status-000", "has the status 000", PROTOCOL_ERROR, says(b"HTTP/1.1 000 Nothing\r\n" + _BODY)),
@@ -131,7 +134,7 @@ HEADS = (
     ),
     _sloppy("empty-name", "has a header without a name", _OK + b": y\r\n" + _HTML),
     _sloppy("utf-8-name", "has a header's name in UTF-8", _OK + "Über: schön\r\n".encode() + _HTML),
-    _sloppy("odd-names", "has headers whose names are no tokens", _OK + b"X [1]: y\r\n@(=): z\r\n" + _HTML),
+    _sloppy("odd-names", "has headers whose names are not tokens", _OK + b"X [1]: y\r\n@(=): z\r\n" + _HTML),
     _sloppy("two-blanks", "has two blanks in its status line", b"HTTP/1.1  200  OK\r\n" + _HTML),
     _sloppy("no-reason", "has no reason phrase", b"HTTP/1.1 200\r\n" + _HTML),
     _sloppy(
@@ -141,7 +144,7 @@ HEADS = (
     ),
     Nastiness(
         "one-sloppy-page",
-        "answers one page of several with no HTTP",
+        "answers one of several pages with something that is not HTTP",
         {"/": 200, "/sloppy": PROTOCOL_ERROR, "/next": 200, "/last": 200},
         {
             "/": page(link("/sloppy") + link("/next") + link("/last")),
@@ -157,7 +160,7 @@ HEADS = (
     _head("control-etag", "has control characters in its ETag", 200, answers(b"<p>", 'ETag: "\x01\x02\x7f"')),
     _head(
         "odd-type",
-        "has a Content-Type that is none",
+        "has an invalid Content-Type",
         200,
         answers(b"<p>", media_type="text/" + "h" * 5000 + ';;;="'),
     ),

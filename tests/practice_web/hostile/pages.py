@@ -136,7 +136,7 @@ PAGES = (
     ),
     _large(
         "inline-css",
-        "has a style sheet of 5 MB within",
+        "contains a style sheet of 5 MB",
         b"<style>",
         b"a{b:url(",
         5 * MEGABYTE,
@@ -146,15 +146,20 @@ PAGES = (
     _large("lazy-bomb", "has a lazy image in 250 000 sizes", b'<img data-srcset="', b", ,,", MEGABYTE, b'">'),
     _large(
         "data-uri",
-        "has an image of 5 MB within",
+        "contains an image of 5 MB (data:)",
         b'<img src="data:image/png;base64,',
         b"AAAA",
         5 * MEGABYTE,
         b'">',
     ),
-    _large("bases", "says 100 000 times what its links are relative to", b"", b"<base href=x>", 1_300_000),
+    _large("bases", "sets the base of its links 100 000 times", b"", b"<base href=x>", 1_300_000),
     _large(
-        "robots-meta", "tells robots 1 MB", b'<meta name="robots" content="', b"noindex,", MEGABYTE, b'">'
+        "robots-meta",
+        "has 1 MB of directives for robots",
+        b'<meta name="robots" content="',
+        b"noindex,",
+        MEGABYTE,
+        b'">',
     ),
     _large("deep-lists", "has 100 000 lists within lists", b"", b"<ul><li>", 800_000),
     _large("noscripts", "has 100 000 noscripts within noscripts", b"", b"<noscript>", MEGABYTE),
@@ -170,7 +175,7 @@ PAGES = (
     ),
     _html(
         "json-ld-odd",
-        "has JSON-LD that is none",
+        "has invalid JSON-LD",
         _ODD_JSON,
     ),
     _large(
@@ -224,19 +229,17 @@ PAGES = (
     ),
     Nastiness(
         "base-elsewhere",
-        "says that its links are relative to the crawler's own machine",
+        "sets the base of its links to the crawler's own machine",
         {"/": 200},
         {"/": page('<base href="http://127.0.0.1:{decoy}/base/">' + link("behind")), "/behind": LEAF},
     ),
-    _html(
-        "base-script", "says that its links are relative to a script", '<base href="javascript:alert(1)//">'
-    ),
-    _html("base-data", "says that its links are relative to data", '<base href="data:text/html,x">'),
-    Nastiness("image-as-html", "says that an image is HTML", {"/": 200}, {"/": answers(_PNG)}),
-    Nastiness("zip-as-html", "says that a zip file is HTML", {"/": 200}, {"/": answers(_zipped())}),
+    _html("base-script", "sets the base of its links to a script", '<base href="javascript:alert(1)//">'),
+    _html("base-data", "sets the base of its links to data", '<base href="data:text/html,x">'),
+    Nastiness("image-as-html", "labels an image as HTML", {"/": 200}, {"/": answers(_PNG)}),
+    Nastiness("zip-as-html", "labels a zip file as HTML", {"/": 200}, {"/": answers(_zipped())}),
     Nastiness(
         "html-as-image",
-        "says that HTML is an image",
+        "labels HTML as an image",
         {"/": 200},
         {"/": answers(_ON, media_type="image/png"), "/behind": LEAF},
     ),
@@ -249,10 +252,10 @@ PAGES = (
             notes=("sniffed:html",),
         )
         for name, does, media_type in (
-            ("no-type", "does not say what it sends", ""),
+            ("no-type", "sends no media type", ""),
             ("quoted-type", "has its media type in quotes", '"text/html"'),
             ("misspelt-type", "misspells its media type", "text/hmtl"),
-            ("any-type", "says that HTML is some file or other", "application/octet-stream"),
+            ("any-type", "labels HTML as an arbitrary file", "application/octet-stream"),
         )
     ),
 )

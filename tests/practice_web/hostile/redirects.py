@@ -37,10 +37,10 @@ async def _to_itself_by_scheme(visit: Visit) -> None:
 REDIRECTS = (
     _nowhere("file", "a file of the crawler's machine", "file:///etc/passwd"),
     _nowhere("ftp", "FTP", "ftp://127.0.0.1/"),
-    _nowhere("gopher", "Gopher, with a request within", "gopher://127.0.0.1:{decoy}/_GET%20/%0d%0a"),
+    _nowhere("gopher", "Gopher, with a request inside", "gopher://127.0.0.1:{decoy}/_GET%20/%0d%0a"),
     _nowhere("javascript", "a script", "javascript:alert(1)"),
-    _nowhere("data", "a page within the redirect", "data:text/html,<a href=/x>on</a>"),
-    _nowhere("garbage", "what is no URI", "http://[::bad/"),
+    _nowhere("data", "a page inside the redirect", "data:text/html,<a href=/x>on</a>"),
+    _nowhere("garbage", "text that is not a URI", "http://[::bad/"),
     _nowhere("nothing", "an empty Location", ""),
     _nowhere("long", "a URI of 50 KB", "/" + "x" * 50_000),
     _nowhere("port-0", "a port beyond all ports", "http://to-port-0.hostile.example:99999/"),
@@ -62,13 +62,13 @@ REDIRECTS = (
     _private("neighbour", "another address of the crawler's machine", "127.66.0.2"),
     Nastiness(
         "to-itself",
-        "redirects to itself for ever",
+        "redirects to itself forever",
         {"/": 302},
         {"/": redirect("/")},
     ),
     Nastiness(
         "loop-of-two",
-        "redirects to and fro for ever",
+        "redirects back and forth forever",
         {"/": 302, "/there": 302},
         {"/": redirect("/there"), "/there": redirect("/")},
     ),
@@ -81,7 +81,7 @@ REDIRECTS = (
     ),
     Nastiness(
         "relative",
-        "redirects to what is relative in every way",
+        "redirects to relative references of every kind",
         {"/": 302, "/a/c?x": 200},
         {"/": _to_itself_by_scheme, "/a/c?x": LEAF},
     ),
@@ -100,7 +100,7 @@ REDIRECTS = (
     ),
     Nastiness(
         "location-of-bytes",
-        "redirects to bytes that are no text",
+        "redirects to bytes that are not text",
         {"/": 302},
         {"/": says(head("Location: http://\xff\xfe\x80", status="302 Found", length=0))},
     ),

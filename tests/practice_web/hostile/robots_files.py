@@ -60,7 +60,7 @@ async def _names_a_sitemap(visit: Visit) -> None:
 ROBOTS = (
     _robots(
         "10-mb",
-        "has 10 MB; what counts is at the beginning",
+        "has 10 MB, with the rules that count at the beginning",
         _CLOSED,
         sends_much(_ten_megabytes, media_type=_TEXT),
     ),
@@ -72,7 +72,7 @@ ROBOTS = (
     _robots("html", "is a page of HTML", _OPEN, answers(b"<!DOCTYPE html><h1>Welcome!</h1>")),
     _robots("binary", "is an image", _OPEN, _text(bytes(range(256)) * 100)),
     _robots("nul", "has NUL bytes between its lines", _CLOSED, _text(b"\0\0\n" + _RULES + b"\0")),
-    _robots("loop", "redirects for ever", _OPEN, redirect(ROBOTS_TXT)),
+    _robots("loop", "redirects forever", _OPEN, redirect(ROBOTS_TXT)),
     _robots(
         "to-loopback",
         "redirects to the crawler's own machine",
@@ -89,7 +89,7 @@ ROBOTS = (
     _robots("cut", "breaks off", _CLOSED, says(head(length=1000, media_type=_TEXT), _RULES)),
     _robots(
         "cut-permission",
-        "breaks off within a line that would permit more than it means",
+        "breaks off in a line that then permits more than intended",
         _CLOSED,
         says(head(length=1000, media_type=_TEXT), _RULES + b"Allow: /closed"),
     ),
@@ -99,42 +99,45 @@ ROBOTS = (
         {ROBOTS_TXT: CONNECT_LOST, "/": NO_ROBOTS},
         says(head(length=1000, media_type=_TEXT)),
     ),
-    _robots("503", "is never there", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
+    _robots("503", "is always unavailable", {"/": NO_ROBOTS}, answers(b"", status="503 Service Unavailable")),
     _robots(
         "aws-chunked",
-        "says how it was once uploaded",
+        "sends the coding with which it was once uploaded",
         _CLOSED,
         _text(_RULES, "Content-Encoding: aws-chunked"),
     ),
     _robots(
-        "charset-as-coding", "says a charset for a coding", _CLOSED, _text(_RULES, "Content-Encoding: UTF-8")
+        "charset-as-coding",
+        "names a charset as its coding",
+        _CLOSED,
+        _text(_RULES, "Content-Encoding: UTF-8"),
     ),
     _robots(
         "brotli-that-is-plain",
-        "says brotli and is plain text",
+        "announces brotli and is plain text",
         _CLOSED,
         _text(_RULES, "Content-Encoding: br"),
     ),
     _robots(
         "deflate-that-is-plain",
-        "says deflate and is plain text, which begins as deflate could",
+        "announces deflate and is plain text that begins like deflate",
         _CLOSED,
         _text(b"# Rules\n" + _RULES, "Content-Encoding: deflate"),
     ),
     _robots(
         "unknown-coding",
-        "is in a coding that it was not offered",
+        "is in a coding that the crawler did not offer",
         {ROBOTS_TXT: PROTOCOL_ERROR, "/": NO_ROBOTS},
         _text(bytes(range(256)), "Content-Encoding: br"),
     ),
     _robots(
         "broken-gzip",
-        "says gzip and has nothing but its beginning",
+        "announces gzip and has only its beginning",
         {ROBOTS_TXT: PROTOCOL_ERROR, "/": NO_ROBOTS},
         _text(b"\x1f\x8b\x08\x00\x00", "Content-Encoding: gzip"),
     ),
     _robots("empty", "has no bytes", _OPEN, _text(b"")),
-    _robots("garbage", "is no HTTP", {"/": NO_ROBOTS}, says(b"!\r\n\r\n")),
+    _robots("garbage", "is not HTTP", {"/": NO_ROBOTS}, says(b"!\r\n\r\n")),
     _robots(
         "crawl-delay",
         "asks for a delay of 10^300 seconds",
@@ -143,20 +146,20 @@ ROBOTS = (
     ),
     _robots(
         "crawl-delay-odd",
-        "asks for delays that are none",
+        "asks for invalid delays",
         _CLOSED,
         _text(_RULES + b"Crawl-delay: nan\nCrawl-delay: -inf\nCrawl-delay: 1e999\n"),
     ),
     _robots("utf-16", "is in UTF-16", _OPEN, _text(_RULES.decode().encode("utf-16"))),
     Nastiness(
         "robots-stars",
-        "has a pattern of 500 stars, which is cut and so forbids more",
+        "has a pattern of 500 stars, which is cut and therefore forbids more",
         {"/": 200, "/" + "a" * 2000: PRECLUDED},
         {ROBOTS_TXT: _text(_STARS), "/": page(link("/" + "a" * 2000)), "/" + "a" * 2000: LEAF},
     ),
     Nastiness(
         "robots-sitemap",
-        "names a sitemap that is called HTML, is zipped, and stands behind a warning",
+        "names a sitemap that is labelled HTML, zipped, and preceded by a warning",
         {"/": 200, "/list": 200, "/behind": 200},
         {
             ROBOTS_TXT: _names_a_sitemap,
