@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from frontier_server.core import crawl, dispatch, operation, origin, queue, work
+from frontier_server.core import crawl, ledger, operation, origin, queue, work
 from frontier_server.core.jobs import deletion, importing, seeding, steering, verification
 
 SHARES = (
@@ -19,7 +19,7 @@ SHARES = (
     (operation, "MAX_SNOOZED_IN_MEMORY", 2),
     (work, "QUEUES_PER_SLICE", 2),
     (queue, "READ_AHEAD", 2),
-    (dispatch, "MAX_KEPT_BYTES", 80),
+    (ledger, "MAX_KEPT_BYTES", 80),
     (crawl, "MAX_STATISTICS", 2),
     (crawl, "MAX_UNLOGGED", 3),
     (origin, "MAX_KNOWN", 3),

@@ -11,9 +11,9 @@ from typing import Any
 from frontier_server import program, runner
 from frontier_server.absence import Absence
 from frontier_server.checkpoints import Checkpoints
-from frontier_server.core.core import Core
 from frontier_server.core.errors import UnknownCrawl
 from frontier_server.core.store import WriteStalled
+from frontier_server.core.upkeep import Upkeep
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.job_feed import JobFeed
 from frontier_server.stores.rocks import RocksStore
@@ -29,7 +29,7 @@ PARTS: dict[str, tuple[Any, str, Exception]] = {
     "watcher": (RocksStore, "pressed", RuntimeError("a defect")),
     "presence": (Absence, "answered", RuntimeError("a defect")),
     # A refusal is for those who ask; nobody asks for a tick.
-    "timer": (Core, "tick", UnknownCrawl("a defect", crawl="t")),
+    "timer": (Upkeep, "tick", UnknownCrawl("a defect", crawl="t")),
     "crawl log": (CrawlLogs, "_append", RuntimeError("a defect")),
     "watch of the clock": (program, "wall_ms", RuntimeError("a defect")),
 }

@@ -242,7 +242,7 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
 ) -> None:
     kept = 5
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", kept)
-    monkeypatch.setattr("frontier_server.core.operators.views.EVENTS_KEPT", kept)
+    monkeypatch.setattr("frontier_server.core.operators.history.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         last = LAUNCHED + await toggle(served, 4)
@@ -292,7 +292,7 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
 ) -> None:
     """It must never see a gap without a word."""
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", 50)
-    monkeypatch.setattr("frontier_server.core.operators.views.EVENTS_KEPT", 50)
+    monkeypatch.setattr("frontier_server.core.operators.history.EVENTS_KEPT", 50)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served)

@@ -24,7 +24,7 @@ from frontier_harness.soaking import Soak
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontier_server.core import frontier
+from frontier_server.core import upkeep
 from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
@@ -335,7 +335,7 @@ def keep_promises(
     again: bool,
 ) -> None:
     """A history, and each promise on a copy of what has come of it."""
-    with patch.object(frontier, "LAPSES_PER_TICK", LAPSES_PER_TICK):
+    with patch.object(upkeep, "LAPSES_PER_TICK", LAPSES_PER_TICK):
         history = played(chosen, actions)
         as_rebuilt(history.shell)
         history.doomed = False

@@ -20,13 +20,13 @@ MUTANTS = (
     Mutation(
         "A host's rest is stored",
         "reports",
-        "host.row.rest_reason = until_ms, reason\n        self.hosts.put(op.tx, host)\n",
+        "host.row.rest_reason = until_ms, reason\n        self._shard.hosts.put(op.tx, host)\n",
         "host.row.rest_reason = until_ms, reason\n",
         ("the rest of", "ms too early", "is not as stored"),
     ),
     Mutation(
         "A lease is stored before Next answers",
-        "dispatch",
+        "ledger",
         "op.tx.put(Family.LEASES, keys.lease_key(crawl.number, queue.partition, serial), encode(row))",
         "pass",
         ("leases are lost", "lapses after", "as stored: leases"),
@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutation(
         "A slice of a job and its cursor are one write",
-        "jobs/job",
+        "job",
         "    op.tx.put(Family.JOBS, keys.serial_key(crawl.number, number), encode(row))\n",
         """    apart = put.__dict__.setdefault("apart", {})
     key, value = keys.serial_key(crawl.number, number), encode(row)
