@@ -15,7 +15,7 @@ CUT = ".cut-"
 _PIECE_BYTES = 1024 * 1024
 
 
-class Ahead(NamedTuple):
+class LogAhead(NamedTuple):
     """The lines at the end of a log that its store knows nothing of."""
 
     path: Path
@@ -23,7 +23,7 @@ class Ahead(NamedTuple):
     lines: int
 
 
-def first_unknown(path: Path, size: int, is_unknown: Callable[[int, bytes], bool]) -> Ahead | None:
+def first_unknown(path: Path, size: int, is_unknown: Callable[[int, bytes], bool]) -> LogAhead | None:
     """The first whole line behind a length that is unknown, by its place and text, and how many are."""
     try:
         file = path.open("rb")
@@ -37,10 +37,10 @@ def first_unknown(path: Path, size: int, is_unknown: Callable[[int, bytes], bool
         for index, (begin, text) in enumerate(_whole_lines(file)):
             if is_unknown(index, text):
                 offset, count = offset or begin, count + 1
-        return Ahead(path, offset, count) if count else None
+        return LogAhead(path, offset, count) if count else None
 
 
-def keep(ahead: Ahead) -> Path:
+def keep(ahead: LogAhead) -> Path:
     """Copy the lines, and what else follows them, to a file beside the log, for good. Raises OSError."""
     aside = _aside(ahead.path)
     with ahead.path.open("rb") as file, aside.open("xb") as kept:

@@ -13,7 +13,7 @@ import structlog
 
 from .core.core import Core
 from .core.store import WritableStore
-from .cut_logs import Ahead, first_unknown, keep, keep_whole
+from .cut_logs import LogAhead, first_unknown, keep, keep_whole
 from .job_log import number_of
 from .stores.patient import write_patiently
 
@@ -70,7 +70,7 @@ def _set_strangers_aside(core: Core, crawls: Path) -> None:
                 _log.warning("log_ahead", problem="the store does not know this log's crawl", file=str(aside))
 
 
-def _all_ahead(core: Core, data: Path) -> Iterator[tuple[str, Ahead]]:
+def _all_ahead(core: Core, data: Path) -> Iterator[tuple[str, LogAhead]]:
     for crawl in core.shard.registry.crawls.values():  # a crawl that was torn down had all its lines before
         counters, directory = crawl.counters, data / "crawls" / crawl.name
         outcomes, last = counters.next_outcome - 1 - counters.logged_outcome, counters.next_event - 1

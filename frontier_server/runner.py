@@ -21,9 +21,9 @@ from .core.core import Core
 from .core.errors import FrontierError, StoreCorrupt
 from .core.store import Changes, WritableStore, WriteStalled
 from .core.upkeep import DISK_RESERVE
-from .gate import Gate, go_first
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
+from .priority_lock import PriorityLock, go_first
 from .tasks import Closing, Tasks, words_of
 from .waking import Waiting
 
@@ -83,7 +83,7 @@ class Runner:
         self._sync = sync
         self._absence = Absence(heartbeat_ms, clock.now_ms())
         self._presence_s = min(heartbeat_ms / 2000, MAX_PRESENCE_S)
-        self._gate = Gate()
+        self._lock = PriorityLock()
         self._written = 0  # change lists
         self._durable = 0  # of those
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
@@ -97,7 +97,7 @@ class Runner:
         self._disk_low = self._pressed = False
         self._closing = False
         self.tasks = Tasks(self._fail)
-        self.waiting = Waiting(self._gate, self.tasks)  # for leases
+        self.waiting = Waiting(self._lock, self.tasks)  # for leases
         self.tasks.keep("flusher", self._flusher())
         self.tasks.keep("worker", self._worker())
         self.tasks.keep("watcher", self._watcher())
@@ -133,7 +133,7 @@ class Runner:
             raise
 
     async def _apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
-        async with self._gate:
+        async with self._lock:
             if self._closing:
                 raise self._closed()
             try:
@@ -214,7 +214,7 @@ class Runner:
 
     async def _begin_log(self) -> None:
         """Let the store begin a new log, while nothing is written."""
-        async with self._gate:
+        async with self._lock:
             if not self._closing:
                 await asyncio.to_thread(self._store.begin_log)
 
@@ -352,7 +352,7 @@ class Runner:
         self.begin_close()
         try:
             async with asyncio.timeout(CLOSE_S):
-                async with self._gate:
+                async with self._lock:
                     pass  # the last one that is written has been
                 await self.durable(self._written)
         except Closing:

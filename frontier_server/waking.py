@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .gate import Gate
+from .priority_lock import PriorityLock
 from .tasks import Tasks
 
 BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between batches others go on as long as a batch took
@@ -14,8 +14,8 @@ BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between batches others go o
 class Waiting:
     """Calls that wait for leases, in the order in which they are to ask again."""
 
-    def __init__(self, gate: Gate, tasks: Tasks) -> None:
-        self._gate = gate
+    def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:
+        self._lock = gate
         self._tasks = tasks
         self._asleep: set[asyncio.Future[None]] = set()
         self._to_wake: deque[asyncio.Future[None]] = deque()
@@ -69,7 +69,7 @@ class Waiting:
             while self._to_wake:
                 start_s = loop.time()
                 await asyncio.sleep(MIN_PAUSE_S)
-                async with self._gate:  # behind the batch before
+                async with self._lock:  # behind the batch before
                     took_s = loop.time() - start_s
                 await asyncio.sleep(min(took_s, MAX_PAUSE_S))
                 self._wake_batch()

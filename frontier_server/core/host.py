@@ -18,7 +18,7 @@ from .uri.assign import partition_of
 
 MAX_IDLE_IN_MEMORY = 20_000
 
-Place = tuple[Family, bytes]
+RowKey = tuple[Family, bytes]
 
 
 class Host(Awaited):
@@ -26,7 +26,7 @@ class Host(Awaited):
 
     __slots__ = ("in_flight", "place", "row")
 
-    def __init__(self, name: str, row: HostRow, place: "Place | None" = None) -> None:
+    def __init__(self, name: str, row: HostRow, place: "RowKey | None" = None) -> None:
         super().__init__(name)
         self.row = row
         self.place = place  # where its row is; None if it is stored nowhere
@@ -53,7 +53,7 @@ class Hosts:
         """A host, or a group; unknown ones may be asked at once."""
         host = self._hosts.get(name)
         if host is None:
-            place = _place(name)
+            place = _row_key(name)
             value = tx.get(*place)
             host = self._hosts[name] = Host(name, decode(HostRow, value) if value else HostRow(), place)
         return host
@@ -146,7 +146,7 @@ def _is_awaited(host: Host) -> bool:
     return bool(host.in_flight) or in_line or asleep
 
 
-def _place(name: str) -> Place:
+def _row_key(name: str) -> RowKey:
     """Where a host's row is. The name of one that only a crawl knows begins with its number."""
     number, of_one_crawl, own = name.partition("\0")
     if of_one_crawl:

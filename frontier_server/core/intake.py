@@ -36,7 +36,7 @@ from .uri.canonical import (
     longer_than,
     plain_from,
 )
-from .uri.scope import HOP_RULES, Standing, add_authority, authority_in_scope, seed_redirect
+from .uri.scope import HOP_RULES, ScopeStanding, add_authority, authority_in_scope, seed_redirect
 
 MAX_SCOPE_CACHE = 20_000
 LONG_TEXT = 512  # longer ones are not remembered
@@ -164,7 +164,7 @@ def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, see
 
 
 def _refusing_rule(
-    op: Operation, crawl: Crawl, origin: Origin, standing: Standing, text: str, path: str, seed: bool
+    op: Operation, crawl: Crawl, origin: Origin, standing: ScopeStanding, text: str, path: str, seed: bool
 ) -> str:
     widens = seed or (path[:1] == "R" and seed_redirect(path))
     # Not all are looked up: a crawl of a whole domain meets hosts by the million.

@@ -16,7 +16,7 @@ from .spec.settings import CrawlSettings
 from .uri import assign
 from .uri.canonical import CanonicalUri, canonical_origin
 from .uri.identity import identity_of
-from .uri.scope import ScopeRules, Standing
+from .uri.scope import ScopeRules, ScopeStanding
 from .uri.surt import surt_of
 
 MAX_KNOWN = 20_000
@@ -39,7 +39,7 @@ class Origin(msgspec.Struct, gc=False):
     host: str
     authority: str
     settings: CrawlSettings | None
-    standing: Standing | None
+    standing: ScopeStanding | None
     together: bool  # whether all of them have one site
     site: Site | None = None  # that one, once it has been asked for: of most origins the scope refuses all
 
@@ -89,7 +89,7 @@ class Origins:
         """The settings of a URI: the crawl's, with the overrides of its SURT prefixes."""
         return self.of(uri).settings or self._overridden(surt_of(uri))
 
-    def standing(self, uri: CanonicalUri) -> Standing:
+    def standing(self, uri: CanonicalUri) -> ScopeStanding:
         """What the scope says of a URI by what its SURT begins with."""
         return self.of(uri).standing or self._rules.standing(uri)
 

@@ -22,7 +22,7 @@ from ..core.errors import FrontierError, InvalidRequest
 from ..core.model import MAX_BATCH
 from ..core.uri.canonical import MAX_URI_BYTES
 from ..crawl_log import CrawlLogs
-from ..gate import go_first
+from ..priority_lock import go_first
 from ..runner import Closing, Refused, Runner
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request

@@ -11,7 +11,7 @@ from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, check_batch
 from ..exchange import Exchange
-from ..gate import go_first
+from ..priority_lock import go_first
 from .answering import Context, answered, limits, operator_of, streamed
 
 MAX_WAIT_S = 60.0
@@ -131,9 +131,9 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     async def StateEvents(
         self, request: frontier_pb2.StateEventsRequest, context: Context
     ) -> AsyncIterator[frontier_pb2.StateEventsResponse]:
-        def look(core: Core, _: int) -> tuple[CrawlView, wire.Place]:
+        def look(core: Core, _: int) -> tuple[CrawlView, wire.Cursor]:
             view = core.views.crawl(request.crawl)
-            return view, wire.Place(view.last_event, core.history.event_time(request.crawl, view.last_event))
+            return view, wire.Cursor(view.last_event, core.history.event_time(request.crawl, view.last_event))
 
         view, last = await self._runner.read(look)
         place = wire.event_place(request.cursor) if request.cursor else last
@@ -143,7 +143,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
-            place = wire.Place(view.oldest_event - 1, 0)
+            place = wire.Cursor(view.oldest_event - 1, 0)
         cursor = wire.cursor(*place)
         yield frontier_pb2.StateEventsResponse(present=wire.crawl_status(view), cursor=cursor)
         await self._runner.read(lambda core, _: core.history.check_event(request.crawl, *place))

@@ -24,10 +24,10 @@ class OutcomeRpcs(AdminRpcs):
     async def StreamOutcomes(
         self, request: admin_pb2.StreamOutcomesRequest, context: Context
     ) -> AsyncIterator[admin_pb2.StreamOutcomesResponse]:
-        def look(core: Core, _: int) -> tuple[int, wire.Place, int]:
+        def look(core: Core, _: int) -> tuple[int, wire.Cursor, int]:
             oldest, last = core.history.outcome_range(request.crawl)
             last_ms = core.history.outcome_time(request.crawl, last)
-            return oldest, wire.Place(last, last_ms), core.views.crawl(request.crawl).number
+            return oldest, wire.Cursor(last, last_ms), core.views.crawl(request.crawl).number
 
         oldest, last, its_number = await self._runner.read(look)
         place = wire.outcome_place(request.cursor) if request.cursor else last
@@ -37,7 +37,7 @@ class OutcomeRpcs(AdminRpcs):
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
-            place = wire.Place(oldest - 1, 0)
+            place = wire.Cursor(oldest - 1, 0)
         cursor = wire.outcome_cursor(*place)
         yield admin_pb2.StreamOutcomesResponse(kept=wire.kept_outcomes(oldest, *last), cursor=cursor)
         await self._runner.read(lambda core, _: core.history.check_outcome(request.crawl, *place))

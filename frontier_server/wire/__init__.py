@@ -16,7 +16,7 @@ from .administration import (
 from .cursors import (
     END_CURSOR,
     START_CURSOR,
-    Place,
+    Cursor,
     cursor,
     event_place,
     outcome_cursor,
@@ -75,7 +75,7 @@ __all__ = [
     "VERDICTS",
     "WHYS",
     "ContractCodec",
-    "Place",
+    "Cursor",
     "amended",
     "candidate",
     "crawl",

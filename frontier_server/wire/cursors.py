@@ -11,7 +11,7 @@ _MARK_BYTES = 4
 _PLACE = re.compile(r"([eo])([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """The event or outcome that a reader has read last: its number, and when it was (0: that is not told).
 
     A store that was set back counts again, and so does a crawl that is made anew: the time tells its events
@@ -27,7 +27,7 @@ def cursor(sequence: int, time_ms: int) -> str:
     return _cursor(_EVENT, sequence, time_ms)
 
 
-def event_place(text: str) -> Place | None:
+def event_place(text: str) -> Cursor | None:
     """What a cursor of events says; None if it is none of ours."""
     return _place(_EVENT, text)
 
@@ -37,7 +37,7 @@ def outcome_cursor(number: int, time_ms: int) -> str:
     return _cursor(_OUTCOME, number, time_ms)
 
 
-def outcome_place(text: str) -> Place | None:
+def outcome_place(text: str) -> Cursor | None:
     """What a cursor of outcomes says; None if it is none of ours."""
     return _place(_OUTCOME, text)
 
@@ -46,11 +46,11 @@ def _cursor(kind: str, number: int, time_ms: int) -> str:
     return f"{kind}{number}-{time_ms}" if time_ms else f"{kind}{number}"
 
 
-def _place(kind: str, text: str) -> Place | None:
+def _place(kind: str, text: str) -> Cursor | None:
     if text == START_CURSOR:
-        return Place(0, 0)
+        return Cursor(0, 0)
     told = _PLACE.fullmatch(text)
-    return Place(int(told[2]), int(told[3] or 0)) if told and told[1] == kind else None
+    return Cursor(int(told[2]), int(told[3] or 0)) if told and told[1] == kind else None
 
 
 def page_token(listing: str, place: bytes) -> str:

@@ -12,7 +12,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from frontier_server.core.machines.lifecycle import CrawlState
-from frontier_server.cut_logs import Ahead, first_unknown
+from frontier_server.cut_logs import LogAhead, first_unknown
 from frontier_server.log_check import CannotKeep, check_logs
 from frontier_server.stores.rocks import RocksStore
 from toehold.frontier.v1 import crawl_pb2
@@ -202,7 +202,7 @@ def test_a_log_that_cannot_be_kept_aside_keeps_the_server_from_starting(
     path = data / "crawls" / "t" / "crawl.log"
     whole = path.read_bytes()
 
-    def full(ahead: Ahead) -> Path:
+    def full(ahead: LogAhead) -> Path:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("frontier_server.log_check.keep", full)
@@ -254,4 +254,4 @@ def test_only_whole_lines_that_the_store_does_not_know_are_evidence(
     path = tmp_path / "crawl.log"
     path.write_bytes(b"noted\n" + content)
     found = first_unknown(path, 6, lambda index, _: index >= known)
-    assert found == (Ahead(path, expected[0] + 6, expected[1]) if expected else None)
+    assert found == (LogAhead(path, expected[0] + 6, expected[1]) if expected else None)

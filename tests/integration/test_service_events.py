@@ -242,7 +242,8 @@ async def test_a_cursor_older_than_what_is_kept_is_told_after_the_present_state(
 ) -> None:
     kept = 5
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", kept)
-    monkeypatch.setattr("frontier_server.core.operators.history.EVENTS_KEPT", kept)
+    for module in ("views", "history"):
+        monkeypatch.setattr(f"frontier_server.core.operators.{module}.EVENTS_KEPT", kept)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         last = LAUNCHED + await toggle(served, 4)
@@ -292,7 +293,8 @@ async def test_a_reader_that_falls_behind_what_is_kept_is_told(
 ) -> None:
     """It must never see a gap without a word."""
     monkeypatch.setattr("frontier_server.core.operation.EVENTS_KEPT", 50)
-    monkeypatch.setattr("frontier_server.core.operators.history.EVENTS_KEPT", 50)
+    for module in ("views", "history"):
+        monkeypatch.setattr(f"frontier_server.core.operators.{module}.EVENTS_KEPT", 50)
     async with serving(MemoryStore(), config(tmp_path)) as served:
         await launch(served)
         stream = events(served)
@@ -384,7 +386,7 @@ async def test_a_pause_goes_before_all_that_waits_for_its_turn(tmp_path: Path) -
             await turns()
             request = frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE)
             pause = calls.start(served.frontier.RequestState(request))
-            await soon(lambda: len(served.runner._gate._first) == 1, "the request does not arrive")
+            await soon(lambda: len(served.runner._lock._first) == 1, "the request does not arrive")
         finally:
             store.stalled = False
         await asyncio.wait_for(asyncio.gather(write, pause, *others), TIMEOUT_S)

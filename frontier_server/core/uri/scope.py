@@ -84,7 +84,7 @@ def parse_prefix(text: str) -> tuple[bool, str]:
     return sign != "-", surt_prefix(text[len(sign) :])
 
 
-class Standing(NamedTuple):
+class ScopeStanding(NamedTuple):
     """What is to be said of a URI before its host, its path and the way to it are looked at."""
 
     refused_by: str  # the rule that refuses it, whatever else there is; "" if none does
@@ -96,8 +96,8 @@ class Standing(NamedTuple):
         return not (self.refused_by or self.let_in)
 
 
-_NO_SCHEME, _KEPT_OUT = Standing("schemes"), Standing("surt_prefixes")
-_LET_IN, _NOTHING_SAID = Standing("", True), Standing("")
+_NO_SCHEME, _KEPT_OUT = ScopeStanding("schemes"), ScopeStanding("surt_prefixes")
+_LET_IN, _NOTHING_SAID = ScopeStanding("", True), ScopeStanding("")
 
 
 class ScopeRules:
@@ -142,11 +142,11 @@ class ScopeRules:
         """
         return self.judge_standing(self.standing(uri), uri.uri, len(uri.origin), path, seed, host_in_scope)
 
-    def standing(self, uri: CanonicalUri) -> Standing:
+    def standing(self, uri: CanonicalUri) -> ScopeStanding:
         """What is to be said of a URI by its scheme and the longest prefix that its SURT begins with."""
         return self.standing_of(uri.scheme, surt_of(uri))
 
-    def standing_of(self, scheme: str, surt: str) -> Standing:
+    def standing_of(self, scheme: str, surt: str) -> ScopeStanding:
         """The same, of a scheme and a SURT."""
         if scheme not in self._schemes:
             return _NO_SCHEME
@@ -165,7 +165,7 @@ class ScopeRules:
         return self._prefixes.tells_apart(surt)
 
     def judge_standing(
-        self, standing: Standing, text: str, target_at: int, path: str, seed: bool, host_in_scope: bool
+        self, standing: ScopeStanding, text: str, target_at: int, path: str, seed: bool, host_in_scope: bool
     ) -> str:
         """The same as `judge`, of a canonical URI of this standing whose path begins at `target_at`."""
         if standing.refused_by:

@@ -1,7 +1,7 @@
-"""The gate to the frontier: one operation at a time; those of operators go before all that wait.
+"""A lock that operators get first: one operation at a time runs on the core.
 
-Streams and bulk work come by the thousand, and each waits its turn. Operators are few, and a
-pause that is asked for should not wait for them.
+Streams and bulk work come by the thousand, and each waits its turn. A pause that an operator asks for
+must not wait behind them.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ def go_first() -> None:
     _first.set(True)
 
 
-class Gate:
+class PriorityLock:
     """To be entered by `async with`. Fair among those who go first, and among the others."""
 
     def __init__(self) -> None:

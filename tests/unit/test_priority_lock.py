@@ -5,14 +5,14 @@ import asyncio
 import pytest
 from frontier_harness.waiting import turns
 
-from frontier_server.gate import Gate, go_first
+from frontier_server.priority_lock import PriorityLock, go_first
 
 
 class Visitors:
     """Those who go through a gate, in the order in which they do."""
 
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate = PriorityLock()
         self.entered: list[str] = []
         self.inside = 0
 
