@@ -69,9 +69,8 @@ def queue_row_key(crawl: int, queue: bytes) -> bytes:
     return crawl_prefix(crawl) + queue
 
 
-SUFFIX_BYTES = 8
-LAST_SUFFIX = b"\xff" * SUFFIX_BYTES
-_MAX_ORDINAL = (1 << 48) - 1
+POSITION_BYTES = 8
+LAST_POSITION = b"\xff" * POSITION_BYTES
 
 
 def level_position(level: int, ordinal: int) -> bytes:

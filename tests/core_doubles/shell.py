@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from core_doubles.codec import PlainCodec, candidate, settings_of, spec_of
+from core_doubles.memory_store import MemoryStore
 from msgspec import structs
 
 from frontier_server.core import opening
@@ -18,7 +19,6 @@ from frontier_server.core.records import EventRow, OutcomeRow
 from frontier_server.core.shard import no_checkpoint
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes, Store, WritableStore
-from frontier_server.stores.memory import MemoryStore
 
 A = TypeVar("A")
 

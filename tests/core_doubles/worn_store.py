@@ -4,8 +4,9 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterator
 
+from core_doubles.memory_store import MemoryStore
+
 from frontier_server.core.store import Changes, Family
-from frontier_server.stores.memory import MemoryStore
 
 
 class WornStore(MemoryStore):

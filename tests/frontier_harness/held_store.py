@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Iterator, Sequence
 
+from core_doubles.memory_store import MemoryStore
+
 from frontier_server.core.store import Changes, Family, StoreFailed, WriteStalled
-from frontier_server.stores.memory import MemoryStore
 
 from .waiting import PATIENCE_S
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     TIMEOUT_S,
     Refusal,
@@ -23,7 +24,6 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S, callers, soon, turns
 
 from frontier_server.service import arrivals
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 
 MIB = 1024 * 1024

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     TIMEOUT_S,
     finished_request,
@@ -26,7 +27,6 @@ from structlog.testing import capture_logs
 
 from frontier_server.core.core import Core
 from frontier_server.crawl_log import CrawlLogs, _CrawlLog
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 

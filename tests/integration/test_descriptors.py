@@ -5,6 +5,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness import limited_program
 from frontier_harness.calls import TIMEOUT_S, Stubs, report, seed_of, spec
 from frontier_harness.in_process import Served, config, serving
@@ -13,7 +14,6 @@ from frontier_harness.waiting import eventually
 
 from frontier_server import crawl_log
 from frontier_server.program import EXIT_USAGE, MIN_DESCRIPTORS
-from frontier_server.stores.memory import MemoryStore
 from frontier_server.stores.rocks import MAX_OPEN_FILES, open_files
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
 

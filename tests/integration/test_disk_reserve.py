@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     PAUSE,
@@ -28,7 +29,6 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from frontier_server.core.machines.lifecycle import Input
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 MORE_THAN_ANY_DISK = ("--disk-reserve-mib", str(2**40))

@@ -6,6 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     INVALID,
@@ -23,7 +24,6 @@ from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import callers
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 START = Timestamp(seconds=1_700_000_000)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     INVALID,
@@ -22,7 +23,6 @@ from frontier_harness.hosted import hosted
 from frontier_server.core.model import CrawlView
 from frontier_server.core.operators.views import Views
 from frontier_server.service.crawls import CRAWLS_AT_ONCE
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 

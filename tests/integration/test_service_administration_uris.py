@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     INVALID,
@@ -23,7 +24,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from frontier_server.core.operators.administration import Administration
 from frontier_server.core.store import Changes
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 FOUR_MIB = 4 * 1024 * 1024

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     PAUSE,
@@ -31,7 +32,6 @@ from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.operators.history import History
 from frontier_server.core.records import EventRow
 from frontier_server.following import BATCH
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 

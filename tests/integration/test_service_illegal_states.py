@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     HOLD,
@@ -21,7 +22,6 @@ from frontier_harness.calls import (
 )
 from frontier_harness.hosted import hosted
 
-from frontier_server.stores.memory import MemoryStore
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 MIB = 1024 * 1024

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     PAUSE,
@@ -35,7 +36,6 @@ from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import EmptyReason
 from frontier_server.runner import Closing
 from frontier_server.service import fetching
-from frontier_server.stores.memory import MemoryStore
 from frontier_server.waking import BATCH
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.store import Changes, Family, StoreFailed, WritableStore
 from frontier_server.stores import rocks
-from frontier_server.stores.memory import MemoryStore
 from frontier_server.stores.rocks import RocksStore, StoreUnavailable
 
 ALL_BYTES = [bytes((byte,)) for byte in range(256)]

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from core_doubles.codec import PlainCodec, settings_of
+from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import SECRET, VERSION
 from simulation.calls import Call
 from simulation.entry import Entry, Reply, Violated, Waiter, demand
@@ -27,7 +28,6 @@ from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError, UnknownCheckpoint
 from frontier_server.core.model import EmptyReason, NextAnswer
 from frontier_server.core.store import Store
-from frontier_server.stores.memory import MemoryStore
 
 PATIENCE_MS = 30_000  # of a Next that waits for leases
 LOG_MS = 40  # until outcomes are in the crawl log for good

@@ -1,7 +1,8 @@
 """A store in memory whose crash loses what was written since the last flush, or the end of it."""
 
+from core_doubles.memory_store import MemoryStore
+
 from frontier_server.core.store import Changes, Family
-from frontier_server.stores.memory import MemoryStore
 
 
 class CrashStore(MemoryStore):

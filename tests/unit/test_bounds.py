@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 from core_doubles.codec import candidate
+from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import START_MS, Shell
 
 from frontier_server.core import keys, opening
@@ -17,7 +18,6 @@ from frontier_server.core.queue import READ_AHEAD, READ_AHEAD_BYTES, QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, RetrySettings, ScopeSettings
 from frontier_server.core.store import Family
 from frontier_server.core.upkeep import LAPSES_PER_TICK
-from frontier_server.stores.memory import MemoryStore
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 POLITE = PolitenessSettings(delay_factor=0, min_delay_ms=1_000, max_delay_ms=1_000)

@@ -2,12 +2,12 @@
 
 import pytest
 from core_doubles.lives import NAME, SEEDS, fetch, fetching, launched, report
+from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import Shell
 from frontier_harness.held_store import copied
 
 from frontier_server.core.model import Grant, Report
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.stores.memory import MemoryStore
 
 OTHER_LIFE = 1_000  # of a server that was never this one
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from core_doubles.codec import candidate
+from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import Shell
 from core_doubles.worn_store import WornStore
 from hypothesis import given
@@ -18,7 +19,6 @@ from frontier_server.core.records import QueueRow, decode, encode
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings
 from frontier_server.core.store import Family
-from frontier_server.stores.memory import MemoryStore
 
 QUICK = PolitenessSettings(delay_factor=0, min_delay_ms=0, max_delay_ms=0)
 SETTINGS = CrawlSettings(allowed_addresses=("loopback",), politeness=QUICK)

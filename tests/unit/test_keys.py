@@ -43,7 +43,7 @@ def test_uris_of_a_queue_are_in_the_order_of_directive_precedence_ordinal(
 ) -> None:
     """Heritrix 2.3: directive dominates, then precedence, then first come first served."""
     assert (place(*one) < place(*other)) == (one < other)
-    assert len(place(*one)) == keys.SUFFIX_BYTES
+    assert len(place(*one)) == keys.POSITION_BYTES
 
 
 @given(directives, precedences, ordinals)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from core_doubles.codec import PlainCodec, candidate, settings_of
 from core_doubles.lives import fetch, quick
+from core_doubles.memory_store import MemoryStore
 from core_doubles.recount import Recount
 from core_doubles.shell import SECRET, Shell
 from hypothesis import given, settings
@@ -20,7 +21,6 @@ from frontier_server.core.rebuilding import Rebuilding
 from frontier_server.core.records import LeaseRow, ServerRow, decode
 from frontier_server.core.rules.disposition import Disposition
 from frontier_server.core.store import Family, Store
-from frontier_server.stores.memory import MemoryStore
 
 S = CrawlState
 HOSTS = ("a", "b", "c", "d")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
+from core_doubles.memory_store import MemoryStore
 from core_doubles.recount import Recount
 from core_doubles.shell import Shell
 
@@ -24,7 +25,6 @@ from frontier_server.core.spec.settings import (
     PolitenessSettings,
 )
 from frontier_server.core.store import Family, Store
-from frontier_server.stores.memory import MemoryStore
 
 PLAIN = CrawlSettings(
     allowed_addresses=("loopback",),

@@ -88,7 +88,7 @@ class UriDeletion:
                 if queue is None:
                     raise StoreCorrupt(f"crawl {self.crawl.name}: URIs of queue {queue_id.hex()}, no queue")
                 if not full_match(self.queues, queue.row.key):
-                    return queue_id + keys.LAST_SUFFIX, read
+                    return queue_id + keys.LAST_POSITION, read
             elif queue.queue != queue_id:
                 break
             read += 1

@@ -116,7 +116,7 @@ class Verification:
                 current = self._known(queue_id)
                 if current is None:
                     self._wrong(f"URIs of queue {queue_id.hex()}: there is no such queue")
-                    return queue_id + keys.LAST_SUFFIX
+                    return queue_id + keys.LAST_POSITION
                 counts["counted"], counts["recounts"] = 0, counts.get("recounts", 0)
                 self._note_queue(current)
             self._uri(current, position, value)

@@ -150,7 +150,7 @@ def uri_page(
     store: Store, crawl: Crawl, codec: CandidateCodec, queues: Sequence[bytes], size: int, cursor: bytes
 ) -> tuple[list[UriView], bytes]:
     """URIs that wait, of some queues or (none named) of all, in the order of their keys; future ones last."""
-    _check_cursor(cursor, 1 + QUEUE_BYTES + keys.SUFFIX_BYTES, "ListUris")
+    _check_cursor(cursor, 1 + QUEUE_BYTES + keys.POSITION_BYTES, "ListUris")
     page: list[UriView] = []
     size = min(size, URIS_PER_READ)
     op = Operation(store, 0)

@@ -23,11 +23,6 @@ HOP_RULES = frozenset({"max_link_hops", "max_embed_hops", "max_redirect_hops"})
 """The rules whose verdict is TOO_MANY_HOPS."""
 
 
-def hops_exceeded(path: str, scope: ScopeSettings) -> bool:
-    """Whether a discovery path is longer than the scope allows."""
-    return hop_rule(path, scope) != ""
-
-
 def hop_rule(path: str, scope: ScopeSettings) -> str:
     """The rule by which a discovery path is too long, "" if it is not.
 
