@@ -32,6 +32,7 @@ from .core import opening
 from .core.core import Core
 from .core.errors import OtherFormat, StoreCorrupt
 from .core.resetting import set_time
+from .core.shard import Shard
 from .core.store import StoreDamaged, StoreFailed
 from .crawl_log import CrawlLogs
 from .durable import make_directory, sync_directory
@@ -238,7 +239,7 @@ def _recover(
 ) -> tuple[Core, JobFeed]:
     """What a server does with an open store before it serves, however the one before it has ended."""
     checkpoints.clear()
-    core = Core(
+    shard = Shard(
         store,
         wire.ContractCodec(),
         settings_of=wire.settings_with,
@@ -248,6 +249,7 @@ def _recover(
         incarnation=secrets.randbits(32),
         checkpoint_of=checkpoints.open,
     )
+    core = Core(shard)
     check_logs(core, store, config.data, clock.now_ms(), config.sync)
     _check_clock(core, store, clock)
     feed = JobFeed(JobLogs(config.data), core)

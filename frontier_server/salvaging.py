@@ -18,6 +18,7 @@ from .config import Config
 from .core import opening
 from .core.core import Core
 from .core.rebuilding import Rebuilding, Rebuilt
+from .core.shard import Shard
 from .core.store import Family
 from .durable import sync_directory
 from .stores.patient import write_patiently
@@ -78,7 +79,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         row = opening.read_server_row(target)
         assert row is not None
         clock = Clock(row.time_ms)
-        core = Core(
+        shard = Shard(
             target,
             codec,
             settings_of=wire.settings_with,
@@ -87,6 +88,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
             now_ms=clock.now_ms(),
             incarnation=secrets.randbits(32),
         )
+        core = Core(shard)
         words = _words(wreck)
         told = {
             found.name: f"{words}; lost: {', '.join(found.lost) or 'nothing of it that is known'}"

@@ -16,7 +16,7 @@ from frontier_server.core.core import Core
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 from frontier_server.core.records import EventRow, OutcomeRow
-from frontier_server.core.shard import no_checkpoint
+from frontier_server.core.shard import Shard, no_checkpoint
 from frontier_server.core.spec.settings import CrawlSettings
 from frontier_server.core.store import Changes, Store, WritableStore
 
@@ -51,7 +51,7 @@ class Shell:
 
     def build(self) -> Core:
         """A frontier from what is stored."""
-        return Core(
+        shard = Shard(
             self.store,
             PlainCodec(),
             settings_of,
@@ -61,6 +61,7 @@ class Shell:
             self.next_incarnation(),
             self.checkpoint_of,
         )
+        return Core(shard)
 
     def next_incarnation(self) -> int:
         """The bits that tell a start from all others."""

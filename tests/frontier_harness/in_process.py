@@ -18,6 +18,7 @@ from frontier_server.clock import Clock
 from frontier_server.config import Config
 from frontier_server.core import opening
 from frontier_server.core.core import Core
+from frontier_server.core.shard import Shard
 from frontier_server.core.store import WritableStore
 from frontier_server.crawl_log import CrawlLogs
 from frontier_server.exchange import Exchange
@@ -49,16 +50,17 @@ def opened(store: WritableStore, settings: Config) -> tuple[Core, Clock]:
     codec = wire.ContractCodec()
     incarnation = secrets.randbits(32)
     now_ms = clock.now_ms()
-    return Core(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation), clock
+    shard = Shard(store, codec, wire.settings_with, "1.2.3", settings.lease_ms, now_ms, incarnation)
+    return Core(shard), clock
 
 
 @contextlib.asynccontextmanager
 async def running(store: WritableStore, settings: Config) -> AsyncIterator[Runner]:
     """A runner, closed at the end. A test that holds flushes lets them go before."""
-    frontier, clock = opened(store, settings)
-    feed = JobFeed(JobLogs(settings.data), frontier)
+    core, clock = opened(store, settings)
+    feed = JobFeed(JobLogs(settings.data), core)
     runner = Runner(
-        frontier,
+        core,
         store,
         clock,
         settings.data,

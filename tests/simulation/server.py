@@ -27,6 +27,7 @@ from frontier_server.core import opening
 from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError, UnknownCheckpoint
 from frontier_server.core.model import EmptyReason, NextAnswer
+from frontier_server.core.shard import Shard
 from frontier_server.core.store import Store
 
 PATIENCE_MS = 30_000  # of a Next that waits for leases
@@ -74,7 +75,7 @@ class Server:
 
     def build(self) -> Core:
         """A frontier from what is stored. The bits that tell a start from others are few here."""
-        return Core(
+        shard = Shard(
             self.store,
             PlainCodec(),
             settings_of,
@@ -84,6 +85,7 @@ class Server:
             self.rng.randrange(2),
             self.checkpoint_of,
         )
+        return Core(shard)
 
     @property
     def now_ms(self) -> int:
