@@ -137,7 +137,8 @@ def _check_session(model: Model, crawl: Crawl, queue: Queue, now: Told) -> None:
 def _check_activation(model: Model, queue: Queue, passed_over: list[Queue]) -> None:
     """What was activated had waited at the lowest precedence, and there the longest (T3, S2.17)."""
     if queue.state is Q.INACTIVE and not queue.cleared:
-        its = queue.waits_at, queue.waits_since
+        # One that got a more urgent URI in this step lined up anew, before it was activated or after that.
+        its = min((queue.waits_at, queue.waits_since), (queue.precedence, model.step))
     elif queue.state is Q.EXHAUSTED or queue.new_session:
         its = queue.precedence, model.step
     else:
