@@ -8,15 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-from .control.own_desk import OwnDesk
 from .control.service import NodeServer
+from .control.single_process import SingleProcessControl
 from .extraction.extract import outlinks
 from .extraction.sitemap import sitemaps_of_robots
 from .fetching.addresses import Resolver, parse_resolve
 from .fetching.http_fetch import HttpFetcher
-from .leases.frontier import Contact, Frontier
+from .leases.frontier import Contact, FrontierConnection
 from .node import Node
-from .options import NodeOptions, Output
 from .output.archive import Archive, Writer
 from .output.disk import DiskWatch
 from .output.hook import Hook, load
@@ -24,7 +23,10 @@ from .output.logs import NodeLogs
 from .output.pages import PagesWriter, Text
 from .output.rolling import OutputError, Rolling
 from .output.warc import DEFAULT_GZIP_LEVEL, Metadata, WarcWriter
+from .process import NodeOptions
 from .toes.chain import Stages
+
+MIB = 1 << 20
 
 _T = TypeVar("_T")
 
@@ -50,10 +52,12 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
         ),
     )
     frontier, feeding = (
-        _usable("--frontier", lambda: Frontier.connect(options.frontier, contact, options.name, session))
+        _usable(
+            "--frontier", lambda: FrontierConnection.connect(options.frontier, contact, options.name, session)
+        )
         for _ in range(2)
     )
-    logs, archive = _archive(options.output, options.name)
+    logs, archive = _archive(options)
     node = Node(
         frontier=frontier,
         feeding=feeding,
@@ -63,43 +67,46 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
         crawl=options.crawl,
         toes=options.toes,
         max_left_behind=options.max_left_behind,
-        service_address=options.service_address,
+        service_address=options.node_service or server.told_address,
     )
-    server.start(OwnDesk(node, options.name, options.frontier, session))
+    server.start(SingleProcessControl(node, options.name, options.frontier, session))
     node.when_draining(server.not_serving)
     return node
 
 
-def _archive(output: Output, name: str) -> tuple[NodeLogs, Archive]:
-    if output.warc is None and output.pages is None and output.hook is None:
+def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
+    if options.warc is None and options.pages is None and options.hook is None:
         raise Unusable("pages would go nowhere: give --warc, --pages or --hook", "--warc")
     rolling = _usable(
-        "--file-prefix", lambda: Rolling(output.file_prefix, output.max_file_bytes, output.max_file_age_s)
+        "--file-prefix",
+        lambda: Rolling(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),
     )
-    hook = output.hook
+    hook = options.hook
     function = None if hook is None else _usable("--hook", partial(load, hook))
     try:
-        logs = NodeLogs(output.logs)
+        logs = NodeLogs(options.logs)
         writers: list[Writer] = []
-        if output.warc is not None:
+        if options.warc is not None:
             writers.append(
                 WarcWriter(
-                    output.warc,
-                    name,
+                    options.warc,
+                    options.name,
                     software=f"Toehold/{version('toehold-crawler')}",
-                    metadata=Metadata(output.warc_metadata),
-                    gzip_level=output.gzip_level or DEFAULT_GZIP_LEVEL,
+                    metadata=Metadata(options.warc_metadata),
+                    gzip_level=options.gzip_level or DEFAULT_GZIP_LEVEL,
                     rolling=rolling,
                 )
             )
-        if output.pages is not None:
-            writers.append(PagesWriter(output.pages, name, text=Text(output.pages_text), rolling=rolling))
+        if options.pages is not None:
+            writers.append(
+                PagesWriter(options.pages, options.name, text=Text(options.pages_text), rolling=rolling)
+            )
     except OutputError as problem:
         raise Unusable(str(problem)) from problem
-    directories = [path for path in (output.warc, output.pages, output.logs) if isinstance(path, Path)]
+    directories = [path for path in (options.warc, options.pages, options.logs) if isinstance(path, Path)]
     archive = Archive(
         writers,
-        disk=DiskWatch(directories, output.disk_reserve_bytes),
+        disk=DiskWatch(directories, options.disk_reserve_mib * MIB),
         hook=Hook(function, logs) if function is not None else None,
         logs=logs,
     )

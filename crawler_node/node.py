@@ -14,16 +14,15 @@ from queue import Empty, SimpleQueue
 
 import structlog
 
-from .exits import ExitCode
 from .fetching.outcome import Status
 from .leases.book import Held, LeaseBook
 from .leases.feeder import Feeder
-from .leases.frontier import Contact, Frontier, Superseded
+from .leases.frontier import Contact, FrontierConnection, Superseded
 from .leases.heartbeat import Heartbeat
-from .leases.page import Page
-from .leases.report import DEFERRED, failed
+from .leases.report import DEFERRED, FinishedPage, failed
 from .leases.reporter import Reporter
 from .output.archive import Archive
+from .process import NodeExitCode
 from .toes.chain import Chain, Stages
 from .toes.pool import ToePool
 from .toes.toe import ToeThread
@@ -43,17 +42,17 @@ class Drain:
     fetch_s: float | None
     silence_s: float
     report_s: float
-    unreported: ExitCode
+    unreported: NodeExitCode
     """The exit code if it gives up."""
 
 
-ORDERLY = Drain(fetch_s=None, silence_s=30.0, report_s=inf, unreported=ExitCode.UNREPORTED)
+ORDERLY = Drain(fetch_s=None, silence_s=30.0, report_s=inf, unreported=NodeExitCode.UNREPORTED)
 """At a signal."""
 
-ORPHANED = Drain(fetch_s=10.0, silence_s=5.0, report_s=20.0, unreported=ExitCode.DRAINED)
+ORPHANED = Drain(fetch_s=10.0, silence_s=5.0, report_s=20.0, unreported=NodeExitCode.DRAINED)
 """When the parent has died: soon, and the frontier may be gone with it."""
 
-WORN_OUT = Drain(fetch_s=60.0, silence_s=30.0, report_s=inf, unreported=ExitCode.UNREPORTED)
+WORN_OUT = Drain(fetch_s=60.0, silence_s=30.0, report_s=inf, unreported=NodeExitCode.UNREPORTED)
 """When threads that were left behind take too much of the process."""
 
 
@@ -82,8 +81,8 @@ class Node:
     def __init__(
         self,
         *,
-        frontier: Frontier,
-        feeding: Frontier,
+        frontier: FrontierConnection,
+        feeding: FrontierConnection,
         contact: Contact,
         stages: Stages,
         archive: Archive,
@@ -120,10 +119,10 @@ class Node:
             self._book,
             self._pool,
             give_back,
-            toes,
-            service_address,
-            self.drain,
-            lambda: archive.low_disk,
+            toes=toes,
+            service_address=service_address,
+            drain=self.drain,
+            trouble=lambda: archive.low_disk,
         )
         self._feeder = Feeder(feeding, self._book, archive, crawl, give_back)
         archive.when_failing(lambda: give_back(self._book.suspend()))
@@ -163,7 +162,7 @@ class Node:
         """Tells the node that its parent has died: it ends soon."""
         self._events.put(_Event.ORPHANED)
 
-    def wait(self) -> ExitCode:
+    def wait(self) -> NodeExitCode:
         """Waits until the node has ended. WARC files are closed then, whatever happened."""
         try:
             why = self._next_event() or _Event.ASKED
@@ -172,7 +171,7 @@ class Node:
             orphaned, worn = why is _Event.ORPHANED, why is _Event.WORN_OUT
             drain = ORPHANED if orphaned else WORN_OUT if worn else ORDERLY
             exit_code = self._finish_reports(self._finish_fetches(drain))
-            return ExitCode.WORN_OUT if worn and exit_code is ExitCode.DRAINED else exit_code
+            return NodeExitCode.WORN_OUT if worn and exit_code is NodeExitCode.DRAINED else exit_code
         except _BrokenOff as end:
             self._take_no_more()
             self._break_off()
@@ -209,7 +208,7 @@ class Node:
                 interrupted, until_s = True, None
         return drain
 
-    def _finish_reports(self, drain: Drain) -> ExitCode:
+    def _finish_reports(self, drain: Drain) -> NodeExitCode:
         """Waits until everything is reported, or the frontier has been silent for too long."""
         self._reporter.finish()
         begun_s = time.monotonic()
@@ -219,7 +218,7 @@ class Node:
             event = self._next_event(min(at_most_s, silent_s))
             if event is _Event.REPORTED:
                 self._say_goodbye()
-                return ExitCode.DRAINED
+                return NodeExitCode.DRAINED
             if event in (_Event.ASKED, _Event.ORPHANED):
                 at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
             if event is _Event.ORPHANED:
@@ -266,7 +265,7 @@ class Node:
         """Reports a lease without the toe that was at it. Interrupted because the node ends, it counts as not
         tried."""
         status = Status.PROCESSING_THREAD_KILLED if held.killed else DEFERRED
-        self._reporter.append([Page(held, failed(held.lease, status, serial, "leftBehind"))])
+        self._reporter.append([FinishedPage(held, failed(held.lease, status, serial, "leftBehind"))])
 
     def _close(self) -> None:
         self._ended.set()
@@ -287,9 +286,9 @@ class Node:
         except Empty:
             return None
         if event is _Event.SUPERSEDED:
-            raise _BrokenOff(ExitCode.SUPERSEDED)
+            raise _BrokenOff(NodeExitCode.SUPERSEDED)
         if event is _Event.BROKEN:
-            raise _BrokenOff(ExitCode.UNREPORTED)
+            raise _BrokenOff(NodeExitCode.UNREPORTED)
         return event
 
     def _join_toes(self) -> None:
@@ -332,6 +331,6 @@ class _Event(Enum):
 class _BrokenOff(Exception):
     """The node must end at once."""
 
-    def __init__(self, exit_code: ExitCode) -> None:
+    def __init__(self, exit_code: NodeExitCode) -> None:
         super().__init__(exit_code.name)
         self.exit_code = exit_code

@@ -1,6 +1,5 @@
 """The program `toehold-node`: a crawler node, from its command line to its exit code."""
 
-import logging
 import os
 import signal
 import socket
@@ -9,41 +8,41 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import click
 import structlog
 from structlog.typing import EventDict
 
+from .control.multi_process import MultiProcessControl
 from .control.service import CannotListen, NodeServer, listen_address
 from .control.supervisor import Supervisor
-from .control.team_desk import TeamDesk
-from .exits import ExitCode
 from .memory import give_back_large_blocks
-from .options import NodeOptions, Output
-from .ready import ready_line
+from .process import NodeExitCode, NodeOptions, ready_line
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 MAX_TOES = 1000
 MAX_PROCESSES = 64
 MAX_NAME_CHARS = 128
-MIB = 1 << 20
-
-_LOG_LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
 
 _Directory = click.Path(path_type=Path)
+
+
+def _checked_name(context: click.Context, option: click.Parameter, name: str | None) -> str:
+    if name is None:
+        # A host's name may be longer than the contract allows a node's.
+        name = f"{socket.gethostname()[: MAX_NAME_CHARS - 20]}-{os.getpid()}"
+    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
+        raise click.BadParameter(
+            f"must have 1 to {MAX_NAME_CHARS} printable characters, got {len(name)}: {name[:200]!r}"
+        )
+    return name
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--frontier",
-    "address",
     metavar="HOST:PORT",
     default="127.0.0.1:7707",
     show_default=True,
@@ -65,6 +64,7 @@ _Directory = click.Path(path_type=Path)
 )
 @click.option(
     "--name",
+    callback=_checked_name,
     help="This node's name, for one process at a time: one that comes later takes over. "
     "[default: host name and process id]",
 )
@@ -159,43 +159,15 @@ _Directory = click.Path(path_type=Path)
 )
 @click.option(
     "--log-level",
-    type=click.Choice(list(_LOG_LEVELS)),
+    type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
     help="The least that is logged, as JSON lines on standard error.",
 )
-@click.option("--worker", type=int, hidden=True)  # which process of a node this is
-@click.option("--node-service", default="", hidden=True)  # and where the node can be asked
+@click.option("--worker", type=int, hidden=True)
+@click.option("--node-service", default="", hidden=True)
 @click.version_option(package_name="toehold-crawler")
-def main(
-    address: str,
-    toes: int,
-    processes: int | None,
-    name: str | None,
-    crawl: str,
-    warc: Path | None,
-    warc_metadata: str,
-    gzip_level: int | None,
-    pages: Path | None,
-    pages_text: str,
-    hook: str | None,
-    logs: Path | None,
-    file_prefix: str,
-    max_file_mib: int,
-    max_file_hours: float,
-    disk_reserve_mib: int,
-    max_bytes_per_second: int,
-    listen: str,
-    insecure: bool,
-    resolves: tuple[str, ...],
-    ca_file: Path | None,
-    max_left_behind: int,
-    hang_seconds: float,
-    until_stdin_ends: bool,
-    log_level: str,
-    worker: int | None,
-    node_service: str,
-) -> None:
+def main(**given: Any) -> None:
     """Fetches pages for a Toehold frontier, until it gets SIGTERM or SIGINT.
 
     What becomes of pages: WARC files (--warc), JSON Lines (--pages), a function of yours (--hook); one of
@@ -214,55 +186,35 @@ def main(
       4  a directory that pages go to cannot be used
       5  too many toe threads did not end (without --processes; start it again)
     """
-    # First: threads inherit it, those of gRPC too, and so do the processes of a node.
+    # First: threads inherit the mask, those of gRPC too, and so do the processes of a node.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    name = _checked_name(name)
-    _log_json_lines(_LOG_LEVELS[log_level], name if worker is not None else None)
-    server = _bound(listen, insecure)
-    if processes is not None and worker is None:
-        _supervise(
-            server, name, address, toes, processes, hang_seconds, until_stdin_ends, max_bytes_per_second
-        )
-    give_back_large_blocks()
-    output = Output(
-        warc=warc,
-        warc_metadata=warc_metadata,
-        gzip_level=gzip_level,
-        pages=pages,
-        pages_text=pages_text,
-        hook=hook,
-        logs=logs,
-        file_prefix=file_prefix,
-        max_file_bytes=max_file_mib * MIB,
-        max_file_age_s=max_file_hours * 3600,
-        disk_reserve_bytes=disk_reserve_mib * MIB,
-    )
-    options = NodeOptions(
-        address,
-        toes,
-        name,
-        crawl,
-        output,
-        max_bytes_per_second,
-        resolves,
-        ca_file,
-        max_left_behind,
-        node_service or server.told_address,
-    )
-    from .assembly import Unusable, assembled  # a supervisor does without what it takes to fetch
+    options = NodeOptions(**given)
+    _log_json_lines(options)
+    server = _bound(options)
+    if options.processes is not None and options.worker is None:
+        code = _supervise(options, server)
+    else:
+        code = _fetch(options, server)
+    sys.exit(code)
 
+
+def _fetch(options: NodeOptions, server: NodeServer) -> int:
+    """Runs a node of one process, or a worker process; its exit code."""
+    from .assembly import Unusable, assembled  # a supervisor needs none of what these import
+
+    give_back_large_blocks()
     try:
         node = assembled(options, server)
     except Unusable as problem:
         if problem.option:
             raise click.BadParameter(str(problem), param_hint=problem.option) from problem
-        _end(str(problem), ExitCode.OUTPUT_UNUSABLE)
+        return _failure(str(problem), NodeExitCode.OUTPUT_UNUSABLE)
     try:
         node.start()
     except RuntimeError as error:  # the system has no more threads
-        _end(f"{toes} toe threads cannot be started: {error}", ExitCode.UNREPORTED)
-    _watch(node.drain, node.orphaned, until_stdin_ends)
-    _say(ready_line(name, address, toes, None, server.address))
+        return _failure(f"{options.toes} toe threads cannot be started: {error}", NodeExitCode.UNREPORTED)
+    _watch(node.drain, node.orphaned, options)
+    _say(ready_line(options, server.address))
     code = node.wait()
     server.stop()
     if node.pool.left_behind_count:
@@ -270,67 +222,48 @@ def main(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-    sys.exit(code)
+    return code
 
 
-def _supervise(
-    server: NodeServer,
-    name: str,
-    address: str,
-    toes: int,
-    processes: int,
-    hang_s: float,
-    until_stdin_ends: bool,
-    max_bytes_per_second: int,
-) -> NoReturn:
-    if processes > toes:
+def _supervise(options: NodeOptions, server: NodeServer) -> int:
+    """Runs a node of several processes; its exit code."""
+    processes = options.processes or 1
+    if processes > options.toes:
         raise click.BadParameter(
-            f"{processes} processes with {toes} toes have nothing to do", param_hint="--toes"
+            f"{processes} processes need {processes} toes or more, got {options.toes}", param_hint="--toes"
         )
     own = sys.argv[1:]
+    bytes_per_second = -(-options.max_bytes_per_second // processes)
 
     def command(number: int, share: int) -> Sequence[str]:
-        # What comes later goes over what was said before.
-        rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{name}/{number}")
+        # The last of several values of an option holds, so these override those that the node was given.
+        rest = ("--worker", str(number), "--toes", str(max(1, share)), "--name", f"{options.name}/{number}")
         alone = ("--listen", "127.0.0.1:0", "--node-service", server.told_address, "--until-stdin-ends")
-        rate = ("--max-bytes-per-second", str(-(-max_bytes_per_second // processes)))
-        # -P: nothing in the present directory may stand in for a module of the node's.
+        rate = ("--max-bytes-per-second", str(bytes_per_second))
+        # -P: no file in the present directory may stand in for a module of the node's.
         return (sys.executable, "-P", "-m", "crawler_node", *own, *rest, *alone, *rate)
 
-    supervisor = Supervisor(processes, toes, command, hang_s)
-    server.start(TeamDesk(supervisor, name, address))
+    supervisor = Supervisor(processes, options.toes, command, options.hang_seconds)
+    server.start(MultiProcessControl(supervisor, options.name, options.frontier))
     supervisor.when_draining(server.not_serving)
-    _watch(supervisor.drain, supervisor.orphaned, until_stdin_ends)
-    ready = ready_line(name, address, toes, processes, server.address)
-    code = supervisor.run(lambda: _say(ready))
+    _watch(supervisor.drain, supervisor.orphaned, options)
+    code = supervisor.run(lambda: _say(ready_line(options, server.address)))
     server.stop()
-    sys.exit(code)
+    return code
 
 
-def _bound(listen: str, insecure: bool) -> NodeServer:
+def _bound(options: NodeOptions) -> NodeServer:
     server = NodeServer()
     try:
-        server.bind(listen_address(listen, insecure))
+        server.bind(listen_address(options.listen, options.insecure))
     except (ValueError, CannotListen) as error:
         raise click.BadParameter(str(error), param_hint="--listen") from error
     return server
 
 
-def _checked_name(name: str | None) -> str:
-    if name is None:
-        # A host's name may be longer than the contract allows a node's.
-        name = f"{socket.gethostname()[: MAX_NAME_CHARS - 20]}-{os.getpid()}"
-    if not 1 <= len(name) <= MAX_NAME_CHARS or not name.isprintable():
-        raise click.BadParameter(
-            f"{name[:200]!r} has {len(name)} characters; 1 to {MAX_NAME_CHARS} printable ones make a name",
-            param_hint="--name",
-        )
-    return name
-
-
-def _watch(drain: Callable[[], None], orphaned: Callable[[], None], until_stdin_ends: bool) -> None:
+def _watch(drain: Callable[[], None], orphaned: Callable[[], None], options: NodeOptions) -> None:
     _start_thread("signals", lambda: _watch_signals(drain))
-    if until_stdin_ends:
+    if options.until_stdin_ends:
         _start_thread("stdin", lambda: _watch_stdin(orphaned))
 
 
@@ -360,16 +293,16 @@ def _say(line: str) -> None:
         click.echo(line)
 
 
-def _end(message: str, code: ExitCode) -> NoReturn:
+def _failure(message: str, code: NodeExitCode) -> NodeExitCode:
     click.echo(f"toehold-node: {message}", err=True)
-    sys.exit(code)
+    return code
 
 
-def _log_json_lines(level: int, node: str | None) -> None:
-    """`node` is told in each line, if several processes write them."""
+def _log_json_lines(options: NodeOptions) -> None:
+    """Logs JSON lines. Those of a worker process name it, as several processes write them."""
 
     def name_node(logger: object, method: str, line: EventDict) -> EventDict:
-        return line if node is None else {**line, "node": node}
+        return line if options.worker is None else {**line, "node": options.name}
 
     structlog.configure(
         processors=[
@@ -379,7 +312,7 @@ def _log_json_lines(level: int, node: str | None) -> None:
             name_node,
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(options.log_level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

@@ -1,4 +1,5 @@
-"""NodeService over gRPC, with health and reflection: decodes, asks the desk, encodes. It decides nothing."""
+"""NodeService over gRPC, with health and reflection: decodes, asks the control handler,
+encodes. It decides nothing."""
 
 import re
 import socket
@@ -17,19 +18,19 @@ from grpc_reflection.v1alpha import reflection
 
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from .desk import BadValue, Desk, DeskRefusal, Draining, NoSuchToe, WorkerSilent
 from .guarded import Guarded, keep_log_clean
+from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
 
 MAX_CALLS = 16
 """Calls that are answered at a time, streams of health included."""
 
 SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
-_CODES: dict[type[DeskRefusal], grpc.StatusCode] = {
+_CODES: dict[type[ControlRefusal], grpc.StatusCode] = {
     BadValue: grpc.StatusCode.INVALID_ARGUMENT,
     NoSuchToe: grpc.StatusCode.NOT_FOUND,
     Draining: grpc.StatusCode.FAILED_PRECONDITION,
-    WorkerSilent: grpc.StatusCode.UNAVAILABLE,
+    SilentWorker: grpc.StatusCode.UNAVAILABLE,
 }
 
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -57,7 +58,7 @@ def listen_address(text: str, insecure: bool) -> str:
 
 
 class NodeServer:
-    """Serves a desk. `start` it; `stop` ends it at once."""
+    """Serves a control handler. `start` it; `stop` ends it at once."""
 
     def __init__(self) -> None:
         self._calls = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix="service")
@@ -79,11 +80,11 @@ class NodeServer:
         everywhere = host in ("0.0.0.0", "[::]")
         self.told_address = f"{socket.gethostname()}:{port}" if everywhere else self.address
 
-    def start(self, desk: Desk) -> None:
+    def start(self, handler: ControlHandler) -> None:
         """Begins to answer."""
         keep_log_clean()
         guarded: typing.Any = Guarded(self._server, lambda wrong, context: _abort(BadValue(wrong), context))
-        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(desk), guarded)
+        node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, guarded)
@@ -106,44 +107,44 @@ class NodeServer:
 
 
 class _Service(node_pb2_grpc.NodeServiceServicer):
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, handler: ControlHandler) -> None:
+        self._handler = handler
 
     def GetPool(
         self, request: node_pb2.GetPoolRequest, context: grpc.ServicerContext
     ) -> node_pb2.GetPoolResponse:
-        return self._desk.get_pool()
+        return self._handler.get_pool()
 
     def SetPoolSize(
         self, request: node_pb2.SetPoolSizeRequest, context: grpc.ServicerContext
     ) -> node_pb2.SetPoolSizeResponse:
-        _answered(lambda: self._desk.set_pool_size(request.size), context)
+        _answered(lambda: self._handler.set_pool_size(request.size), context)
         return node_pb2.SetPoolSizeResponse()
 
     def ListToes(
         self, request: node_pb2.ListToesRequest, context: grpc.ServicerContext
     ) -> node_pb2.ListToesResponse:
-        return node_pb2.ListToesResponse(toes=self._desk.list_toes(request.stacks))
+        return node_pb2.ListToesResponse(toes=self._handler.list_toes(request.stacks))
 
     def KillToe(
         self, request: node_pb2.KillToeRequest, context: grpc.ServicerContext
     ) -> node_pb2.KillToeResponse:
-        _answered(lambda: self._desk.kill_toe(request.worker, request.serial, request.replace), context)
+        _answered(lambda: self._handler.kill_toe(request.worker, request.serial, request.replace), context)
         return node_pb2.KillToeResponse()
 
     def Drain(self, request: node_pb2.DrainRequest, context: grpc.ServicerContext) -> node_pb2.DrainResponse:
-        _answered(self._desk.drain, context)
+        _answered(self._handler.drain, context)
         return node_pb2.DrainResponse()
 
 
 def _answered(act: Callable[[], _T], context: grpc.ServicerContext) -> _T:
     try:
         return act()
-    except DeskRefusal as refusal:
+    except ControlRefusal as refusal:
         _abort(refusal, context)
 
 
-def _abort(refusal: DeskRefusal, context: grpc.ServicerContext) -> NoReturn:
+def _abort(refusal: ControlRefusal, context: grpc.ServicerContext) -> NoReturn:
     info = Any()
     info.Pack(error_details_pb2.ErrorInfo(reason=refusal.reason, domain="toehold"))
     code = _CODES[type(refusal)]

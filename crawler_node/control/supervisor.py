@@ -13,7 +13,7 @@ from queue import SimpleQueue
 
 import structlog
 
-from ..exits import ExitCode
+from ..process import NodeExitCode
 from .worker import Worker
 
 FIRST_REST_S = 0.5
@@ -39,7 +39,7 @@ class Supervisor:
         """`command` makes the command line of a worker, given its number and its toe threads; `toes` are
         those of all workers together."""
         self._shares = shares(toes, processes)
-        self._events: SimpleQueue[_Event] = SimpleQueue()
+        self._events: SimpleQueue[_SupervisorEvent] = SimpleQueue()
         self._draining = threading.Event()
         self._codes: list[int] = []
         self._ready: set[int] = set()
@@ -67,11 +67,11 @@ class Supervisor:
 
     def drain(self) -> None:
         """Asks all workers to end in order; asked again, they hurry."""
-        self._events.put(_Event.ASKED)
+        self._events.put(_SupervisorEvent.ASKED)
 
     def orphaned(self) -> None:
         """Tells the node that its parent has died: it ends soon."""
-        self._events.put(_Event.ORPHANED)
+        self._events.put(_SupervisorEvent.ORPHANED)
 
     def run(self, on_ready: Callable[[], None]) -> int:
         """Starts the workers, and waits until they have ended; the exit code of the node. `on_ready` is
@@ -82,13 +82,13 @@ class Supervisor:
         ended = 0
         while ended < len(self.workers):
             event = self._events.get()
-            if event is _Event.ENDED:
+            if event is _SupervisorEvent.ENDED:
                 ended += 1
                 continue
             self._draining.set()
             self._on_draining()
             for worker in self.workers:
-                if event is _Event.ORPHANED:
+                if event is _SupervisorEvent.ORPHANED:
                     worker.orphan()
                 else:
                     worker.tell_to_end()
@@ -97,7 +97,7 @@ class Supervisor:
     def _keep(self, worker: Worker) -> None:
         """Lets a worker live, again and again, until it has ended for good."""
         rest_s = FIRST_REST_S
-        code: int = ExitCode.DRAINED
+        code: int = NodeExitCode.DRAINED
         try:
             while not self._draining.is_set():
                 started_s = time.monotonic()
@@ -111,12 +111,12 @@ class Supervisor:
                 rest_s = min(2 * rest_s, LONGEST_REST_S)
         except OSError as error:  # it could not be started
             log.error("a process of the node cannot be started", worker=worker.number, error=str(error))
-            code = ExitCode.UNREPORTED
+            code = NodeExitCode.UNREPORTED
         with self._lock:
             self._codes.append(code)
         if code in _TROUBLE:
-            self._events.put(_Event.ASKED)  # what one cannot do, the others cannot either
-        self._events.put(_Event.ENDED)
+            self._events.put(_SupervisorEvent.ASKED)  # what one cannot do, the others cannot either
+        self._events.put(_SupervisorEvent.ENDED)
 
     def _note_ready(self, worker: Worker) -> None:
         with self._lock:
@@ -136,20 +136,20 @@ def shares(toes: int, processes: int) -> list[int]:
 
 def worst(codes: Sequence[int]) -> int:
     """The exit code of a node whose workers ended with these."""
-    told = [code for code in codes if code not in (ExitCode.DRAINED, ExitCode.WORN_OUT)]
+    told = [code for code in codes if code not in (NodeExitCode.DRAINED, NodeExitCode.WORN_OUT)]
     if not told:
-        return ExitCode.DRAINED
-    return told[0] if told[0] > 0 else ExitCode.UNREPORTED
+        return NodeExitCode.DRAINED
+    return told[0] if told[0] > 0 else NodeExitCode.UNREPORTED
 
 
-class _Event(Enum):
+class _SupervisorEvent(Enum):
     ASKED = auto()
     ORPHANED = auto()
     ENDED = auto()
 
 
-_TROUBLE = frozenset({ExitCode.BAD_ARGUMENT, ExitCode.SUPERSEDED, ExitCode.OUTPUT_UNUSABLE})
-_FOR_GOOD = frozenset({ExitCode.DRAINED, *_TROUBLE})
+_TROUBLE = frozenset({NodeExitCode.BAD_ARGUMENT, NodeExitCode.SUPERSEDED, NodeExitCode.OUTPUT_UNUSABLE})
+_FOR_GOOD = frozenset({NodeExitCode.DRAINED, *_TROUBLE})
 
 
 def _command_of(

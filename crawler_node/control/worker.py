@@ -13,7 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from ..ready import service_of
+from ..process import service_of
+from .handler import SilentWorker
 
 PULSE_S = 1.0
 """How often a worker is asked whether it is there."""
@@ -24,10 +25,6 @@ CALL_S = 5.0
 log = structlog.get_logger()
 
 _T = TypeVar("_T")
-
-
-class Silent(Exception):
-    """The worker does not answer just now."""
 
 
 class Worker:
@@ -80,18 +77,18 @@ class Worker:
                     pipe.close()
 
     def call(self, ask: Callable[[node_pb2_grpc.NodeServiceStub], _T]) -> _T:
-        """Asks its NodeService. Raises Silent; grpc.RpcError for what it refuses."""
+        """Asks its NodeService. Raises SilentWorker; grpc.RpcError for what it refuses."""
         stub = self._stub
         if stub is None:
-            raise Silent(f"process {self.number} does not run just now")
+            raise SilentWorker(f"process {self.number} does not run just now")
         try:
             return ask(stub)
         except grpc.RpcError as error:
             if error.code() in _SILENCE:
-                raise Silent(f"process {self.number} does not answer") from error
+                raise SilentWorker(f"process {self.number} does not answer") from error
             raise
         except ValueError as error:  # the channel was closed: it has just ended
-            raise Silent(f"process {self.number} does not run just now") from error
+            raise SilentWorker(f"process {self.number} does not run just now") from error
 
     def tell_to_end(self) -> None:
         """Sends SIGTERM."""
@@ -126,7 +123,7 @@ class Worker:
     def _has_pulse(self) -> bool:
         try:
             self.call(lambda stub: stub.GetPool(node_pb2.GetPoolRequest(), timeout=min(CALL_S, self._hang_s)))
-        except (Silent, grpc.RpcError):
+        except (SilentWorker, grpc.RpcError):
             return False
         return True
 

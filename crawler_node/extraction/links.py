@@ -10,9 +10,6 @@ from enum import StrEnum
 
 from ..fetching.references import MAX_URI_BYTES, Base
 
-MAX_LINKS = 6000
-"""Most different links taken from one page (Heritrix's maxOutlinks)."""
-
 _NEVER = re.compile(r"""[\s<>{}|\\^`"']""")
 _FILE_NAME = re.compile(r"[\w%~-]\.[a-zA-Z]\w{1,4}(?:[?#]|$)")
 

@@ -11,7 +11,8 @@ from functools import partial
 from itertools import chain, zip_longest
 
 from .addresses import Address, AddressRefused, AddressRule, Resolver, Unresolvable, literal
-from .race import first_to_answer, shut
+from .cancellation import Cancellation, Cancelled, shut
+from .race import first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
 
 RESOLVE_S = 30.0
@@ -24,10 +25,6 @@ MIN_WAIT_S = 0.001
 """Shorter waits for bandwidth cost more than they slow down."""
 
 MIN_RECEIVE_BUFFER_BYTES = 4096
-
-
-class Cancelled(Exception):
-    """The fetch was cut from another thread."""
 
 
 class ConnectFailed(Exception):
@@ -52,43 +49,6 @@ class Stalled(Exception):
 
 class WireLimitReached(Exception):
     """The server sent more bytes than its answer can need."""
-
-
-class Cancellation:
-    """Cuts one fetch from another thread, wherever it waits: for a name, a connection, or bytes.
-
-    Made by the caller, one for each fetch. Cancelling before the fetch starts ends it when it does; after
-    its end, cancelling does nothing.
-    """
-
-    __slots__ = ("_cancelled", "_cut", "_lock")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._cancelled = False
-        self._cut: Callable[[], None] | None = None
-
-    @property
-    def cancelled(self) -> bool:
-        return self._cancelled
-
-    def cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            if self._cut is not None:
-                self._cut()
-
-    def check(self) -> None:
-        """Raises Cancelled if it has been."""
-        if self._cancelled:
-            raise Cancelled
-
-    def watch(self, cut: Callable[[], None] | None) -> None:
-        """Sets what ends the present wait; it must not block. Raises Cancelled if it is too late to wait."""
-        with self._lock:
-            self._cut = cut
-            if cut is not None:
-                self.check()
 
 
 class Link:
@@ -126,7 +86,7 @@ class Link:
         self.received = 0
         self.peer: str | None = None
 
-    def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Stream":
+    def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
         """Connects to an allowed address of the host: the first one that answers, and next time that one
         first. `as_configured`: an operator named the host, and all of its addresses are allowed."""
         addresses = self._ordered(host, self._resolved(host, port), as_configured)
@@ -141,16 +101,16 @@ class Link:
             )
         except (OSError, DeadlinePassed) as problem:
             raise ConnectFailed(f"{host}:{port}: {problem}") from problem
-        stream = Stream(sock, self)
+        connection = Connection(sock, self)
         try:
             self.watch(sock)
         except Cancelled:
-            stream.close()
+            connection.close()
             raise
         if address != addresses[0]:
             self._resolver.prefer(host, address)
         self.peer = str(address)
-        return stream
+        return connection
 
     def vet(self, host: str) -> None:
         """Raises AddressRefused for a host that is not to be asked for through somebody else, who looks up
@@ -233,7 +193,7 @@ class Link:
         return answer.result()
 
 
-class Stream:
+class Connection:
     """A connection of a Link, whose deadline and patience hold for every wait."""
 
     def __init__(self, sock: socket.socket, link: Link) -> None:
@@ -269,7 +229,7 @@ class Stream:
             raise WriteFailed(str(error)) from error
 
     def start_tls(self, trusted: ssl.SSLContext, host: str) -> None:
-        """Goes on in TLS with a host that proves its name. Raises ConnectFailed, with the stream closed."""
+        """Goes on in TLS with a host that proves its name. Raises ConnectFailed, closing the connection."""
         link = self._link
         name = host.rstrip(".")
         try:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from .answer_head import AnswerHead, Header, ProtocolError, check_beginning, end_of_head, parse_head
-from .connection import ConnectionLost, Stream, WriteFailed
+from .connection import Connection, ConnectionLost, WriteFailed
 from .framing import Body, Chunked, Counted, framing
 
 GET, CONNECT = b"GET", b"CONNECT"
@@ -25,7 +25,7 @@ class Answer:
     has_ambiguous_length: bool
     """Whether the head names several lengths, or one that is odd: the body may be meant to be another."""
     _body: Body = field(repr=False)
-    _stream: Stream = field(repr=False)
+    _connection: Connection = field(repr=False)
     _come: bytes = field(repr=False)  # behind the head, with it
 
     @property
@@ -51,28 +51,28 @@ class Answer:
             yield from body.feed(data)
             if body.complete:
                 return
-            data = self._stream.read()
+            data = self._connection.read()
             if not data:
                 break
         if not body.may_end():
             raise ConnectionLost("the connection ended within the body")
 
 
-def ask(stream: Stream, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
+def ask(connection: Connection, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
     """Sends a request without body, and reads the head of its answer; interim ones are passed over.
 
     Raises Unsendable, ProtocolError for an answer that is none, and the errors of `connection`. How long a
-    head may be is the stream's limit.
+    head may be is the connection's limit.
     """
     with suppress(WriteFailed):  # the server may have answered before it hung up
-        stream.write(_checked(head(b"%s %s HTTP/1.1" % (method, target), headers), len(headers)))
+        connection.write(_checked(head(b"%s %s HTTP/1.1" % (method, target), headers), len(headers)))
     come = bytearray()
-    while (answer := _read_head(stream, come)).status < 200:
+    while (answer := _read_head(connection, come)).status < 200:
         if answer.status == SWITCHING_PROTOCOLS:
             raise ProtocolError("101 Switching Protocols, which nobody asked for")
     has_body = method != CONNECT or answer.status >= 300
     body, is_ambiguous = framing(answer, has_body=has_body)
-    return Answer(answer, is_ambiguous, body, stream, bytes(come))
+    return Answer(answer, is_ambiguous, body, connection, bytes(come))
 
 
 def head(first_line: bytes, headers: Sequence[Header]) -> bytes:
@@ -87,7 +87,7 @@ def _checked(request: bytes, header_count: int) -> bytes:
     return request
 
 
-def _read_head(stream: Stream, come: bytearray) -> AnswerHead:
+def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
     """Takes a head off what has come, and reads on until there is one."""
     seen = 0
     while True:
@@ -98,7 +98,7 @@ def _read_head(stream: Stream, come: bytearray) -> AnswerHead:
             del come[:end]
             return parse_head(raw)
         seen = len(come)
-        data = stream.read()
+        data = connection.read()
         if not data:
             raise ConnectionLost("the server hung up within the head" if come else "no answer")
         come += data

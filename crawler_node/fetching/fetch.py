@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import BinaryIO, Protocol
 
 from .addresses import AddressRule
-from .connection import Cancellation
+from .cancellation import Cancellation
 from .outcome import Status, Truncation
 from .proxy import Proxy
 
@@ -208,14 +208,6 @@ class Fetcher(Protocol):
         unavailable (as a 404). A redirect to nowhere sensible is returned as it is. It is read whatever its
         media type and length; credentials are shown to its own origin only.
         """
-        ...
-
-    def interrupt(self) -> None:
-        """Cuts all fetches in flight; they end at once with PROCESSING_THREAD_KILLED."""
-        ...
-
-    def close(self) -> None:
-        """Cuts all fetches in flight, and every later one at its start."""
         ...
 
 

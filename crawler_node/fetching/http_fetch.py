@@ -3,10 +3,8 @@
 import base64
 import hashlib
 import re
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -17,14 +15,8 @@ import httpx
 from .addresses import Resolver
 from .answer_head import Header, ProtocolError
 from .authentication import authorization
-from .connection import (
-    Cancellation,
-    Cancelled,
-    ConnectionLost,
-    DeadlinePassed,
-    Link,
-    WireLimitReached,
-)
+from .cancellation import Cancellation, Cancelled
+from .connection import ConnectionLost, DeadlinePassed, Link, WireLimitReached
 from .cookies import CookieJars
 from .exchange import Answer, head
 from .fetch import (
@@ -96,9 +88,6 @@ class HttpFetcher:
         self._transport = Transport(trust(ca_file))
         self._throttles = (Throttle(max_bytes_per_second),) if max_bytes_per_second else ()
         self._jars = CookieJars()
-        self._lock = threading.Lock()
-        self._running: set[Cancellation] = set()
-        self._closed = False
 
     def fetch(
         self,
@@ -108,37 +97,27 @@ class HttpFetcher:
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
     ) -> Fetch:
-        with self._in_flight(cancellation) as cut:
-            return self._fetch(
-                uri, _Visit(uri, policy, crawl, cut, _deadline_s(policy), _conditions(validators))
-            )
+        visit = _Visit(
+            uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), _conditions(validators)
+        )
+        return self._fetch(uri, visit)
 
     def fetch_robots(
         self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
     ) -> Fetch:
+        visit = _Visit(
+            uri, policy, crawl, cancellation or Cancellation(), _deadline_s(policy), is_robots=True
+        )
         hops: list[Fetch] = []
-        with self._in_flight(cancellation) as cut:
-            visit = _Visit(uri, policy, crawl, cut, _deadline_s(policy), is_robots=True)
-            fetch = self._fetch(uri, visit)
-            for _ in range(MAX_ROBOTS_REDIRECTS):
-                if fetch.redirect_target is None:
-                    break
-                hops.append(fetch)
-                fetch = self._fetch(fetch.redirect_target, visit)
+        fetch = self._fetch(uri, visit)
+        for _ in range(MAX_ROBOTS_REDIRECTS):
+            if fetch.redirect_target is None:
+                break
+            hops.append(fetch)
+            fetch = self._fetch(fetch.redirect_target, visit)
         fetch.hops = tuple(hops)
         fetch.redirects_exhausted = fetch.redirect_target is not None
         return fetch
-
-    def interrupt(self) -> None:
-        with self._lock:
-            running = list(self._running)
-        for cancellation in running:
-            cancellation.cancel()
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-        self.interrupt()
 
     def _fetch(self, uri: str, visit: _Visit) -> Fetch:
         """Asks for a URI, and once more with the credentials if they are asked for."""
@@ -183,20 +162,6 @@ class HttpFetcher:
         fetch.peer_address = link.peer
         fetch.duration_ms = round((time.monotonic() - started_s) * 1000)
         return fetch
-
-    @contextmanager
-    def _in_flight(self, cancellation: Cancellation | None) -> Iterator[Cancellation]:
-        """Keeps a fetch's cancellation, or a new one, at hand for `interrupt`."""
-        cancellation = cancellation or Cancellation()
-        with self._lock:
-            self._running.add(cancellation)
-            if self._closed:
-                cancellation.cancel()
-        try:
-            yield cancellation
-        finally:
-            with self._lock:
-                self._running.discard(cancellation)
 
     def _converse(self, fetch: Fetch, visit: _Visit, link: Link, credentials: bytes | None) -> None:
         policy = visit.policy

@@ -9,7 +9,8 @@ import httpx
 
 from .addresses import AddressRefused, Unresolvable
 from .answer_head import ProtocolError
-from .connection import Cancelled, ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
+from .cancellation import Cancelled
+from .connection import ConnectFailed, ConnectionLost, DeadlinePassed, Stalled, WireLimitReached
 from .exchange import Unsendable
 
 MAX_NOTE_CHARS = 128

@@ -9,11 +9,11 @@ from .addresses import Unresolvable
 from .answer_head import ProtocolError
 from .connection import (
     ConnectFailed,
+    Connection,
     ConnectionLost,
     DeadlinePassed,
     Link,
     Stalled,
-    Stream,
     WireLimitReached,
 )
 from .exchange import CONNECT, ask
@@ -50,7 +50,7 @@ class Proxy:
             headers = ((b"Proxy-Authorization", b"Basic " + base64.b64encode(said)),)
         return cls(parts.hostname, port, headers)
 
-    def connect(self, link: Link, host: str) -> Stream:
+    def connect(self, link: Link, host: str) -> Connection:
         """Connects to the proxy on behalf of a host.
 
         The proxy is an operator's choice, and may have any address. The host must be allowed as far as its
@@ -58,17 +58,17 @@ class Proxy:
         """
         link.vet(host)
         try:
-            stream = link.connect(self.host, self.port, as_configured=True)
+            connection = link.connect(self.host, self.port, as_configured=True)
         except (Unresolvable, ConnectFailed) as problem:
             raise ConnectFailed(f"proxy {problem}") from problem
         link.peer = None  # it is not the host's
-        return stream
+        return connection
 
-    def tunnel(self, stream: Stream, host: bytes, port: int) -> None:
+    def tunnel(self, connection: Connection, host: bytes, port: int) -> None:
         """Lets the proxy connect us through to a host. Raises ConnectFailed."""
         authority = (b"[%s]:%d" if b":" in host else b"%s:%d") % (host, port)
         try:
-            answer = ask(stream, CONNECT, authority, [(b"Host", authority), *self.headers])
+            answer = ask(connection, CONNECT, authority, [(b"Host", authority), *self.headers])
         except _NO_ANSWER as problem:
             raise ConnectFailed(f"proxy: {problem}") from problem
         if not 200 <= answer.status < 300:

@@ -11,15 +11,11 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from .addresses import Address
-
-if TYPE_CHECKING:
-    from .connection import Cancellation
+from .cancellation import Cancellation, shut
 
 ATTEMPT_DELAY_S = 0.25
 """How long an attempt is alone before the next one joins it (RFC 8305: Connection Attempt Delay)."""
@@ -31,7 +27,7 @@ def first_to_answer(
     *,
     attempt_s: float,
     patience_s: Callable[[float], float],
-    cancellation: "Cancellation",
+    cancellation: Cancellation,
     prepare: Callable[[socket.socket], None],
 ) -> tuple[socket.socket, Address]:
     """A connection to the first address that answers, and that address; the other attempts are ended.
@@ -63,13 +59,6 @@ def first_to_answer(
     finally:
         cancellation.watch(None)
         race.close()
-
-
-def shut(sock: socket.socket) -> None:
-    """Wakes whoever waits at a socket, from another thread. Harmless on a socket that is gone."""
-    with suppress(OSError):
-        # The plain socket's method: the TLS one's would tear the session from under the reader.
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 @dataclass(frozen=True, slots=True)

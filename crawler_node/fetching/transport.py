@@ -10,7 +10,7 @@ import can_ada
 import httpx
 
 from .answer_head import Header
-from .connection import ConnectFailed, Link, Stream
+from .connection import ConnectFailed, Connection, Link
 from .exchange import GET, Answer, ask
 from .proxy import Proxy
 
@@ -85,20 +85,20 @@ class Transport(httpx.BaseTransport):
         target: Target = request.extensions["target"]
         link: Link = request.extensions["link"]
         proxy: Proxy | None = request.extensions["proxy"]
-        stream = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
+        connection = proxy.connect(link, target.host) if proxy else link.connect(target.host, target.port)
         try:
             if target.is_https:
                 if proxy is not None:
-                    proxy.tunnel(stream, target.host.encode("ascii"), target.port)
+                    proxy.tunnel(connection, target.host.encode("ascii"), target.port)
                     proxy = None  # from here on it is not seen
-                stream.start_tls(self._trusted, target.host)
-            answer = _ask(stream, target, proxy, request.headers.raw)
+                connection.start_tls(self._trusted, target.host)
+            answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
-            stream.close()
+            connection.close()
             raise
         return httpx.Response(
             answer.status,
-            stream=_Body(answer, stream),
+            stream=_Body(answer, connection),
             extensions={"answer": answer},
         )
 
@@ -118,24 +118,24 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _ask(stream: Stream, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:
+def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:
     """Asks the target, or a proxy that fetches it for us, and returns the head of the answer."""
     path = target.path
     if proxy is not None:
         headers, path = [*headers, *proxy.headers], target.uri
-    answer = ask(stream, GET, path.encode("ascii"), headers)
+    answer = ask(connection, GET, path.encode("ascii"), headers)
     if answer.status == PROXY_AUTHENTICATION_REQUIRED and proxy is not None:
         raise ConnectFailed("proxy: answered 407")
     return answer
 
 
 class _Body(httpx.SyncByteStream):
-    def __init__(self, answer: Answer, stream: Stream) -> None:
+    def __init__(self, answer: Answer, connection: Connection) -> None:
         self._answer = answer
-        self._stream = stream
+        self._connection = connection
 
     def __iter__(self) -> Iterator[bytes]:
         return self._answer.body()
 
     def close(self) -> None:
-        self._stream.close()
+        self._connection.close()

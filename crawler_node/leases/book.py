@@ -13,7 +13,7 @@ from enum import Enum
 
 from toehold.frontier.v1.frontier_pb2 import Lease
 
-from ..fetching.connection import Cancellation
+from ..fetching.cancellation import Cancellation
 from ..fetching.fetch import FetchPolicy
 
 MAX_HELD = 10_000

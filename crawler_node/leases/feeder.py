@@ -13,7 +13,7 @@ from ..fetching.addresses import AddressRule
 from ..fetching.fetch import ExtractSettings, FetchPolicy
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, Frontier, NotNow, Refused, Rests
+from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests
 
 LONG_POLL_S = 20.0
 """How long the frontier may hold back an answer while it has nothing to give."""
@@ -44,7 +44,7 @@ class Feeder:
 
     def __init__(
         self,
-        frontier: Frontier,
+        frontier: FrontierConnection,
         book: LeaseBook,
         archive: Archive,
         crawl: str,

@@ -148,7 +148,7 @@ class Contact:
             return self._answered_at_s
 
 
-class Frontier:
+class FrontierConnection:
     """The four calls. Each is made once; whoever makes it knows whether and when to try again."""
 
     def __init__(self, client: Client, contact: Contact, node: str, session: str) -> None:
@@ -159,7 +159,7 @@ class Frontier:
         self._closed = False
 
     @classmethod
-    def connect(cls, address: str, contact: Contact, node: str, session: str) -> "Frontier":
+    def connect(cls, address: str, contact: Contact, node: str, session: str) -> "FrontierConnection":
         """The frontier at HOST:PORT, whether it is there or not. Raises ValueError for what is no address."""
         try:
             return cls(FrontierClient(address, timeout_s=CALL_TIMEOUT_S), contact, node, session)

@@ -8,11 +8,10 @@ from typing import Protocol
 
 import structlog
 
-from toehold.frontier.v1 import frontier_pb2
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 
-from ..toes.pool import PoolStatistics
 from .book import Held, LeaseBook
-from .frontier import Abandoned, Frontier, NotNow, Refused, Rests, Superseded
+from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, Superseded
 
 DEFAULT_INTERVAL_S = 3.0
 """For a frontier that does not tell one."""
@@ -40,17 +39,6 @@ class Pool(Protocol):
         ...
 
 
-def statistics_message(statistics: PoolStatistics) -> frontier_pb2.PoolStatistics:
-    """What has become of a pool's threads, as it is told."""
-    return frontier_pb2.PoolStatistics(
-        size=statistics.size,
-        alive_count=statistics.alive,
-        died_count=statistics.died,
-        killed_count=statistics.killed,
-        abandoned_count=statistics.abandoned,
-    )
-
-
 class Heartbeat:
     """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
     gets again when the frontier has named one and names none any more. `service_address` is told with each;
@@ -59,10 +47,11 @@ class Heartbeat:
 
     def __init__(
         self,
-        frontier: Frontier,
+        frontier: FrontierConnection,
         book: LeaseBook,
         pool: Pool,
         give_back: Callable[[Iterable[Held]], None],
+        *,
         toes: int,
         service_address: str = "",
         drain: Callable[[], None] = lambda: None,
@@ -118,7 +107,7 @@ class Heartbeat:
         answer = self._frontier.heartbeat(
             tokens,
             self._pool.steps(),
-            pool=statistics_message(self._pool.statistics()),
+            pool=self._pool.statistics(),
             service_address=self._service_address,
             trouble=self._trouble(),
         )

@@ -14,7 +14,7 @@ from toehold.frontier.v1.crawl_pb2 import (
 from toehold.frontier.v1.frontier_pb2 import Candidate
 
 from ..extraction.links import Hop, Outlink
-from .page import Page
+from .report import FinishedPage
 
 MAX_KNOWN_LINKS = 50_000
 """Links remembered for one crawl."""
@@ -60,14 +60,14 @@ class KnownLinks:
         self._by_spell.pop(spell, None)
 
 
-def candidates(pages: Iterable[Page], known: LRUCache[str, bool]) -> list[Candidate]:
+def candidates(pages: Iterable[FinishedPage], known: LRUCache[str, bool]) -> list[Candidate]:
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
     Redirects come first, and come also when their URI is known or linked to: a seed's redirect widens the
     scope that links are judged by. What may have changed since it was fetched comes, too, though it is known.
     """
-    redirects: dict[str, Page] = {}
-    links: dict[str, tuple[Page, Outlink]] = {}
+    redirects: dict[str, FinishedPage] = {}
+    links: dict[str, tuple[FinishedPage, Outlink]] = {}
     for page in sorted(pages, key=lambda page: len(page.held.lease.path)):
         for link in page.links:
             if link.hop is Hop.REDIRECT:
@@ -81,7 +81,7 @@ def candidates(pages: Iterable[Page], known: LRUCache[str, bool]) -> list[Candid
     return offers
 
 
-def _candidate(uri: str, page: Page, hop: Hop, refetch_before_ms: int | None = None) -> Candidate:
+def _candidate(uri: str, page: FinishedPage, hop: Hop, refetch_before_ms: int | None = None) -> Candidate:
     lease = page.held.lease
     offer = Candidate(uri=uri, via=lease.uri, path=lease.path + hop, source=lease.source)
     if refetch_before_ms is not None:

@@ -1,6 +1,7 @@
-"""What is told to the frontier about a lease, within the contract's limits. Pure."""
+"""The report of a lease, within the contract's limits, and what goes to the frontier with it. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -17,8 +18,10 @@ from toehold.frontier.v1.frontier_pb2 import (
     Report,
 )
 
+from ..extraction.links import Outlink
 from ..fetching.fetch import Fetch
 from ..fetching.outcome import Status, Truncation, note, retry_after_ms
+from .book import Held
 
 DEFERRED = -50
 """Put off: tried again without counting (Heritrix's S_DEFERRED)."""
@@ -43,6 +46,26 @@ _TRUNCATIONS = {
 
 _PARTIAL = frozenset({Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER})
 """Bodies of which the next visit may get more, though the page is what it was."""
+
+_LINK_OVERHEAD_BYTES = 150  # the objects that an Outlink is made of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FinishedPage:
+    """What a toe hands to the reporter when it is done with a lease, fetched, failed, or handed back.
+
+    `stored_in` is the epoch that Archive.append answered; None when nothing was stored for it.
+    """
+
+    held: Held
+    report: Report
+    links: Sequence[Outlink] = ()
+    stored_in: int | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes while it waits."""
+        return sum(len(link.uri) + _LINK_OVERHEAD_BYTES for link in self.links) + len(self.report.robots_body)
 
 
 def fetched(

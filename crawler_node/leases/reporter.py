@@ -23,10 +23,9 @@ from toehold.frontier.v1.frontier_pb2 import ReportResult
 from ..fetching.outcome import Status
 from ..output.archive import Archive
 from .book import Held, LeaseBook
-from .frontier import Abandoned, CrawlOver, Frontier, Refused, persist
+from .frontier import Abandoned, CrawlOver, FrontierConnection, Refused, persist
 from .offers import KnownLinks, candidates
-from .page import Page
-from .report import annotate, failed, put_off, released
+from .report import FinishedPage, annotate, failed, put_off, released
 
 MAX_BACKLOG_PAGES = 500
 """Finished pages that wait for the reporter before toes wait with theirs. Their bodies are gone by then."""
@@ -46,7 +45,7 @@ _T = TypeVar("_T")
 class Reporter:
     """Takes finished pages from the toes, and reports them until it is told that no more will come."""
 
-    def __init__(self, frontier: Frontier, book: LeaseBook, archive: Archive) -> None:
+    def __init__(self, frontier: FrontierConnection, book: LeaseBook, archive: Archive) -> None:
         self._frontier = frontier
         self._book = book
         self._archive = archive
@@ -55,7 +54,7 @@ class Reporter:
         self._lock = lock
         self._work = threading.Condition(lock)
         self._room = threading.Condition(lock)
-        self._backlog: deque[tuple[Page, int]] = deque()  # with its size
+        self._backlog: deque[tuple[FinishedPage, int]] = deque()  # with its size
         self._backlog_bytes = 0
         self._in_hand_count = 0
         self._open_ended = False
@@ -64,7 +63,7 @@ class Reporter:
 
     # from other threads
 
-    def put(self, page: Page) -> None:
+    def put(self, page: FinishedPage) -> None:
         """Takes a page that a toe is done with. Waits while too many wait already."""
         size_bytes = page.size_bytes
         with self._lock:
@@ -76,9 +75,9 @@ class Reporter:
 
     def give_back(self, held: Iterable[Held]) -> None:
         """Hands leases back unstarted. Does not wait: they are few, and small."""
-        self.append([Page(one, released(one.lease)) for one in held])
+        self.append([FinishedPage(one, released(one.lease)) for one in held])
 
-    def append(self, pages: Iterable[Page]) -> None:
+    def append(self, pages: Iterable[FinishedPage]) -> None:
         """Takes small pages that nobody may wait with."""
         with self._lock:
             self._backlog.extend((page, 0) for page in pages)
@@ -116,7 +115,7 @@ class Reporter:
         except Abandoned:
             return
 
-    def _take_batch(self) -> list[Page]:
+    def _take_batch(self) -> list[FinishedPage]:
         """Everything that has finished so far, within bounds; nothing when there is no more to come."""
         with self._lock:
             self._in_hand_count = 0
@@ -124,7 +123,7 @@ class Reporter:
                 self._work.wait()
             if self._abandoned.is_set():
                 return []
-            batch: list[Page] = []
+            batch: list[FinishedPage] = []
             batch_bytes = 0
             while self._backlog and len(batch) < MAX_BATCH_PAGES and batch_bytes < MAX_BATCH_BYTES:
                 page, size_bytes = self._backlog.popleft()
@@ -135,9 +134,9 @@ class Reporter:
             self._room.notify_all()
             return batch
 
-    def _hand_over(self, batch: list[Page]) -> None:
+    def _hand_over(self, batch: list[FinishedPage]) -> None:
         pages = self._stored([page for page in batch if not page.held.ended])
-        by_spell: dict[int, list[Page]] = {}
+        by_spell: dict[int, list[FinishedPage]] = {}
         for page in pages:
             if page.links:
                 by_spell.setdefault(page.held.spell, []).append(page)
@@ -146,7 +145,7 @@ class Reporter:
         self._report([page for page in pages if not page.held.ended])
         self._book.settle(page.held for page in batch)
 
-    def _stored(self, pages: list[Page]) -> list[Page]:
+    def _stored(self, pages: list[FinishedPage]) -> list[FinishedPage]:
         """Makes the records of pages durable; pages whose records are not are put off."""
         if all(page.stored_in is None for page in pages):
             return pages
@@ -154,11 +153,11 @@ class Reporter:
         return [
             page
             if page.stored_in is None or page.stored_in == epoch
-            else Page(page.held, put_off(page.report))
+            else FinishedPage(page.held, put_off(page.report))
             for page in pages
         ]
 
-    def _offer(self, pages: Sequence[Page]) -> None:
+    def _offer(self, pages: Sequence[FinishedPage]) -> None:
         """Offers the links of pages of one crawl; narrows a refusal down to a page, whose report tells it."""
         crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
         offered = candidates(pages, self._known.of(spell))
@@ -187,21 +186,21 @@ class Reporter:
         else:
             self._known.learn(spell, offered, verdicts)
 
-    def _report(self, pages: Sequence[Page]) -> None:
+    def _report(self, pages: Sequence[FinishedPage]) -> None:
         """Reports pages. One whose report is refused is reported as failed, and holds up no others."""
-        replaced: list[Page] = []
+        replaced: list[FinishedPage] = []
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
             if result.disposition == DISPOSITION_INVALID_REPORT:
                 log.error("report refused", uri=held.lease.uri, problem=result.problem)
                 bare = failed(held.lease, Status.RUNTIME_EXCEPTION, report.toe_number, "reportRefused")
-                replaced.append(Page(held, bare))
+                replaced.append(FinishedPage(held, bare))
             elif result.disposition in (DISPOSITION_STALE, DISPOSITION_UNKNOWN_TOKEN):
                 log.debug("a lease had ended before its report came", uri=held.lease.uri)
                 self._known.forget(held.spell)
         self._finished(replaced)
 
-    def _finished(self, pages: Sequence[Page]) -> Sequence[ReportResult]:
+    def _finished(self, pages: Sequence[FinishedPage]) -> Sequence[ReportResult]:
         """The results of pages, in order; INVALID_REPORT for those that the frontier would not look at."""
         if not pages:
             return ()
@@ -226,6 +225,6 @@ class _LeasesEnded(Exception):
     other crawls do not wait for that."""
 
 
-def _halves(pages: Sequence[Page]) -> tuple[Sequence[Page], Sequence[Page]]:
+def _halves(pages: Sequence[FinishedPage]) -> tuple[Sequence[FinishedPage], Sequence[FinishedPage]]:
     middle = len(pages) // 2
     return pages[:middle], pages[middle:]

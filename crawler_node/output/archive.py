@@ -35,8 +35,8 @@ class Writer(Protocol):
         """Where it writes."""
         ...
 
-    def append(self, visit: Visit) -> object | None:
-        """Stores a visit, whole or not at all; None if there is nothing to store."""
+    def append(self, visit: Visit) -> bool:
+        """Stores a visit, whole or not at all. Returns whether there is something to store."""
         ...
 
     def sync(self) -> None:
@@ -97,7 +97,7 @@ class Archive:
         notes = self._hook(visit) if self._hook is not None and visit.is_page else ()
         epoch = self._epoch
         try:
-            stored = [writer.append(visit) is not None for writer in self._writers]
+            stored = [writer.append(visit) for writer in self._writers]
         except OSError as error:
             self._fail(error)
             raise

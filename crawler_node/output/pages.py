@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 
 from .repair import parts_of_lines, repair
-from .rolling import DEFAULT_ROLLING, Location, Rolling, RollingFiles, utc_text
+from .rolling import DEFAULT_ROLLING, Rolling, RollingFiles, utc_text
 from .visit import Visit
 
 SUFFIX = ".jsonl"
@@ -54,14 +54,14 @@ class PagesWriter:
             directory, node, SUFFIX, rolling=rolling, process_id=process_id, clock_ms=clock_ms
         )
 
-    def append(self, visit: Visit) -> Location | None:
-        """Writes a page's line, whole or not at all; None for what is no page or was not answered. Not
-        durable before `sync`. Raises OutputError.
+    def append(self, visit: Visit) -> bool:
+        """Writes the line of a visit, whole or not at all. Returns whether there is one: only pages that were
+        answered have lines. Not durable before `sync`. Raises OutputError.
         """
-        if not visit.is_page:
-            return None
-        line = _line(visit, self._text)
-        return self._files.append(BytesIO(line), len(line))
+        if visit.is_page:
+            line = _line(visit, self._text)
+            self._files.append(BytesIO(line), len(line))
+        return visit.is_page
 
     def sync(self) -> None:
         """See RollingFiles.sync."""

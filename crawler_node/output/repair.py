@@ -83,7 +83,7 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
 def parts_of_records(file: BinaryIO) -> Iterator[Part]:
     """The parts of a WARC file that has a gzip member for each record: a member is whole if it holds one
     record and nothing else. Behind one that is not, whole ones are looked for by their first bytes."""
-    members = _Members(file)
+    members = _MemberReader(file)
     size = file.seek(0, os.SEEK_END)
     most_wasted = MAX_WASTED_BYTES + 8 * size
     at = 0
@@ -249,7 +249,7 @@ class _Torn(Exception):
     """A gzip member is not whole."""
 
 
-class _Members:
+class _MemberReader:
     """The gzip members of a file, each read in pieces from where it begins."""
 
     def __init__(self, file: BinaryIO) -> None:
@@ -315,7 +315,7 @@ def _read(file: BinaryIO, offset: int, most: int = _PIECE_BYTES) -> bytes:
         raise _CannotRead from error
 
 
-def _record_type(members: _Members, begin: int) -> bytes | None:
+def _record_type(members: _MemberReader, begin: int) -> bytes | None:
     """The WARC-Type of the record of the member at an offset; None if there is no whole one."""
     try:
         pieces = members.pieces(begin)

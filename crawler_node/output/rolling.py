@@ -65,14 +65,6 @@ class Rolling:
 DEFAULT_ROLLING = Rolling()
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where something begins: a file, by the name that it has when closed, and an offset in bytes."""
-
-    file_name: str
-    offset: int
-
-
 class RollingFiles:
     """The files of one process in one directory. Thread-safe. The first is begun with the first append.
 
@@ -110,7 +102,7 @@ class RollingFiles:
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
-    def append(self, data: IO[bytes], length: int) -> Location:
+    def append(self, data: IO[bytes], length: int) -> None:
         """Appends `length` bytes, all that `data` has from where it is, into one file.
 
         All of it is stored or nothing: after a failed write the file is cut back to where it was. Not
@@ -129,7 +121,6 @@ class RollingFiles:
             except OSError as problem:
                 self._take_back(file, offset)
                 raise OutputError(f"{file.name}: cannot be written: {problem}") from problem
-            return Location(file.name, offset)
 
     def sync(self) -> None:
         """Makes all that was appended so far durable.

@@ -20,7 +20,7 @@ from zlib_ng import zlib_ng
 
 from ..fetching.outcome import Truncation
 from .repair import parts_of_records, repair
-from .rolling import DEFAULT_ROLLING, Location, OutputError, Rolling, RollingFiles, utc_text
+from .rolling import DEFAULT_ROLLING, OutputError, Rolling, RollingFiles, utc_text
 from .visit import Visit
 
 SUFFIX = ".warc.gz"
@@ -98,12 +98,12 @@ class WarcWriter:
             clock_ms=clock_ms,
         )
 
-    def append(self, visit: Visit) -> Location | None:
+    def append(self, visit: Visit) -> bool:
         """Stores a visit: request and response records, of its redirects too; a revisit record instead of the
-        response if the page is what it was at the last visit; and a metadata record. None if nothing was
+        response if the page is what it was at the last visit; and a metadata record. False if nothing was
         answered.
 
-        All of it is stored or nothing. Not durable before `sync`. Raises OutputError.
+        Stores all of them or none. Not durable before `sync`. Raises OutputError.
         """
         fetch = visit.fetch
         with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self.directory)) as records:
@@ -116,10 +116,10 @@ class WarcWriter:
             except OSError as problem:
                 raise OutputError(f"records of {fetch.uri} cannot be made: {problem}") from problem
             length = records.tell()
-            if length == 0:
-                return None
-            records.seek(0)
-            return self._files.append(records, length)
+            if length:
+                records.seek(0)
+                self._files.append(records, length)
+            return length > 0
 
     def sync(self) -> None:
         """See RollingFiles.sync."""
@@ -138,7 +138,7 @@ class WarcWriter:
         self._files.close()
 
 
-class _Members:
+class _MemberWriter:
     """A file that gets a gzip member for each record: warcio flushes after one. (Its own always compresses
     as hard as it can.)
 
@@ -265,7 +265,7 @@ def _warcinfo(name: str, now_ms: int, info: dict[str, str], gzip_level: int) -> 
 
 
 def _writer(out: IO[bytes], gzip_level: int) -> Any:
-    writer = WARCWriter(_Members(out, gzip_level), gzip=False, warc_version="1.1")
+    writer = WARCWriter(_MemberWriter(out, gzip_level), gzip=False, warc_version="1.1")
     writer.NO_PAYLOAD_DIGEST_TYPES = ("warcinfo", "revisit", "metadata")  # their blocks are no payloads
     return writer
 

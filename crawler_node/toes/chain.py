@@ -19,11 +19,10 @@ from ..fetching.fetch import NOT_MODIFIED, ExtractSettings, Fetch, Fetcher, Fetc
 from ..fetching.outcome import Status
 from ..fetching.robots_file import robots_file
 from ..leases.book import Held
-from ..leases.page import Page
-from ..leases.report import SERIOUS_ERROR, annotate, failed, fetched, killed, put_off
+from ..leases.report import SERIOUS_ERROR, FinishedPage, annotate, failed, fetched, killed, put_off
+from ..memory import MemoryReserve
 from ..output.logs import NodeLogs
 from ..output.visit import Stored, Visit
-from .reserve import MemoryReserve
 
 log = structlog.get_logger()
 
@@ -82,7 +81,7 @@ class Chain:
         self._stages = stages
         self._reserve = MemoryReserve()
 
-    def process(self, held: Held, toe: Toe) -> Page:
+    def process(self, held: Held, toe: Toe) -> FinishedPage:
         """What becomes of a lease that was started. Raises only what is no Exception, and ends the thread."""
         lease = held.lease
         try:
@@ -101,7 +100,7 @@ class Chain:
         """Keeps the reserve of memory full."""
         self._reserve.refill()
 
-    def _visit(self, held: Held, toe: Toe) -> Page:
+    def _visit(self, held: Held, toe: Toe) -> FinishedPage:
         if held.policy is None:
             return _failed(held, toe, Status.RUNTIME_EXCEPTION, "noFetchPolicy")
         fetch = self._fetch(held, held.policy, toe)
@@ -109,10 +108,10 @@ class Chain:
             if fetch.status == Status.PROCESSING_THREAD_KILLED:
                 # Interrupted because this node ends, it counts as not tried.
                 broken_off = killed if held.killed else put_off
-                return Page(held, broken_off(fetched(held.lease, fetch, toe.serial)))
+                return FinishedPage(held, broken_off(fetched(held.lease, fetch, toe.serial)))
             return self._fetched(held, held.policy, fetch, toe)
         except Killed:
-            return Page(held, killed(fetched(held.lease, fetch, toe.serial)))
+            return FinishedPage(held, killed(fetched(held.lease, fetch, toe.serial)))
         finally:
             fetch.close()
 
@@ -124,7 +123,7 @@ class Chain:
         last_visit = Validators(lease.etag, lease.last_modified)
         return fetcher.fetch(lease.uri, policy, held.cancellation, last_visit, lease.crawl)
 
-    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> Page:
+    def _fetched(self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe) -> FinishedPage:
         toe.enter(Step.EXTRACTING)
         if _is_robots(held):
             links, report = self._read_robots(held, fetch, toe)
@@ -134,9 +133,9 @@ class Chain:
         try:
             stored = self._stages.store.append(Visit(held.lease, fetch, links))
         except OSError:  # what is not stored is not reported; the store tells the log
-            return Page(held, put_off(report))
+            return FinishedPage(held, put_off(report))
         annotate(report, *stored.notes)
-        return Page(held, report, links, stored.epoch)
+        return FinishedPage(held, report, links, stored.epoch)
 
     def _read_page(
         self, held: Held, policy: FetchPolicy, fetch: Fetch, toe: Toe
@@ -164,8 +163,8 @@ class Chain:
         return links, report
 
 
-def _failed(held: Held, toe: Toe, status: int, *notes: str) -> Page:
-    return Page(held, failed(held.lease, status, toe.serial, *notes))
+def _failed(held: Held, toe: Toe, status: int, *notes: str) -> FinishedPage:
+    return FinishedPage(held, failed(held.lease, status, toe.serial, *notes))
 
 
 def _coding_notes(fetch: Fetch) -> tuple[str, ...]:

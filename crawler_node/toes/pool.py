@@ -5,9 +5,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
+
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics
 
 from ..leases.book import Held
 from .chain import Step
@@ -20,24 +21,6 @@ EXTRACT_S = 120.0
 """How long a toe thread may be at what a page holds. Honest pages take milliseconds."""
 
 log = structlog.get_logger()
-
-
-class UnknownToe(Exception):
-    """The pool has no thread of this number (any more)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolStatistics:
-    """What has become of a pool's threads since it was made."""
-
-    size: int
-    """How many there should be."""
-    alive: int
-    """How many there are; of those left behind, none."""
-    died: int
-    killed: int
-    abandoned: int
-    """How many did not end when they should have, and were left behind."""
 
 
 class ToePool:
@@ -94,12 +77,12 @@ class ToePool:
 
     def kill(self, serial: int, replace: bool) -> None:
         """Breaks off what a thread is at, which fails with -7000, and ends it. With `replace` the pool gets
-        another one at once; otherwise it is one smaller. Raises UnknownToe.
+        another one at once; otherwise it is one smaller. Raises LookupError.
         """
         with self._lock:
             toe = next((toe for toe in self._toes + self._left_behind if toe.serial == serial), None)
             if toe is None or not toe.is_alive():
-                raise UnknownToe(f"there is no toe thread {serial}")
+                raise LookupError(f"there is no toe thread {serial}")
             if toe.killed:
                 return
             working = not toe.retired
@@ -139,7 +122,13 @@ class ToePool:
         """What has become of the threads."""
         with self._lock:
             alive = sum(toe.is_alive() for toe in self._toes)
-            return PoolStatistics(self._size, alive, self._died, self._killed, self._abandoned)
+            return PoolStatistics(
+                size=self._size,
+                alive_count=alive,
+                died_count=self._died,
+                killed_count=self._killed,
+                abandoned_count=self._abandoned,
+            )
 
     def reports(self, stacks: bool = False) -> list[tuple[ToeReport, str]]:
         """All threads that run, in the order of their numbers, with their stacks if wanted."""
@@ -147,11 +136,6 @@ class ToePool:
             toes = sorted(self._toes + self._left_behind, key=lambda toe: toe.serial)
         frames = sys._current_frames() if stacks else {}
         return [(toe.report(), toe.stack(frames)) for toe in toes if toe.is_alive()]
-
-    def serials(self) -> list[int]:
-        """The numbers of the threads that work on, in their order."""
-        with self._lock:
-            return [toe.serial for toe in self._working()]
 
     def join(self) -> None:
         """Waits until every thread has ended, retired ones included; not for those left behind."""

@@ -16,8 +16,7 @@ import structlog
 
 from ..fetching.outcome import Status
 from ..leases.book import Held, LeaseBook, Stage
-from ..leases.page import Page
-from ..leases.report import failed, released
+from ..leases.report import FinishedPage, failed, released
 from .chain import Chain, Killed, Step
 
 log = structlog.get_logger()
@@ -26,7 +25,7 @@ log = structlog.get_logger()
 class Handover(Protocol):
     """Takes the pages that toes are done with."""
 
-    def put(self, page: Page) -> None:
+    def put(self, page: FinishedPage) -> None:
         """Takes a page; waits while there are too many."""
         ...
 
@@ -133,14 +132,14 @@ class ToeThread:
     def report(self) -> ToeReport:
         """What it is doing now."""
         return ToeReport(
-            self._serial,
-            self._step,
-            self._step_since_s,
-            self._held,
-            self._held_since_s,
-            self.retired,
-            self._killed,
-            self._abandoned,
+            serial=self._serial,
+            step=self._step,
+            step_since_s=self._step_since_s,
+            held=self._held,
+            held_since_s=self._held_since_s,
+            retired=self.retired,
+            killed=self._killed,
+            abandoned=self._abandoned,
         )
 
     def stack(self, frames: Mapping[int, FrameType] | None = None) -> str:
@@ -170,7 +169,7 @@ class ToeThread:
                 if held.stage is Stage.STARTED:
                     self._work(held)
                 else:  # it had lapsed before it could be started
-                    self._handover.put(Page(held, released(held.lease)))
+                    self._handover.put(FinishedPage(held, released(held.lease)))
         except BaseException:  # S4.11: the thread dies and is told of; the pool replaces it
             log.critical("fatal exception in toe thread", toe=self._serial, exc_info=True)
 
@@ -181,13 +180,13 @@ class ToeThread:
             self._finish(self._chain.process(held, self))
         except BaseException:  # S4.13: whatever ends the thread, its lease is handed back
             status = Status.PROCESSING_THREAD_KILLED
-            self._finish(Page(held, failed(held.lease, status, self._serial, "toeDied")))
+            self._finish(FinishedPage(held, failed(held.lease, status, self._serial, "toeDied")))
             raise
         finally:
             self._held = None
             self._note(Step.ABOUT_TO_GET_URI)
 
-    def _finish(self, page: Page) -> None:
+    def _finish(self, page: FinishedPage) -> None:
         self._note(Step.FINISHING)
         if not self._book.claim(page.held):
             log.warning("what an abandoned toe thread brings is discarded", toe=self._serial)

@@ -11,7 +11,7 @@ from acceptance.programs import Program, Programs, until
 from faults.finite_site import FiniteSite
 from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
 
-from crawler_node.ready import service_of
+from crawler_node.process import service_of
 from crawler_node.toes.chain import Step
 from toehold.frontier.v1 import crawl_pb2
 from toehold.node.v1 import node_pb2, node_pb2_grpc

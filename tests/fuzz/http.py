@@ -21,7 +21,8 @@ from crawler_node.extraction.extract import outlinks
 from crawler_node.fetching.addresses import AddressRule, AddressSet, Resolver
 from crawler_node.fetching.answer_head import ProtocolError, parse_head
 from crawler_node.fetching.authentication import authorization
-from crawler_node.fetching.connection import Cancellation, ConnectFailed, ConnectionLost, Link, Stream
+from crawler_node.fetching.cancellation import Cancellation
+from crawler_node.fetching.connection import ConnectFailed, Connection, ConnectionLost, Link
 from crawler_node.fetching.cookies import MAX_HEADER_BYTES, CookieJars
 from crawler_node.fetching.decode import PIECE_BYTES, coding_note, decoded, decoding
 from crawler_node.fetching.exchange import GET, ask
@@ -44,11 +45,11 @@ class _Played:
         self._most = max(1, data[0]) if data else 1
 
     def read(self) -> bytes:
-        """See Stream."""
+        """See Connection."""
         return self._left.read(self._most)
 
     def write(self, data: bytes) -> None:
-        """See Stream."""
+        """See Connection."""
 
 
 def _head(data: bytes) -> Said:
@@ -62,7 +63,7 @@ def _answer(data: bytes) -> Said:
     said: list[object] = []
     for most in (data[:1], b"\xff"):
         try:
-            answer = ask(cast(Stream, _Played(most + data[1:])), GET, b"/", [])
+            answer = ask(cast(Connection, _Played(most + data[1:])), GET, b"/", [])
             said += [answer.status, answer.is_chunked, answer.announced, b"".join(answer.body())]
         except (ProtocolError, ConnectionLost) as problem:
             said.append(type(problem))
@@ -137,12 +138,12 @@ class _Links:
             wire_limit=1 << 20,
         )
 
-    def stream(self, data: bytes) -> tuple[Stream, socket.socket]:
+    def connection(self, data: bytes) -> tuple[Connection, socket.socket]:
         """A stream that brings some bytes, and its other end, which takes what is written."""
         ours, theirs = socket.socketpair()
         theirs.sendall(data[:MAX_SENT_BYTES])
         theirs.shutdown(socket.SHUT_WR)
-        return Stream(ours, self._link()), theirs
+        return Connection(ours, self._link()), theirs
 
 
 _links = _Links()
@@ -150,7 +151,7 @@ _links = _Links()
 
 def _tunnel(data: bytes) -> Said:
     """What a proxy answers to CONNECT."""
-    stream, theirs = _links.stream(data)
+    stream, theirs = _links.connection(data)
     try:
         Proxy.parse("http://u:p@127.0.0.1:1").tunnel(stream, b"a.example", 443)
     finally:
@@ -161,7 +162,7 @@ def _tunnel(data: bytes) -> Said:
 
 def _handshake(data: bytes) -> Said:
     """What a TLS server sends: a host that proves nothing is never talked to."""
-    stream, theirs = _links.stream(data)
+    stream, theirs = _links.connection(data)
     try:
         stream.start_tls(_trusted(), "a.example")
     except ConnectFailed as problem:

@@ -13,8 +13,8 @@ from fuzz.callers import MAX_GROWN_BYTES, MAX_RESIDENT_BYTES, TIDY, HostileCalle
 from integration.test_node_life import Run
 from node_doubles.frontier import FakeFrontier
 
-from crawler_node.control.own_desk import OwnDesk
 from crawler_node.control.service import NodeServer
+from crawler_node.control.single_process import SingleProcessControl
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 CALLS = 20_000
@@ -62,7 +62,7 @@ def _call_node(folder: Path, seed: int, count: int, caplog: pytest.LogCaptureFix
     run = Run(frontier, folder)
     server = NodeServer()
     server.bind("127.0.0.1:0")
-    server.start(OwnDesk(run.node, "n1", frontier.address, "s1"))
+    server.start(SingleProcessControl(run.node, "n1", frontier.address, "s1"))
     run.start()
     try:
         callers = HostileNodeCallers(server.address, seed)

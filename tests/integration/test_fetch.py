@@ -36,9 +36,9 @@ from node_doubles.loopback import (
 )
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.decode import decoded
-from crawler_node.fetching.fetch import Fetch, Validators
+from crawler_node.fetching.fetch import Validators
 from crawler_node.fetching.http_fetch import HttpFetcher
 from crawler_node.fetching.outcome import Status, Truncation
 
@@ -943,43 +943,19 @@ def test_a_robots_txt_can_be_cut_at_any_of_its_redirects(site: Site, fetcher: Fe
         started.set()
         wait_for_hang_up(client)
 
-    def interrupt() -> None:
+    cancellation = Cancellation()
+
+    def cut() -> None:
         started.wait(PATIENCE_S)
-        fetcher.interrupt()
+        cancellation.cancel()
 
     site.answers["/robots.txt"] = redirect("/slow")
     site.answers["/slow"] = answer
-    thread = threading.Thread(target=interrupt)
+    thread = threading.Thread(target=cut)
     thread.start()
-    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy(), cancellation)
     thread.join()
     assert (fetch.status, len(fetch.hops)) == (Status.PROCESSING_THREAD_KILLED, 1)
-
-
-def test_interrupt_cuts_every_fetch_and_close_all_later_ones(site: Site, fetcher: Fetching) -> None:
-    waiting = threading.Barrier(4)
-
-    def answer(client: socket.socket) -> None:
-        waiting.wait(PATIENCE_S)
-        wait_for_hang_up(client)
-
-    site.answers["/"] = answer
-    fetches: list[Fetch] = []
-    threads = [
-        threading.Thread(target=lambda: fetches.append(fetcher.fetch(site.url("/"), policy())))
-        for _ in range(3)
-    ]
-    for thread in threads:
-        thread.start()
-    waiting.wait(PATIENCE_S)
-    fetcher.interrupt()
-    for thread in threads:
-        thread.join()
-    assert [fetch.status for fetch in fetches] == [Status.PROCESSING_THREAD_KILLED] * 3
-    site.answers["/"] = ok(b"")
-    assert fetcher.fetch(site.url("/"), policy()).status == 200
-    fetcher.close()
-    assert fetcher.fetch(site.url("/"), policy()).status == Status.PROCESSING_THREAD_KILLED
 
 
 @pytest.mark.parametrize(("timeout_ms", "max_bytes"), [(0, 1), (1, 0), (-1, 1)])

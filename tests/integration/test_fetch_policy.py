@@ -28,7 +28,7 @@ from node_doubles.loopback import (
 
 from crawler_node.fetching.addresses import Resolver
 from crawler_node.fetching.authentication import challenged
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status, Truncation
 

@@ -28,7 +28,7 @@ from node_doubles.loopback import (
 )
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver, Unresolvable
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import FetchPolicy
 from crawler_node.fetching.outcome import Status
 from crawler_node.fetching.proxy import Proxy

@@ -14,7 +14,7 @@ from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
 from crawler_node.leases import feeder as feeder_module
-from crawler_node.leases.frontier import Contact, Frontier
+from crawler_node.leases.frontier import Contact, FrontierConnection
 from crawler_node.node import Node
 from crawler_node.output.archive import Archive
 from crawler_node.output.disk import DiskWatch
@@ -30,8 +30,8 @@ class Run:
         disk = DiskWatch([directory], 100, lambda path: SimpleNamespace(f_bavail=self.free_bytes, f_frsize=1))
         self.archive = Archive([FakeWriter(directory)], disk=disk)
         self.node = Node(
-            frontier=Frontier.connect(frontier.address, contact, "node", "session"),
-            feeding=Frontier.connect(frontier.address, contact, "node", "session"),
+            frontier=FrontierConnection.connect(frontier.address, contact, "node", "session"),
+            feeding=FrontierConnection.connect(frontier.address, contact, "node", "session"),
             contact=contact,
             stages=stages(self.fetcher, self.archive),
             archive=self.archive,

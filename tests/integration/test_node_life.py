@@ -14,14 +14,14 @@ from node_doubles.stages import FakeFetcher, FakeWriter, page, stages
 from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
-from crawler_node.exits import ExitCode
 from crawler_node.fetching.fetch import FetchPolicy
 from crawler_node.leases import feeder as feeder_module
 from crawler_node.leases import reporter as reporter_module
 from crawler_node.leases.book import Held, LeaseBook
-from crawler_node.leases.frontier import Contact, Frontier, Rests
+from crawler_node.leases.frontier import Contact, FrontierConnection, Rests
 from crawler_node.node import MAX_LEFT_BEHIND, Drain, Node
 from crawler_node.output.archive import Archive
+from crawler_node.process import NodeExitCode
 from crawler_node.toes import pool as pool_module
 from toehold.frontier.v1.frontier_pb2 import (
     PURPOSE_ROBOTS,
@@ -41,15 +41,15 @@ class Run:
         self.writer = FakeWriter(directory)
         archive = Archive([self.writer])
         self.node = Node(
-            frontier=Frontier.connect(frontier.address, contact, "node", "session"),
-            feeding=Frontier.connect(frontier.address, contact, "node", "session"),
+            frontier=FrontierConnection.connect(frontier.address, contact, "node", "session"),
+            feeding=FrontierConnection.connect(frontier.address, contact, "node", "session"),
             contact=contact,
             stages=stages(self.fetcher, archive),
             archive=archive,
             crawl="",
             toes=toes,
         )
-        self._codes: list[ExitCode] = []
+        self._codes: list[NodeExitCode] = []
         self._main = threading.Thread(target=lambda: self._codes.append(self.node.wait()))
         self._started = False
 
@@ -58,7 +58,7 @@ class Run:
         self._main.start()
         self._started = True
 
-    def exit_code(self) -> ExitCode:
+    def exit_code(self) -> NodeExitCode:
         self._main.join(PATIENCE_S)
         assert self._codes, "the node did not end"
         return self._codes[0]
@@ -263,7 +263,7 @@ def test_a_node_that_drains_keeps_no_pool_whatever_size_is_wanted(run: Run, fron
     eventually(lambda: len(frontier.heartbeats) > heard + 2)
     assert run.node._pool.size == 0
     run.fetcher.let_go()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
 
 
 def test_the_last_that_is_heard_of_a_node_is_its_goodbye(run: Run, frontier: FakeFrontier) -> None:
@@ -272,7 +272,7 @@ def test_the_last_that_is_heard_of_a_node_is_its_goodbye(run: Run, frontier: Fak
     eventually(lambda: frontier.statuses())
     assert frontier.goodbyes() == 0
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     assert frontier.goodbyes() == 1
     last = frontier.heartbeats[-1]
     assert last.leaving and not last.tokens and not last.toe_steps
@@ -293,7 +293,7 @@ def test_a_frontier_that_is_silent_at_the_goodbye_holds_up_nobody(
     run.start()
     eventually(lambda: frontier.heartbeats)
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     silent.set()
     assert run.writer.closed
 
@@ -308,7 +308,7 @@ def test_a_drain_hands_back_the_unstarted_and_ends_the_started(run: Run, frontie
     asked = len(frontier.asked)
     frontier.give(lease("http://h/more"))
     run.fetcher.let_go()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     assert sorted(frontier.statuses()) == ["http://h/0", "http://h/1"]
     assert run.writer.closed and frontier.left() == 1 and len(frontier.asked) == asked
 
@@ -320,7 +320,7 @@ def test_a_second_call_to_drain_interrupts_and_hands_back(run: Run, frontier: Fa
     eventually(lambda: len(run.fetcher.asked) == 2)
     run.node.drain()
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     assert frontier.put_off() == ["http://h/0", "http://h/1"] and frontier.released() == []
     assert run.writer.closed
 
@@ -329,17 +329,17 @@ def test_an_idle_node_drains_at_once(run: Run, frontier: FakeFrontier) -> None:
     run.start()
     eventually(lambda: frontier.asked)
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
 
 
 @pytest.mark.parametrize(
-    ("drain", "code"), [("ORDERLY", ExitCode.UNREPORTED), ("ORPHANED", ExitCode.DRAINED)]
+    ("drain", "code"), [("ORDERLY", NodeExitCode.UNREPORTED), ("ORPHANED", NodeExitCode.DRAINED)]
 )
 def test_a_node_that_cannot_report_gives_up_and_says_so(
     run: Run,
     frontier: FakeFrontier,
     drain: str,
-    code: ExitCode,
+    code: NodeExitCode,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -365,7 +365,7 @@ def test_a_node_that_cannot_report_gives_up_and_says_so(
 def test_a_node_that_drains_may_become_an_orphan(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch, while_fetching: bool
 ) -> None:
-    monkeypatch.setattr(node_module, "ORPHANED", Drain(0.1, 0.3, 10.0, ExitCode.DRAINED))
+    monkeypatch.setattr(node_module, "ORPHANED", Drain(0.1, 0.3, 10.0, NodeExitCode.DRAINED))
     run.fetcher.hold()
     run.start()
     frontier.give(lease("http://h/"))
@@ -376,13 +376,13 @@ def test_a_node_that_drains_may_become_an_orphan(
         run.fetcher.let_go()
         eventually(lambda: not run.node._pool.steps())
     run.node.orphaned()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
 
 
 def test_toes_that_wait_for_the_reporter_do_not_hold_up_the_end(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_module, "ORDERLY", Drain(None, 0.3, 10.0, ExitCode.UNREPORTED))
+    monkeypatch.setattr(node_module, "ORDERLY", Drain(None, 0.3, 10.0, NodeExitCode.UNREPORTED))
     monkeypatch.setattr(reporter_module, "MAX_BACKLOG_PAGES", 0)
     run.fetcher.hold()
     run.start()
@@ -392,7 +392,7 @@ def test_toes_that_wait_for_the_reporter_do_not_hold_up_the_end(
     run.fetcher.let_go()
     eventually(lambda: len(run.writer.stored) == 2)
     run.node.drain()
-    assert run.exit_code() is ExitCode.UNREPORTED
+    assert run.exit_code() is NodeExitCode.UNREPORTED
 
 
 def test_leases_that_come_while_the_node_drains_are_handed_back(
@@ -413,20 +413,20 @@ def test_leases_that_come_while_the_node_drains_are_handed_back(
     frontier.give(lease("http://h/"))
     assert coming.wait(PATIENCE_S)
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     assert frontier.released() == ["http://h/"] and run.fetcher.asked == []
 
 
 def test_an_orphan_interrupts_what_takes_too_long(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_module, "ORPHANED", Drain(0.1, 5.0, 10.0, ExitCode.DRAINED))
+    monkeypatch.setattr(node_module, "ORPHANED", Drain(0.1, 5.0, 10.0, NodeExitCode.DRAINED))
     run.fetcher.hold()
     run.start()
     frontier.give(lease("http://h/"))
     eventually(lambda: run.fetcher.asked)
     run.node.orphaned()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     assert frontier.put_off() == ["http://h/"]
 
 
@@ -447,7 +447,7 @@ def test_a_toe_that_cannot_be_interrupted_is_left_behind(
     eventually(lambda: run.fetcher.asked)
     run.node.drain()
     run.node.drain()
-    assert run.exit_code() is ExitCode.DRAINED
+    assert run.exit_code() is NodeExitCode.DRAINED
     stuck.set()
     assert frontier.put_off() == ["http://h/"]
 
@@ -480,7 +480,7 @@ def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
 
     for number in range(MAX_LEFT_BEHIND + 1):
         leave_behind(number)
-    assert run.exit_code() is ExitCode.WORN_OUT
+    assert run.exit_code() is NodeExitCode.WORN_OUT
     stuck.set()
     assert sorted(frontier.statuses().values()) == [-7000] * (MAX_LEFT_BEHIND + 1) + [200] * (
         MAX_LEFT_BEHIND + 1
@@ -497,7 +497,7 @@ def test_a_superseded_node_ends_at_once(run: Run, frontier: FakeFrontier, call: 
     eventually(lambda: frontier.statuses())
     setattr(frontier, call, refuse)
     frontier.give(lease("http://h/2"))
-    assert run.exit_code() is ExitCode.SUPERSEDED
+    assert run.exit_code() is NodeExitCode.SUPERSEDED
     assert run.writer.closed and frontier.goodbyes() == 0
 
 
@@ -611,6 +611,6 @@ def test_a_thread_of_the_node_that_fails_ends_the_node(
     run.start()
     eventually(lambda: frontier.heartbeats)
     run.node._book.tokens = fail  # type: ignore[method-assign,assignment]
-    assert run.exit_code() is ExitCode.UNREPORTED
+    assert run.exit_code() is NodeExitCode.UNREPORTED
     assert run.writer.closed
     assert "a thread of the node failed" in capsys.readouterr().out

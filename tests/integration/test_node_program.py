@@ -202,7 +202,7 @@ def test_it_says_that_another_process_has_taken_its_name(start: Start, frontier:
         (["--toes", "0"], "0 is not in the range 1<=x<=1000"),
         (["--resolve", "site:80"], "--resolve 'site:80'"),
         (["--ca-file", "/nonexistent/ca.pem"], "/nonexistent/ca.pem"),
-        (["--name", "x" * 129], "has 129 characters"),
+        (["--name", "x" * 129], "must have 1 to 128 printable characters, got 129"),
         (["--log-level", "loud"], "'loud' is not one of"),
     ],
 )

@@ -19,10 +19,10 @@ from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.waiting import eventually
 
-from crawler_node.control.desk import MAX_TOES
-from crawler_node.control.own_desk import OwnDesk
+from crawler_node.control.handler import MAX_POOL_SIZE
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
-from crawler_node.exits import ExitCode
+from crawler_node.control.single_process import SingleProcessControl
+from crawler_node.process import NodeExitCode
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
 
@@ -34,7 +34,7 @@ class Served:
         self.run = Run(frontier, folder)
         self.server = NodeServer()
         self.server.bind("127.0.0.1:0")
-        self.server.start(OwnDesk(self.run.node, "n1", frontier.address, "s1"))
+        self.server.start(SingleProcessControl(self.run.node, "n1", frontier.address, "s1"))
         self.run.node.when_draining(self.server.not_serving)
         self.channel = grpc.insecure_channel(self.server.address)
         self.stub = node_pb2_grpc.NodeServiceStub(self.channel)
@@ -121,14 +121,14 @@ def test_the_pool_grows_and_shrinks_at_any_time(served: Served) -> None:
     eventually(lambda: served.pool().pool.alive_count == 0)
 
 
-@pytest.mark.parametrize("size", [-1, MAX_TOES + 1])
+@pytest.mark.parametrize("size", [-1, MAX_POOL_SIZE + 1])
 def test_a_size_that_no_pool_can_have_is_refused(served: Served, size: int) -> None:
     refused(
         partial(served.resize, size),
         grpc.StatusCode.INVALID_ARGUMENT,
         "INVALID_ARGUMENT_VALUE",
         str(size),
-        str(MAX_TOES),
+        str(MAX_POOL_SIZE),
     )
     assert served.pool().pool.size == 2
 
@@ -160,7 +160,7 @@ def test_drained_it_ends_in_order_and_tells_so_meanwhile(served: Served) -> None
     assert served.pool().draining
     refused(lambda: served.resize(3), grpc.StatusCode.FAILED_PRECONDITION, "DRAINING")
     served.run.fetcher.let_go()
-    assert served.run.exit_code() is ExitCode.DRAINED
+    assert served.run.exit_code() is NodeExitCode.DRAINED
     assert served.frontier.statuses() == {"http://h/a": 200}, "asked twice, it does not hurry"
 
 

@@ -117,8 +117,8 @@ def test_an_encoded_body_is_decoded(tmp_path: Path) -> None:
 def test_what_was_not_answered_or_is_no_page_has_no_line(tmp_path: Path) -> None:
     writer = PagesWriter(tmp_path, "node")
     robots = lease("http://h/robots.txt", purpose=PURPOSE_ROBOTS)
-    assert writer.append(Visit(lease("http://h/"), page("http://h/", -4))) is None
-    assert writer.append(Visit(robots, page("http://h/robots.txt"))) is None
+    assert not writer.append(Visit(lease("http://h/"), page("http://h/", -4)))
+    assert not writer.append(Visit(robots, page("http://h/robots.txt")))
     writer.close()
     assert files(tmp_path) == []
 

@@ -17,7 +17,7 @@ from frontier_harness.ports import bound_at_one_port
 from node_doubles.loopback import LONG_MS, SHORT_MS, Fetching, ok, policy
 
 from crawler_node.fetching.addresses import Address, AddressRule, Resolver
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.outcome import Status
 from crawler_node.fetching.race import first_to_answer
 

@@ -105,14 +105,12 @@ def test_each_connection_goes_to_the_address_that_was_looked_at(name: Rebinding)
     assert name.looked_up == 20  # once each: a second look could have another answer
     assert (name.allowed.connections, name.refused.connections) == (10, 0)
     assert set(_attempts) == {str(ALLOWED)}
-    fetcher.close()
 
 
 def test_while_an_answer_is_kept_a_new_one_is_not_asked_for(name: Rebinding) -> None:
     fetcher = name.fetcher([ALLOWED], [LOOPBACK], ttl_s=300)
     statuses = {_status(fetcher.fetch(name.url(), POLICY)) for _ in range(5)}
     assert (statuses, name.looked_up, name.refused.connections) == ({200}, 1, 0)
-    fetcher.close()
 
 
 def test_of_an_answer_with_both_kinds_only_the_allowed_ones_are_tried(name: Rebinding) -> None:
@@ -120,7 +118,6 @@ def test_of_an_answer_with_both_kinds_only_the_allowed_ones_are_tried(name: Rebi
     assert _status(fetcher.fetch(name.url(), POLICY)) == 200
     assert name.refused.connections == 0
     assert _attempts == [str(ALLOWED)]
-    fetcher.close()
 
 
 @pytest.mark.parametrize("address", ELSEWHERE, ids=str)
@@ -131,7 +128,6 @@ def test_a_name_that_turns_to_such_an_address_is_not_followed_there(
     assert [_status(fetcher.fetch(name.url(), POLICY)) for _ in range(2)] == [200, Status.UNFETCHABLE_URI]
     assert name.refused.connections == 0
     assert _attempts == [str(ALLOWED)]
-    fetcher.close()
 
 
 def test_a_name_that_turns_between_two_redirects_of_robots_txt_is_not_followed(name: Rebinding) -> None:
@@ -141,7 +137,6 @@ def test_a_name_that_turns_between_two_redirects_of_robots_txt_is_not_followed(n
     assert (len(fetch.hops), _status(fetch)) == (2, Status.UNFETCHABLE_URI)
     assert (name.allowed.connections, name.refused.connections) == (2, 0)
     assert set(_attempts) == {str(ALLOWED)}
-    fetcher.close()
 
 
 def _status(fetch: Fetch) -> int:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from crawler_node.leases.frontier import Contact, Frontier
+from crawler_node.leases.frontier import Contact, FrontierConnection
 from toehold.frontier.v1.crawl_pb2 import DISPOSITION_SUCCEEDED, VERDICT_QUEUED, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
@@ -95,5 +95,5 @@ class FakeClient:
     def close(self) -> None:
         self.gate.set()
 
-    def as_frontier(self) -> Frontier:
-        return Frontier(self, Contact(), "node", "session")
+    def as_frontier(self) -> FrontierConnection:
+        return FrontierConnection(self, Contact(), "node", "session")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from crawler_node.fetching.addresses import AddressRule, Resolver
-from crawler_node.fetching.connection import Cancellation
+from crawler_node.fetching.cancellation import Cancellation
 from crawler_node.fetching.fetch import NO_VALIDATORS, Fetch, FetchPolicy, Validators
 from crawler_node.fetching.http_fetch import HttpFetcher
 
@@ -96,7 +96,6 @@ class Fetching:
         self._fetcher = HttpFetcher(resolver, **options)
         self.fetches: list[Fetch] = []
         self.took_ms = 0.0  # the last one; its own duration begins after its deadline was set
-        self.interrupt = self._fetcher.interrupt
 
     def fetch(
         self,
@@ -109,9 +108,11 @@ class Fetching:
         started_s = time.monotonic()
         return self._ended(self._fetcher.fetch(uri, policy, cancellation, validators, crawl), started_s)
 
-    def fetch_robots(self, uri: str, policy: FetchPolicy, crawl: str = "") -> Fetch:
+    def fetch_robots(
+        self, uri: str, policy: FetchPolicy, cancellation: Cancellation | None = None, crawl: str = ""
+    ) -> Fetch:
         started_s = time.monotonic()
-        return self._ended(self._fetcher.fetch_robots(uri, policy, crawl=crawl), started_s)
+        return self._ended(self._fetcher.fetch_robots(uri, policy, cancellation, crawl), started_s)
 
     def _ended(self, fetch: Fetch, started_s: float) -> Fetch:
         self.took_ms = 1000 * (time.monotonic() - started_s)
@@ -119,7 +120,6 @@ class Fetching:
         return fetch
 
     def close(self) -> None:
-        self._fetcher.close()
         for fetch in self.fetches:
             fetch.close()
 

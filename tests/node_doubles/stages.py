@@ -6,7 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 from crawler_node.extraction.links import Found, Hop, Outlink
-from crawler_node.fetching.connection import Cancellation, Cancelled
+from crawler_node.fetching.cancellation import Cancellation, Cancelled
 from crawler_node.fetching.fetch import NO_VALIDATORS, ExtractSettings, Fetch, FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status
 from crawler_node.output.visit import Visit
@@ -78,12 +78,6 @@ class FakeFetcher:
         self.robots_asked.append(uri)
         return self.fetch(uri, policy, cancellation)
 
-    def interrupt(self) -> None:
-        raise AssertionError("fetches are cut one by one")
-
-    def close(self) -> None:
-        self.let_go()
-
 
 class FakeWriter:
     """A WARC writer that remembers what happened to it, and fails when told to."""
@@ -94,13 +88,13 @@ class FakeWriter:
         self.synced: list[str] = []
         self.fail_append = self.fail_sync = self.fail_roll = self.closed = False
 
-    def append(self, visit: Visit) -> object | None:
+    def append(self, visit: Visit) -> bool:
         if self.fail_append:
             raise OSError(28, "No space left on device")
         if visit.fetch.status <= 0:
-            return None
+            return False
         self.stored.append(visit.fetch.uri)
-        return object()
+        return True
 
     def sync(self) -> None:
         if self.fail_sync:

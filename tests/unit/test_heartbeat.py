@@ -12,10 +12,10 @@ from node_doubles.leases import POLICY, held, lease
 from crawler_node.leases.book import Held, LeaseBook, Stage
 from crawler_node.leases.frontier import Superseded
 from crawler_node.leases.heartbeat import DEFAULT_INTERVAL_S, Heartbeat
-from crawler_node.toes.pool import PoolStatistics
-from toehold.frontier.v1 import frontier_pb2
-from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse
+from toehold.frontier.v1.frontier_pb2 import HeartbeatResponse, PoolStatistics
 from toehold_client.errors import FrontierUnavailable, InvalidArgument, Overloaded, SessionSuperseded
+
+POOL = PoolStatistics(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
 
 
 class Rig:
@@ -37,11 +37,11 @@ class Rig:
             self.book,
             self,
             self.give_back,
-            8,
-            "127.0.0.1:7708",
-            self.drain,
-            lambda: "disk low",
-            lambda: self.now_s,
+            toes=8,
+            service_address="127.0.0.1:7708",
+            drain=self.drain,
+            trouble=lambda: "disk low",
+            clock_s=lambda: self.now_s,
         )
         self.heartbeat._stop = Waits(self.waits, lambda: not self.answers)
 
@@ -63,7 +63,7 @@ class Rig:
         self.drains += 1
 
     def statistics(self) -> PoolStatistics:
-        return PoolStatistics(8, 7, 3, 2, 1)
+        return POOL
 
     def steps(self) -> Counter[str]:
         return Counter(FETCHING=2)
@@ -96,8 +96,7 @@ def test_all_that_is_held_is_named_at_once() -> None:
 def test_each_tells_what_has_become_of_the_pool_where_the_node_can_be_asked_and_its_trouble() -> None:
     rig = Rig(told())
     rig.heartbeat.run()
-    pool = frontier_pb2.PoolStatistics(size=8, alive_count=7, died_count=3, killed_count=2, abandoned_count=1)
-    assert rig.client.described == [(pool, "127.0.0.1:7708", "disk low")]
+    assert rig.client.described == [(POOL, "127.0.0.1:7708", "disk low")]
 
 
 def test_the_frontier_may_want_the_node_to_end_and_need_not_say_so_twice() -> None:

@@ -13,7 +13,7 @@ from crawler_node.leases.frontier import (
     Contact,
     CrawlOver,
     Failed,
-    Frontier,
+    FrontierConnection,
     NotNow,
     Refused,
     Rests,
@@ -36,7 +36,7 @@ from toehold_client.errors import (
 )
 
 
-def failing(error: Exception) -> Frontier:
+def failing(error: Exception) -> FrontierConnection:
     def fail(*arguments: object) -> list[object]:
         raise error
 

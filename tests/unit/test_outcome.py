@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from crawler_node.fetching.addresses import AddressRefused, Unresolvable
 from crawler_node.fetching.answer_head import ProtocolError
+from crawler_node.fetching.cancellation import Cancelled
 from crawler_node.fetching.connection import (
-    Cancelled,
     ConnectFailed,
     ConnectionLost,
     DeadlinePassed,

@@ -15,8 +15,7 @@ from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.leases import reporter as reporter_module
 from crawler_node.leases.book import LeaseBook
 from crawler_node.leases.frontier import MAX_FAILURES, Rests, Superseded
-from crawler_node.leases.page import Page
-from crawler_node.leases.report import fetched, released
+from crawler_node.leases.report import FinishedPage, fetched, released
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output.archive import Archive
 from crawler_node.output.visit import Visit
@@ -60,7 +59,7 @@ class Rig:
         path: str = "",
         status: int = 200,
         source: str = "",
-    ) -> Page:
+    ) -> FinishedPage:
         """A page that was fetched and stored. A link `R:…` is a redirect."""
         fetch = page(uri, status)
         (one,) = held(self.book, lease(uri, crawl=crawl, path=path, source=source))
@@ -70,9 +69,9 @@ class Rig:
             Outlink(link.removeprefix("R:"), Hop.REDIRECT if link.startswith("R:") else Hop.LINK, "")
             for link in links
         ]
-        return Page(one, fetched(one.lease, fetch, 1), outlinks, stored_in)
+        return FinishedPage(one, fetched(one.lease, fetch, 1), outlinks, stored_in)
 
-    def put(self, uri: str, *links: str, **more: str) -> Page:
+    def put(self, uri: str, *links: str, **more: str) -> FinishedPage:
         one = self.page(uri, *links, **more)  # type: ignore[arg-type]
         self.reporter.put(one)
         return one
@@ -196,7 +195,7 @@ def test_a_link_that_has_changed_since_it_was_fetched_is_offered_although_it_is_
     rig.report()
     sitemap = rig.page("http://h/sitemap.xml")
     changed = Outlink("http://h/1", Hop.SITEMAP, "loc", refetch_before_ms=1_700_000_000_123)
-    rig.reporter.put(Page(sitemap.held, sitemap.report, [changed], sitemap.stored_in))
+    rig.reporter.put(FinishedPage(sitemap.held, sitemap.report, [changed], sitemap.stored_in))
     rig.report()
     offered = rig.client.candidates[-1]
     assert (offered.uri, offered.path) == ("http://h/1", "M")
@@ -310,7 +309,7 @@ def test_a_batch_waits_for_the_frontier_and_the_next_one_waits_behind_it(rig: Ri
             later.append(rig.put("b"))
         return [VERDICT_QUEUED] * len(candidates)
 
-    later: list[Page] = []
+    later: list[FinishedPage] = []
     rig.client.on_schedule = offered
     rig.put("a", "1")
     rig.report()

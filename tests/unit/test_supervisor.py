@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler_node.control.supervisor import shares, worst
-from crawler_node.exits import ExitCode
+from crawler_node.process import NodeExitCode
 
 
 @given(st.integers(0, 1000), st.integers(1, 64))
@@ -19,16 +19,16 @@ def test_each_process_has_as_many_threads_as_any_other_or_one_less(toes: int, pr
 @pytest.mark.parametrize(
     ("codes", "code"),
     [
-        ([0, 0], ExitCode.DRAINED),
-        ([0, ExitCode.WORN_OUT], ExitCode.DRAINED),
-        ([0, ExitCode.UNREPORTED], ExitCode.UNREPORTED),
-        ([ExitCode.SUPERSEDED, 0], ExitCode.SUPERSEDED),
-        ([ExitCode.OUTPUT_UNUSABLE, ExitCode.OUTPUT_UNUSABLE], ExitCode.OUTPUT_UNUSABLE),
-        ([0, -signal.SIGKILL], ExitCode.UNREPORTED),
-        ([ExitCode.SUPERSEDED, -signal.SIGKILL], ExitCode.SUPERSEDED),
+        ([0, 0], NodeExitCode.DRAINED),
+        ([0, NodeExitCode.WORN_OUT], NodeExitCode.DRAINED),
+        ([0, NodeExitCode.UNREPORTED], NodeExitCode.UNREPORTED),
+        ([NodeExitCode.SUPERSEDED, 0], NodeExitCode.SUPERSEDED),
+        ([NodeExitCode.OUTPUT_UNUSABLE, NodeExitCode.OUTPUT_UNUSABLE], NodeExitCode.OUTPUT_UNUSABLE),
+        ([0, -signal.SIGKILL], NodeExitCode.UNREPORTED),
+        ([NodeExitCode.SUPERSEDED, -signal.SIGKILL], NodeExitCode.SUPERSEDED),
     ],
 )
 def test_a_node_ends_with_what_the_first_of_its_processes_has_to_complain_of(
-    codes: list[int], code: ExitCode
+    codes: list[int], code: NodeExitCode
 ) -> None:
     assert worst(codes) == code

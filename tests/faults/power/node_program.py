@@ -11,7 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from crawler_node import program
-from crawler_node.leases.page import Page
+from crawler_node.leases.report import FinishedPage
 from crawler_node.leases.reporter import Reporter
 from crawler_node.output import rolling
 
@@ -21,7 +21,7 @@ NONE = "none"
 def reports_before_the_sync() -> None:
     """What is told to the frontier is written, and not durable."""
 
-    def at_once(reporter: Reporter, pages: list[Page]) -> list[Page]:
+    def at_once(reporter: Reporter, pages: list[FinishedPage]) -> list[FinishedPage]:
         return pages
 
     assert hasattr(Reporter, "_stored")

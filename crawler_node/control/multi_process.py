@@ -1,4 +1,5 @@
-"""TeamDesk: the desk of a node of several processes, which asks each of them and answers as one."""
+"""MultiProcessControl: the control handler of a node of several processes. It asks each of them and answers
+as one."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,14 +10,14 @@ import grpc
 from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1 import node_pb2, node_pb2_grpc
 
-from .desk import BadValue, Draining, NoSuchToe, WorkerSilent, check_size
+from .handler import BadValue, Draining, NoSuchToe, SilentWorker, check_size
 from .supervisor import Supervisor
-from .worker import CALL_S, Silent, Worker
+from .worker import CALL_S, Worker
 
 _T = TypeVar("_T")
 
 
-class TeamDesk:
+class MultiProcessControl:
     """Asks all workers side by side; one that is silent does not hold up the others."""
 
     def __init__(self, supervisor: Supervisor, name: str, frontier_address: str) -> None:
@@ -52,7 +53,7 @@ class TeamDesk:
 
         silent = [worker.number for worker, answer in self._of_each(resize) if answer is None]
         if silent:
-            raise WorkerSilent(f"processes {silent} do not answer now; replaced, they get their share")
+            raise SilentWorker(f"processes {silent} do not answer now; replaced, they get their share")
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
         """See NodeService.ListToes."""
@@ -74,8 +75,6 @@ class TeamDesk:
         request = node_pb2.KillToeRequest(serial=serial, replace=replace)
         try:
             workers[max(worker, 1) - 1].call(lambda stub: stub.KillToe(request, timeout=CALL_S))
-        except Silent as error:
-            raise WorkerSilent(str(error)) from error
         except grpc.RpcError as error:
             raise NoSuchToe(f"there is no toe thread {serial} of process {max(worker, 1)}") from error
 
@@ -92,7 +91,7 @@ class TeamDesk:
         def asked(worker: Worker) -> _T | None:
             try:
                 return worker.call(lambda stub: ask(worker, stub))
-            except (Silent, grpc.RpcError):
+            except (SilentWorker, grpc.RpcError):
                 return None
 
         workers = self._supervisor.workers

@@ -1,4 +1,4 @@
-"""OwnDesk: the desk of a node that is this process."""
+"""SingleProcessControl: the control handler of a node that is this process."""
 
 import os
 import time
@@ -9,15 +9,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.frontier_pb2 import ToeStepCount
 from toehold.node.v1 import node_pb2
 
-from ..leases.heartbeat import statistics_message
 from ..node import Node
-from ..toes.pool import UnknownToe
 from ..toes.toe import ToeReport
-from .desk import BadValue, Draining, NoSuchToe, check_size
+from .handler import BadValue, Draining, NoSuchToe, check_size
 
 
-class OwnDesk:
-    """The desk of a node that is this process, its only worker."""
+class SingleProcessControl:
+    """Answers for this process, the only worker of its node."""
 
     def __init__(self, node: Node, name: str, frontier_address: str, session: str) -> None:
         self._node = node
@@ -30,7 +28,7 @@ class OwnDesk:
     def get_pool(self) -> node_pb2.GetPoolResponse:
         """See NodeService.GetPool."""
         pool = self._node.pool
-        statistics = statistics_message(pool.statistics())
+        statistics = pool.statistics()
         steps = pool.steps()
         return node_pb2.GetPoolResponse(
             node=self._name,
@@ -71,7 +69,7 @@ class OwnDesk:
             raise NoSuchToe(f"the node has one process; there is no toe thread {serial} of process {worker}")
         try:
             self._node.pool.kill(serial, replace)
-        except UnknownToe as error:
+        except LookupError as error:
             raise NoSuchToe(str(error)) from error
 
     def drain(self) -> None:

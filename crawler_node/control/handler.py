@@ -1,44 +1,44 @@
-"""Desk: where a node is asked about itself and told what to do, whoever answers there."""
+"""ControlHandler: where a node is asked about itself and told what to do, whoever answers there."""
 
 from typing import Protocol
 
 from toehold.node.v1 import node_pb2
 
-MAX_TOES = 10_000
+MAX_POOL_SIZE = 10_000
 
 
-class DeskRefusal(Exception):
+class ControlRefusal(Exception):
     """What was asked is not done. `reason` is the contract's."""
 
     reason = ""
 
 
-class BadValue(DeskRefusal):
+class BadValue(ControlRefusal):
     """An argument makes no sense."""
 
     reason = "INVALID_ARGUMENT_VALUE"
 
 
-class NoSuchToe(DeskRefusal):
+class NoSuchToe(ControlRefusal):
     """There is no such toe thread (any more)."""
 
     reason = "UNKNOWN_TOE"
 
 
-class Draining(DeskRefusal):
+class Draining(ControlRefusal):
     """The node takes no more leases, and will end."""
 
     reason = "DRAINING"
 
 
-class WorkerSilent(DeskRefusal):
+class SilentWorker(ControlRefusal):
     """A process of the node does not answer just now."""
 
     reason = "WORKER_SILENT"
 
 
-class Desk(Protocol):
-    """What NodeService is answered by. All but `get_pool` and `list_toes` may raise a DeskRefusal."""
+class ControlHandler(Protocol):
+    """What NodeService is answered by. All but `get_pool` and `list_toes` may raise a ControlRefusal."""
 
     def get_pool(self) -> node_pb2.GetPoolResponse:
         """The node and its toe pool."""
@@ -63,5 +63,5 @@ class Desk(Protocol):
 
 def check_size(size: int) -> None:
     """Raises BadValue for a size that no pool can have."""
-    if not 0 <= size <= MAX_TOES:
-        raise BadValue(f"size is {size}; 0 to {MAX_TOES} toe threads are possible")
+    if not 0 <= size <= MAX_POOL_SIZE:
+        raise BadValue(f"size is {size}; 0 to {MAX_POOL_SIZE} toe threads are possible")
