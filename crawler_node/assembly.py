@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Unusable(Exception):
-    """A node cannot work with these options. `option` is the one that makes no sense; empty if a directory
+    """A node cannot work with these options. `option` names the one that makes no sense; empty if a directory
     cannot be used."""
 
     def __init__(self, message: str, option: str = "") -> None:
@@ -41,7 +41,7 @@ class Unusable(Exception):
 
 
 def assembled(options: NodeOptions, server: NodeServer) -> Node:
-    """A node, not started, and its NodeService, which is. Raises Unusable."""
+    """Returns a node that is not started; its NodeService is. Raises Unusable."""
     session = uuid.uuid4().hex
     contact = Contact()
     table = _usable("--resolve", lambda: dict(map(parse_resolve, options.resolves)))
@@ -76,7 +76,7 @@ def assembled(options: NodeOptions, server: NodeServer) -> Node:
 
 def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
     if options.warc is None and options.pages is None and options.hook is None:
-        raise Unusable("pages would go nowhere: give --warc, --pages or --hook", "--warc")
+        raise Unusable("pages would go nowhere. Give --warc, --pages or --hook", "--warc")
     rolling = _usable(
         "--file-prefix",
         lambda: Rolling(options.file_prefix, options.max_file_mib * MIB, options.max_file_hours * 3600),
@@ -110,7 +110,7 @@ def _archive(options: NodeOptions) -> tuple[NodeLogs, Archive]:
         hook=Hook(function, logs) if function is not None else None,
         logs=logs,
     )
-    # Beside the work, since it may take long; what it is at if the process ends, the next one does.
+    # Beside the work, as it may take long. If the process ends too soon, the next one repeats it.
     threading.Thread(target=archive.repair, name="repair", daemon=True).start()
     return logs, archive
 

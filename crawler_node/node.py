@@ -34,45 +34,44 @@ log = structlog.get_logger()
 class Drain:
     """How a node ends.
 
-    `fetch_s` bounds the running fetches, which are interrupted then (None: their own deadlines do).
-    `silence_s` is how long the frontier may be silent, and `report_s` how long reporting may take at all,
-    before the node gives up.
+    After `fetch_s` it interrupts the running fetches (None: only their own deadlines end them). It gives up
+    reporting when the frontier has been silent for `silence_s`, and after `report_s` in any case.
     """
 
     fetch_s: float | None
     silence_s: float
     report_s: float
     unreported: NodeExitCode
-    """The exit code if it gives up."""
+    """The exit code after giving up."""
 
 
 ORDERLY = Drain(fetch_s=None, silence_s=30.0, report_s=inf, unreported=NodeExitCode.UNREPORTED)
 """At a signal."""
 
 ORPHANED = Drain(fetch_s=10.0, silence_s=5.0, report_s=20.0, unreported=NodeExitCode.DRAINED)
-"""When the parent has died: soon, and the frontier may be gone with it."""
+"""When the parent has died: it ends soon, as the frontier may be gone as well."""
 
 WORN_OUT = Drain(fetch_s=60.0, silence_s=30.0, report_s=inf, unreported=NodeExitCode.UNREPORTED)
-"""When threads that were left behind take too much of the process."""
+"""When too many threads were left behind."""
 
 
 BREAK_OFF_S = 5.0
 """How long toes have to end when nothing can be reported any more."""
 
 MAX_LEFT_BEHIND = 3
-"""How many toe threads that were left behind a process bears."""
+"""A process ends when it has left more toe threads behind."""
 
 WATCH_S = 0.5
-"""How often the toe threads are looked at."""
+"""How often the node checks its toe threads."""
 
 TEND_ROUNDS = 4
-"""Every how many looks the files are tended."""
+"""After how many checks the node tends its files."""
 
 HURRY_S = 10.0
-"""How long reporting has left when the node is asked again to end."""
+"""How long reporting may still take when the node is asked to end a second time."""
 
 GOODBYE_S = 2.0
-"""How long the frontier may take to hear that the node has ended."""
+"""How long the node tries to tell the frontier that it has ended."""
 
 
 class Node:
@@ -91,10 +90,10 @@ class Node:
         max_left_behind: int = MAX_LEFT_BEHIND,
         service_address: str = "",
     ) -> None:
-        """`feeding` is a second connection to the same frontier (see Feeder); `archive` is what `stages`
-        store in. `crawl` names the only crawl to fetch for; empty for any. With more than `max_left_behind`
-        toe threads left behind the node ends, to be started anew. `service_address` is where it can be
-        asked."""
+        """`feeding` is a second connection to the same frontier (see Feeder). `stages` store in `archive`.
+        `crawl` names the only crawl to fetch for; empty for any. The node ends, to be started anew, when it
+        has left more than `max_left_behind` toe threads behind. `service_address` is that of its
+        NodeService."""
         self._frontier = frontier
         self._contact = contact
         self._archive = archive
@@ -146,24 +145,24 @@ class Node:
         return self._draining
 
     def when_draining(self, act: Callable[[], None]) -> None:
-        """Sets what is done when the node begins to end."""
+        """Sets what to do when the node begins to end."""
         self._on_draining = act
 
     def unreported_count(self) -> int:
-        """How many finished pages wait to be reported."""
+        """How many finished pages wait for their report."""
         return self._reporter.unreported_count()
 
     def drain(self) -> None:
-        """Asks the node to end in order; asked again, it hurries."""
+        """Asks the node to end in order. A second call makes it hurry."""
         self._draining = True
         self._events.put(_Event.ASKED)
 
     def orphaned(self) -> None:
-        """Tells the node that its parent has died: it ends soon."""
+        """Tells the node that its parent has died. It then ends soon."""
         self._events.put(_Event.ORPHANED)
 
     def wait(self) -> NodeExitCode:
-        """Waits until the node has ended. WARC files are closed then, whatever happened."""
+        """Waits until the node has ended. Closes the WARC files, whatever happened."""
         try:
             why = self._next_event() or _Event.ASKED
             self._draining = True
@@ -180,7 +179,7 @@ class Node:
             self._close()
 
     def _take_no_more(self) -> None:
-        """Hands back what has not been started, and lets each toe end with what it has."""
+        """Hands back the leases that have not been started, and lets each toe finish its own."""
         log.info("taking no more leases")
         self._on_draining()
         self._feeder.stop()
@@ -190,7 +189,7 @@ class Node:
         self._spawn("drain", self._join_toes, _Event.TOES_ENDED)
 
     def _finish_fetches(self, drain: Drain) -> Drain:
-        """Waits for the toes; interrupts them when asked to hurry, or after what the drain allows them."""
+        """Waits for the toes. Interrupts them when the node must hurry, or when `drain.fetch_s` is over."""
         until_s = None if drain.fetch_s is None else time.monotonic() + drain.fetch_s
         interrupted = False
         while (event := self._next_event(until_s)) is not _Event.TOES_ENDED:
@@ -198,7 +197,7 @@ class Node:
                 continue
             if event is _Event.ORPHANED:
                 drain = ORPHANED
-            if interrupted:  # a toe that does not end is left behind
+            if interrupted:  # toes that do not end are left behind
                 continue
             if event is _Event.ORPHANED:
                 until_s = time.monotonic() + (ORPHANED.fetch_s or 0.0)
@@ -223,21 +222,21 @@ class Node:
                 at_most_s = min(at_most_s, time.monotonic() + HURRY_S)
             if event is _Event.ORPHANED:
                 drain = ORPHANED
-            heard_s = max(begun_s, self._contact.answered_at_s())
-            if event is None and time.monotonic() >= min(at_most_s, heard_s + drain.silence_s):
+            answered_s = max(begun_s, self._contact.answered_at_s())
+            if event is None and time.monotonic() >= min(at_most_s, answered_s + drain.silence_s):
                 log.error("ended with pages unreported", pages=self._reporter.unreported_count())
                 return drain.unreported
 
     def _say_goodbye(self) -> None:
-        """Lets the frontier know that this node is gone, if it can be told soon."""
+        """Tells the frontier that this node is gone, unless that takes too long."""
         self._heartbeat.leave()
         until_s = time.monotonic() + GOODBYE_S
-        with suppress(_BrokenOff):  # all is reported: somebody else may have the name
+        with suppress(_BrokenOff):  # all is reported, so another process may take the name
             while self._next_event(until_s) not in (_Event.LEFT, None):
                 pass
 
     def _break_off(self) -> None:
-        """Ends at once: nothing more can be reported, or what should do it is broken."""
+        """Ends at once, as nothing more can be reported, or the thread that should do so is broken."""
         self._reporter.abandon()
         self._book.interrupt_started()
         until_s = time.monotonic() + BREAK_OFF_S
@@ -246,7 +245,7 @@ class Node:
                 pass
 
     def _watch(self) -> None:
-        """Keeps the pool whole, until the node has ended."""
+        """Keeps the pool whole until the node has ended."""
         worn_out = False
         rounds = 0
         while not self._ended.wait(WATCH_S):
@@ -262,8 +261,8 @@ class Node:
                 worn_out = True
 
     def _report_left_behind(self, held: Held, serial: int) -> None:
-        """Reports a lease without the toe that was at it. Interrupted because the node ends, it counts as not
-        tried."""
+        """Reports a lease without the toe that works on it. A fetch that the node's end interrupted counts as
+        not tried."""
         status = Status.PROCESSING_THREAD_KILLED if held.killed else DEFERRED
         self._reporter.append([FinishedPage(held, failed(held.lease, status, serial, "leftBehind"))])
 
@@ -278,7 +277,7 @@ class Node:
         self._frontier.close()
 
     def _next_event(self, until_s: float | None = None) -> "_Event | None":
-        """The next event; None when the moment passes. Raises _BrokenOff."""
+        """The next event; None if there is none until then. Raises _BrokenOff."""
         try:
             event = self._events.get(
                 timeout=None if until_s is None else max(0.0, until_s - time.monotonic())
@@ -293,11 +292,11 @@ class Node:
 
     def _join_toes(self) -> None:
         if self._feeding is not None:
-            self._feeding.join()  # it may have one more answer to hand back
+            self._feeding.join()  # it may have one more answer, whose leases go back
         self._pool.join()
 
     def _spawn(self, name: str, run: Callable[[], None], at_end: "_Event | None" = None) -> threading.Thread:
-        """Starts a thread whose end, good or bad, becomes an event."""
+        """Starts a thread. Its end becomes an event, whether it returns or fails."""
 
         def guarded() -> None:
             try:

@@ -46,123 +46,125 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
     metavar="HOST:PORT",
     default="127.0.0.1:7707",
     show_default=True,
-    help="The frontier to fetch for. It may come and go while the node runs.",
+    help="The frontier to fetch for. It may stop and start again while the node runs.",
 )
 @click.option(
     "--toes",
     type=click.IntRange(1, MAX_TOES),
     default=25,
     show_default=True,
-    help="How many pages to fetch at a time, all processes together.",
+    help="How many pages all processes together fetch at a time.",
 )
 @click.option(
     "--processes",
     metavar="N",
     type=click.IntRange(1, MAX_PROCESSES),
-    help="Work in N processes, which are watched over, and replaced when they die or hang. To the frontier "
-    "they are the nodes NAME/1 to NAME/N. [default: in this one, which nobody watches]",
+    help="Work in N processes. A supervisor replaces those that die or hang. To the frontier they are the "
+    "nodes NAME/1 to NAME/N. [default: work in this process, without a supervisor]",
 )
 @click.option(
     "--name",
     callback=_checked_name,
-    help="This node's name, for one process at a time: one that comes later takes over. "
+    help="This node's name. Only one process has a name at a time: a later one takes it over. "
     "[default: host name and process id]",
 )
 @click.option("--crawl", default="", help="The only crawl to fetch for. [default: any]")
-@click.option("--warc", type=_Directory, help="Where WARC files go; made if it is not there.")
+@click.option("--warc", type=_Directory, help="The directory of WARC files; created if it does not exist.")
 @click.option(
     "--warc-metadata",
     type=click.Choice(["none", "visit", "outlinks"]),
     default="visit",
     show_default=True,
-    help="What a page's metadata record tells: how it was found, or its links too.",
+    help="The metadata record of a page: none, how it was found, or also its links.",
 )
 @click.option(
     "--gzip-level",
     type=click.IntRange(1, 9),
-    help="How hard WARC records are compressed: 1 is fast, 9 is small. [default: 6]",
+    help="How hard to compress WARC records: 1 is fast, 9 is small. [default: 6]",
 )
-@click.option("--pages", type=_Directory, help="Where JSON Lines files go, a page a line.")
+@click.option("--pages", type=_Directory, help="The directory of JSON Lines files, one line for each page.")
 @click.option(
     "--pages-text",
     type=click.Choice(["text", "html", "none"]),
     default="text",
     show_default=True,
-    help="What of a page goes into its line.",
+    help="The part of a page that goes into its line.",
 )
-@click.option("--hook", metavar="MODULE:FUNCTION", help="A Python function that is called with each page.")
-@click.option("--logs", type=_Directory, help="Where uri-errors.log and runtime-errors.log go.")
-@click.option("--file-prefix", default="toehold", show_default=True, help="How names of files begin.")
+@click.option("--hook", metavar="MODULE:FUNCTION", help="A Python function to call with each page.")
+@click.option("--logs", type=_Directory, help="The directory of uri-errors.log and runtime-errors.log.")
+@click.option("--file-prefix", default="toehold", show_default=True, help="The beginning of file names.")
 @click.option(
     "--max-file-mib",
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="A file is closed when it would be larger.",
+    help="Close a file before it would be larger.",
 )
 @click.option(
     "--max-file-hours",
     type=click.FloatRange(0, min_open=True),
     default=24.0,
     show_default=True,
-    help="A file is closed when it has been open for so long.",
+    help="Close a file after so many hours.",
 )
 @click.option(
     "--disk-reserve-mib",
     type=click.IntRange(0),
     default=512,
     show_default=True,
-    help="With less free space where files go, nothing is fetched, and crawls are paused. 0 watches nothing.",
+    help="With less free disk space, stop fetching and pause the crawls. 0 turns this off.",
 )
 @click.option(
     "--max-bytes-per-second",
     type=click.IntRange(0),
     default=0,
-    help="Most bytes to read a second, all processes together. [default: no limit]",
+    help="Most bytes a second that all processes together read. [default: no limit]",
 )
 @click.option(
     "--listen",
     metavar="HOST:PORT",
     default="127.0.0.1:0",
     show_default=True,
-    help="Where the node can be asked what its toe threads do (NodeService); port 0 takes a free one.",
+    help="The address of NodeService, which tells what the toe threads do; port 0 takes a free one.",
 )
-@click.option("--insecure", is_flag=True, help="Allow --listen an address beyond loopback, without TLS.")
+@click.option(
+    "--insecure", is_flag=True, help="Allow --listen to take an address beyond loopback, without TLS."
+)
 @click.option(
     "--resolve",
     "resolves",
     metavar="HOST:PORT:ADDR",
     multiple=True,
-    help="An address that stands in for a host's own. May be repeated.",
+    help="Connect to ADDR for HOST:PORT. May be repeated.",
 )
 @click.option(
     "--ca-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Certificates (PEM) to trust beside the system's.",
+    help="Certificates (PEM) to trust in addition to the system's.",
 )
 @click.option(
     "--max-left-behind",
     type=click.IntRange(0),
     default=3,
     show_default=True,
-    help="How many toe threads that do not end a process bears before it ends itself.",
+    help="End a process that has more toe threads than this that do not end.",
 )
 @click.option(
     "--hang-seconds",
     type=click.FloatRange(1),
     default=30.0,
     show_default=True,
-    help="With --processes: how long a process may give no sign of life before it is killed.",
+    help="With --processes: kill a process that has been silent for so long.",
 )
 @click.option(
-    "--until-stdin-ends", is_flag=True, help="End soon after standard input does, as when a parent dies."
+    "--until-stdin-ends", is_flag=True, help="End soon after standard input ends, as when the parent dies."
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least that is logged, as JSON lines on standard error.",
+    help="The lowest level to log, as JSON lines on standard error.",
 )
 @click.option("--worker", type=int, hidden=True)
 @click.option("--node-service", default="", hidden=True)
@@ -170,21 +172,20 @@ def _checked_name(context: click.Context, option: click.Parameter, name: str | N
 def main(**given: Any) -> None:
     """Fetches pages for a Toehold frontier, until it gets SIGTERM or SIGINT.
 
-    What becomes of pages: WARC files (--warc), JSON Lines (--pages), a function of yours (--hook); one of
-    them is needed.
+    Pages go to WARC files (--warc), JSON Lines (--pages) or a function of yours (--hook). Give at least one.
 
-    At a signal it ends what it is fetching, hands back what it has not started, and reports everything. A
-    second signal interrupts what it is fetching, too. Nothing is lost when it is killed.
+    At a signal the node finishes its running fetches, hands back the URIs that it has not started, and
+    reports everything. A second signal interrupts the running fetches. Killing the node loses nothing.
 
     \b
     Exit codes:
       0  everything is reported
-      1  the frontier could not be reached for 30 seconds at the end, so that pages are unreported;
-         or the node failed
+      1  pages are unreported, as the frontier did not answer for 30 seconds at the end; or the node
+         failed
       2  an argument makes no sense
       3  another process has taken over this node's name
-      4  a directory that pages go to cannot be used
-      5  too many toe threads did not end (without --processes; start it again)
+      4  an output directory cannot be used
+      5  too many toe threads did not end (without --processes; start the node again)
     """
     # First: threads inherit the mask, those of gRPC too, and so do the processes of a node.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -218,7 +219,7 @@ def _fetch(options: NodeOptions, server: NodeServer) -> int:
     code = node.wait()
     server.stop()
     if node.pool.left_behind_count:
-        # Threads that nothing ends: a proper exit would wait for them, or pull the ground from under them.
+        # A proper exit would wait for the threads that do not end, or pull the ground from under them.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -268,8 +269,8 @@ def _watch(drain: Callable[[], None], orphaned: Callable[[], None], options: Nod
 
 
 def _watch_signals(at_each: Callable[[], None]) -> None:
-    # Not by handlers: Python runs them in the main thread, which would sleep on when the system gave the
-    # signal to another thread, or just before the main thread began to wait.
+    # Python runs signal handlers in the main thread. That would sleep on if the system gave the signal to
+    # another thread, or just before the main thread began to wait.
     while True:
         signal.sigwait(_SIGNALS)
         at_each()
@@ -279,7 +280,7 @@ def _watch_stdin(at_end: Callable[[], None]) -> None:
     try:
         while os.read(0, 65536):
             pass
-    except OSError:  # there is none
+    except OSError:  # there is no standard input
         pass
     at_end()
 

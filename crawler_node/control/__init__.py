@@ -1,1 +1,1 @@
-"""How a node is asked about itself and told what to do: by one process, or by several that are one node."""
+"""How a node answers NodeService, whether it is one process or several."""

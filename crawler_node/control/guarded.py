@@ -1,5 +1,5 @@
-"""Requests that are no messages: gRPC by itself would take them for errors of the node, and tell of each in
-its log. They are decoded here instead, for NodeService, health and reflection alike."""
+"""Decodes requests, for NodeService, health and reflection alike. gRPC by itself would take a request that is
+no message for an error of the node, and log each."""
 
 import functools
 import logging
@@ -10,36 +10,36 @@ import grpc
 from google.protobuf.message import DecodeError
 
 MAX_REQUEST_BYTES = 64 * 1024
-"""Most of a request: there are some numbers in it, or a name."""
+"""The longest request that is taken: requests hold some numbers, or a name."""
 
 _KINDS = ("unary_unary", "unary_stream", "stream_unary", "stream_stream")
 
 Refuse = Callable[[str, grpc.ServicerContext], object]
-"""Ends a call with what is wrong with it; raises."""
+"""Ends a call with a message of what is wrong; raises."""
 
 
 def is_told(record: logging.LogRecord) -> bool:
-    """Whether a line of gRPC's belongs into the log: not one for each caller whose metadata are no text."""
+    """Whether a line of gRPC's belongs into the log, unlike those about metadata that are no text."""
     return not str(record.msg).startswith("Invalid encoding on")
 
 
 def keep_log_clean() -> None:
-    """Lets the log be without what callers could fill it with."""
+    """Keeps lines out of the log that callers could fill it with."""
     logging.getLogger("grpc._cython.cygrpc").addFilter(is_told)
 
 
 class Guarded:
-    """A server, as services are added to it."""
+    """Stands in for a server while services are added to it, and guards their handlers."""
 
     def __init__(self, server: grpc.Server, refuse: Refuse) -> None:
         self._server = server
         self._refuse = refuse
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:
-        """Nothing: the same ones come as registered ones, too."""
+        """Does nothing, as the same handlers also come as registered ones."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
-        """Lets the server serve a service."""
+        """Adds a service to the server."""
         guarded = {name: self._guarded(handler) for name, handler in handlers.items()}
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, guarded),))
         self._server.add_registered_method_handlers(service, guarded)
@@ -52,14 +52,14 @@ class Guarded:
         def decoded(data: bytes, context: grpc.ServicerContext) -> Any:
             if len(data) > MAX_REQUEST_BYTES:
                 self._refuse(
-                    f"a request of {len(data)} bytes; at most {MAX_REQUEST_BYTES} are taken", context
+                    f"a request must have at most {MAX_REQUEST_BYTES} bytes, got {len(data)}", context
                 )
             try:
                 return decode(data)
             except DecodeError:
                 return self._refuse("the request is no message of this call", context)
 
-        # `wraps` keeps what gRPC reads off a behaviour, such as that it holds no thread while it watches.
+        # `wraps` keeps the attributes that gRPC reads, such as one that says that a watch holds no thread.
         @functools.wraps(behaviour)
         def guarded(request: Any, context: grpc.ServicerContext, *more: Any) -> Any:
             if handler.request_streaming:

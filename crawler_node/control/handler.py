@@ -1,4 +1,4 @@
-"""ControlHandler: where a node is asked about itself and told what to do, whoever answers there."""
+"""ControlHandler: answers NodeService, for a node of one process or of several."""
 
 from typing import Protocol
 
@@ -8,7 +8,7 @@ MAX_POOL_SIZE = 10_000
 
 
 class ControlRefusal(Exception):
-    """What was asked is not done. `reason` is the contract's."""
+    """The node refuses a request. `reason` is the contract's."""
 
     reason = ""
 
@@ -20,32 +20,32 @@ class BadValue(ControlRefusal):
 
 
 class NoSuchToe(ControlRefusal):
-    """There is no such toe thread (any more)."""
+    """There is no such toe thread, or no longer."""
 
     reason = "UNKNOWN_TOE"
 
 
 class Draining(ControlRefusal):
-    """The node takes no more leases, and will end."""
+    """The node takes no more leases, and is about to end."""
 
     reason = "DRAINING"
 
 
 class SilentWorker(ControlRefusal):
-    """A process of the node does not answer just now."""
+    """A process of the node does not answer at present."""
 
     reason = "WORKER_SILENT"
 
 
 class ControlHandler(Protocol):
-    """What NodeService is answered by. All but `get_pool` and `list_toes` may raise a ControlRefusal."""
+    """Answers NodeService. All methods but `get_pool` and `list_toes` may raise a ControlRefusal."""
 
     def get_pool(self) -> node_pb2.GetPoolResponse:
         """The node and its toe pool."""
         ...
 
     def set_pool_size(self, size: int) -> None:
-        """Sets how many toe threads there are."""
+        """Sets the number of toe threads."""
         ...
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
@@ -64,4 +64,4 @@ class ControlHandler(Protocol):
 def check_size(size: int) -> None:
     """Raises BadValue for a size that no pool can have."""
     if not 0 <= size <= MAX_POOL_SIZE:
-        raise BadValue(f"size is {size}; 0 to {MAX_POOL_SIZE} toe threads are possible")
+        raise BadValue(f"size must be between 0 and {MAX_POOL_SIZE}, got {size}")

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class MultiProcessControl:
-    """Asks all workers side by side; one that is silent does not hold up the others."""
+    """Asks all workers side by side. A silent worker does not hold up the others."""
 
     def __init__(self, supervisor: Supervisor, name: str, frontier_address: str) -> None:
         self._supervisor = supervisor
@@ -44,7 +44,7 @@ class MultiProcessControl:
         """See NodeService.SetPoolSize."""
         check_size(size)
         if self._supervisor.draining:
-            raise Draining("the node drains, and has no toe threads any more")
+            raise Draining("the node drains, so its pool has no size any more")
         shares = self._supervisor.keep_shares(size)
 
         def resize(worker: Worker, stub: node_pb2_grpc.NodeServiceStub) -> node_pb2.SetPoolSizeResponse:
@@ -53,7 +53,7 @@ class MultiProcessControl:
 
         silent = [worker.number for worker, answer in self._of_each(resize) if answer is None]
         if silent:
-            raise SilentWorker(f"processes {silent} do not answer now; replaced, they get their share")
+            raise SilentWorker(f"processes {silent} do not answer; their replacements will get their share")
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
         """See NodeService.ListToes."""
@@ -69,14 +69,14 @@ class MultiProcessControl:
         """See NodeService.KillToe."""
         workers = self._supervisor.workers
         if not worker and len(workers) > 1:
-            raise BadValue(f"worker is 0; the node has the processes 1 to {len(workers)}")
+            raise BadValue(f"worker must be between 1 and {len(workers)}, got 0")
         if not 0 <= worker <= len(workers):
-            raise NoSuchToe(f"there is no process {worker}; the node has 1 to {len(workers)}")
+            raise NoSuchToe(f"worker must be between 1 and {len(workers)}, got {worker}")
         request = node_pb2.KillToeRequest(serial=serial, replace=replace)
         try:
             workers[max(worker, 1) - 1].call(lambda stub: stub.KillToe(request, timeout=CALL_S))
         except grpc.RpcError as error:
-            raise NoSuchToe(f"there is no toe thread {serial} of process {max(worker, 1)}") from error
+            raise NoSuchToe(f"process {max(worker, 1)} has no toe thread {serial}") from error
 
     def drain(self) -> None:
         """See NodeService.Drain."""
@@ -86,7 +86,7 @@ class MultiProcessControl:
     def _of_each(
         self, ask: Callable[[Worker, node_pb2_grpc.NodeServiceStub], _T]
     ) -> list[tuple[Worker, _T | None]]:
-        """What each worker answers; None of those that are silent."""
+        """The answer of each worker; None for a silent one."""
 
         def asked(worker: Worker) -> _T | None:
             try:

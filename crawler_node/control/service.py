@@ -22,7 +22,7 @@ from .guarded import Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
 
 MAX_CALLS = 16
-"""Calls that are answered at a time, streams of health included."""
+"""The most calls at a time, streams of health included."""
 
 SERVICE = node_pb2.DESCRIPTOR.services_by_name["NodeService"].full_name
 
@@ -45,14 +45,14 @@ class CannotListen(Exception):
 
 
 def listen_address(text: str, insecure: bool) -> str:
-    """A HOST:PORT to listen on, checked. Raises ValueError, also for one beyond loopback without consent."""
+    """Checks a HOST:PORT to listen on. Raises ValueError, also for one beyond loopback without `insecure`."""
     host, colon, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not (colon and bare and _PORT.fullmatch(port)) or int(port) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:7708")
     if not insecure and not _is_loopback(bare):
         raise ValueError(
-            f"{text!r} is beyond loopback, where anybody may steer the node; --insecure allows it"
+            f"{text!r} is beyond loopback, where anybody can control the node. --insecure allows it"
         )
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
 
@@ -67,14 +67,14 @@ class NodeServer:
         self.address = ""
         """Where it listens, HOST:PORT; empty before `bind`."""
         self.told_address = ""
-        """Where others can find it."""
+        """The address to tell others."""
 
     def bind(self, address: str) -> None:
         """Takes an address; port 0 takes a free one. Raises CannotListen."""
         try:
             port = self._server.add_insecure_port(address)
         except RuntimeError as error:
-            raise CannotListen(f"cannot listen on {address}; it is taken, or not this machine's") from error
+            raise CannotListen(f"cannot listen on {address}: it is taken, or not this machine's") from error
         host = address.rpartition(":")[0]
         self.address = f"{host}:{port}"
         everywhere = host in ("0.0.0.0", "[::]")
@@ -92,11 +92,11 @@ class NodeServer:
         self._server.start()
 
     def not_serving(self) -> None:
-        """Lets health tell that the node drains."""
+        """Makes health tell that the node drains."""
         self._tell(False)
 
     def stop(self) -> None:
-        """Ends it, and the calls that it is at."""
+        """Ends the server and its running calls."""
         self._server.stop(None).wait()
         self._calls.shutdown(wait=False, cancel_futures=True)
 
@@ -158,5 +158,5 @@ def _is_loopback(host: str) -> bool:
         return True
     try:
         return ip_address(host).is_loopback
-    except ValueError:  # who knows where a name leads
+    except ValueError:  # a name may lead anywhere
         return False

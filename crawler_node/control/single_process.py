@@ -52,10 +52,10 @@ class SingleProcessControl:
         """See NodeService.SetPoolSize."""
         check_size(size)
         if self._node.draining:
-            raise Draining("the node drains, and has no toe threads any more")
+            raise Draining("the node drains, so its pool has no size any more")
         try:
             self._node.pool.set_size(size)
-        except RuntimeError as error:  # tried again by itself
+        except RuntimeError as error:  # the pool tries again by itself
             raise BadValue(f"{size} toe threads cannot be started now: {error}") from error
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
@@ -66,7 +66,7 @@ class SingleProcessControl:
     def kill_toe(self, worker: int, serial: int, replace: bool) -> None:
         """See NodeService.KillToe."""
         if worker not in (0, 1):
-            raise NoSuchToe(f"the node has one process; there is no toe thread {serial} of process {worker}")
+            raise NoSuchToe(f"worker must be 0 or 1, as the node has one process, got {worker}")
         try:
             self._node.pool.kill(serial, replace)
         except LookupError as error:

@@ -1,8 +1,8 @@
-"""Supervisor: several processes that are one node, with an interpreter lock each. It starts them, replaces
-those that die, and lets all of them end together; it fetches nothing itself.
+"""Supervisor: several processes that are one node, with an interpreter lock each. It starts the processes,
+replaces those that die, and ends all of them together.
 
-To the frontier each process is a node of its own, `NAME/1` and so on: when one is replaced, what it held
-goes back at once.
+To the frontier each process is a node of its own, `NAME/1` and so on. So the leases of a process that is
+replaced go back at once.
 """
 
 import threading
@@ -18,10 +18,10 @@ from .worker import Worker
 
 FIRST_REST_S = 0.5
 LONGEST_REST_S = 60.0
-"""Between them a worker rests before it is started again; longer, the more often it died soon."""
+"""A worker that died soon is started again after a rest between these two, which doubles each time."""
 
 GOOD_LIFE_S = 60.0
-"""A worker that lived so long did not die soon."""
+"""A worker that lived for so long did not die soon."""
 
 log = structlog.get_logger()
 
@@ -36,8 +36,8 @@ class Supervisor:
         command: Callable[[int, int], Sequence[str]],
         hang_s: float,
     ) -> None:
-        """`command` makes the command line of a worker, given its number and its toe threads; `toes` are
-        those of all workers together."""
+        """`command` makes the command line of a worker from its number and its number of toe threads. `toes`
+        is the number of threads of all workers together."""
         self._shares = shares(toes, processes)
         self._events: SimpleQueue[_SupervisorEvent] = SimpleQueue()
         self._draining = threading.Event()
@@ -57,25 +57,25 @@ class Supervisor:
         return self._draining.is_set()
 
     def when_draining(self, act: Callable[[], None]) -> None:
-        """Sets what is done when the node begins to end."""
+        """Sets what to do when the node begins to end."""
         self._on_draining = act
 
     def keep_shares(self, toes: int) -> list[int]:
-        """Workers that are started from now on have their share of so many toe threads; the shares."""
+        """Gives workers that start from now on their share of so many toe threads. Returns the shares."""
         self._shares[:] = shares(toes, len(self.workers))
         return list(self._shares)
 
     def drain(self) -> None:
-        """Asks all workers to end in order; asked again, they hurry."""
+        """Asks all workers to end in order. A second call makes them hurry."""
         self._events.put(_SupervisorEvent.ASKED)
 
     def orphaned(self) -> None:
-        """Tells the node that its parent has died: it ends soon."""
+        """Tells the node that its parent has died. It then ends soon."""
         self._events.put(_SupervisorEvent.ORPHANED)
 
     def run(self, on_ready: Callable[[], None]) -> int:
-        """Starts the workers, and waits until they have ended; the exit code of the node. `on_ready` is
-        called when all of them have begun to work."""
+        """Starts the workers, and waits until they have ended. Returns the exit code of the node. Calls
+        `on_ready` when all workers have begun to work."""
         self._on_ready = on_ready
         for worker in self.workers:
             threading.Thread(target=self._keep, args=(worker,), daemon=True).start()
@@ -95,7 +95,7 @@ class Supervisor:
         return worst(self._codes)
 
     def _keep(self, worker: Worker) -> None:
-        """Lets a worker live, again and again, until it has ended for good."""
+        """Runs a worker, again and again, until it has ended for good."""
         rest_s = FIRST_REST_S
         code: int = NodeExitCode.DRAINED
         try:
@@ -106,36 +106,36 @@ class Supervisor:
                     break
                 worker.restarts += 1
                 rest_s = FIRST_REST_S if time.monotonic() - started_s >= GOOD_LIFE_S else rest_s
-                log.error("a process of the node ended, and is replaced", worker=worker.number, code=code)
+                log.error("a worker process ended; it is replaced", worker=worker.number, code=code)
                 self._draining.wait(rest_s)
                 rest_s = min(2 * rest_s, LONGEST_REST_S)
         except OSError as error:  # it could not be started
-            log.error("a process of the node cannot be started", worker=worker.number, error=str(error))
+            log.error("a worker process cannot be started", worker=worker.number, error=str(error))
             code = NodeExitCode.UNREPORTED
         with self._lock:
             self._codes.append(code)
         if code in _TROUBLE:
-            self._events.put(_SupervisorEvent.ASKED)  # what one cannot do, the others cannot either
+            self._events.put(_SupervisorEvent.ASKED)  # the other workers have the same trouble
         self._events.put(_SupervisorEvent.ENDED)
 
     def _note_ready(self, worker: Worker) -> None:
         with self._lock:
             is_last = len(self._ready) < len(self.workers) == len(self._ready | {worker.number})
             self._ready.add(worker.number)
-        if self._draining.is_set():  # it was being started while the others were told
+        if self._draining.is_set():  # it was starting while the others were told to end
             worker.tell_to_end()
         elif is_last:
             self._on_ready()
 
 
 def shares(toes: int, processes: int) -> list[int]:
-    """How many toe threads each process has."""
+    """The number of toe threads of each process."""
     each, more = divmod(toes, processes)
     return [each + (number < more) for number in range(processes)]
 
 
 def worst(codes: Sequence[int]) -> int:
-    """The exit code of a node whose workers ended with these."""
+    """The exit code of a node, from those of its workers."""
     told = [code for code in codes if code not in (NodeExitCode.DRAINED, NodeExitCode.WORN_OUT)]
     if not told:
         return NodeExitCode.DRAINED

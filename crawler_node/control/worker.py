@@ -17,7 +17,7 @@ from ..process import service_of
 from .handler import SilentWorker
 
 PULSE_S = 1.0
-"""How often a worker is asked whether it is there."""
+"""How often the supervisor asks a worker whether it lives."""
 
 CALL_S = 5.0
 """How long a worker may take to answer."""
@@ -30,8 +30,8 @@ _T = TypeVar("_T")
 class Worker:
     """A process that can be started, asked, told to end, and started again.
 
-    `command` makes its command line; `hang_s` is how long it may be silent before it is taken to hang, and
-    killed: a loop in C may hold everything else in the process up for ever.
+    `command` makes its command line. A process that is silent for `hang_s` hangs, and is killed: a loop in C
+    can hold up everything else in a process for ever.
     """
 
     def __init__(self, number: int, command: Callable[[], Sequence[str]], hang_s: float) -> None:
@@ -47,15 +47,15 @@ class Worker:
 
     @property
     def process_id(self) -> int:
-        """Its process id; 0 while there is none."""
+        """The process id; 0 while there is no process."""
         process = self._process
         return process.pid if process is not None else 0
 
     def live(self, ready: Callable[[], None]) -> int:
-        """Starts the process, calls `ready` when it works, and waits until it has ended; its exit code, minus
-        the signal that killed it."""
+        """Starts the process, calls `ready` when it works, and waits until it has ended. Returns its exit
+        code, or the negative number of the signal that killed it."""
         with self._lock:
-            # A session of its own: Ctrl-C on a terminal is the supervisor's, who tells it.
+            # A session of its own: Ctrl-C goes to the supervisor only, which tells the process to end.
             process = self._process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.PIPE,
@@ -77,25 +77,25 @@ class Worker:
                     pipe.close()
 
     def call(self, ask: Callable[[node_pb2_grpc.NodeServiceStub], _T]) -> _T:
-        """Asks its NodeService. Raises SilentWorker; grpc.RpcError for what it refuses."""
+        """Asks its NodeService. Raises SilentWorker, or grpc.RpcError when it refuses."""
         stub = self._stub
         if stub is None:
-            raise SilentWorker(f"process {self.number} does not run just now")
+            raise SilentWorker(f"process {self.number} does not run at present")
         try:
             return ask(stub)
         except grpc.RpcError as error:
             if error.code() in _SILENCE:
                 raise SilentWorker(f"process {self.number} does not answer") from error
             raise
-        except ValueError as error:  # the channel was closed: it has just ended
-            raise SilentWorker(f"process {self.number} does not run just now") from error
+        except ValueError as error:  # the channel is closed, as the process has just ended
+            raise SilentWorker(f"process {self.number} does not run at present") from error
 
     def tell_to_end(self) -> None:
         """Sends SIGTERM."""
         self._signal(signal.SIGTERM)
 
     def orphan(self) -> None:
-        """Lets it see that nobody needs it any more."""
+        """Closes its standard input, as the death of its parent would."""
         with self._lock:
             if self._process is not None and self._process.stdin is not None:
                 self._process.stdin.close()
@@ -108,16 +108,16 @@ class Worker:
                 self._channel = grpc.insecure_channel(address, options=_CHANNEL)
                 self._stub = node_pb2_grpc.NodeServiceStub(self._channel)
             ready()
-        heard_s = time.monotonic()
+        last_seen_s = time.monotonic()
         while True:
             try:
                 return process.wait(PULSE_S)
             except subprocess.TimeoutExpired:
                 pass
             if self._has_pulse():
-                heard_s = time.monotonic()
-            elif time.monotonic() - heard_s >= self._hang_s:
-                log.error("a process of the node hangs, and is killed", worker=self.number, pid=process.pid)
+                last_seen_s = time.monotonic()
+            elif time.monotonic() - last_seen_s >= self._hang_s:
+                log.error("a worker process hangs; it is killed", worker=self.number, pid=process.pid)
                 self._signal(signal.SIGKILL)
 
     def _has_pulse(self) -> bool:

@@ -1,1 +1,1 @@
-"""A fetch: from a URI to what was answered, whatever a network or a server does."""
+"""A fetch: from a URI to an answer, whatever the network or the server does."""

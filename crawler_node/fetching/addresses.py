@@ -1,7 +1,7 @@
 """Where a host may be reached: the rule of the addresses that a crawl allows, and the resolver of names.
 
-The rule is applied by whoever connects, to the very address that is connected to: a name that resolves
-differently the next time gains nothing by it.
+The rule is applied to the very address of a connection, so a name gains nothing by resolving differently the
+next time.
 """
 
 import re
@@ -27,7 +27,7 @@ class AddressRefused(Exception):
 
 
 class Unresolvable(Exception):
-    """A host name has no address, or none could be found out."""
+    """A host name has no address, or none was found."""
 
 
 class AddressSet(Enum):
@@ -50,20 +50,20 @@ class AddressRule:
         Raises ValueError, naming the bad value.
         """
         if not values:
-            raise ValueError("no addresses allowed: say loopback, public, or networks such as 10.1.0.0/16")
+            raise ValueError("no allowed addresses. Give loopback, public, or networks such as 10.1.0.0/16")
         names = {each.value for each in AddressSet}
         if len(values) == 1 and values[0] in names:
             return cls(AddressSet(values[0]))
         for value in values:
             if value in names:
-                raise ValueError(f"{value!r} among the allowed addresses must stand alone")
+                raise ValueError(f"{value!r} must be the only allowed address, got {len(values)} of them")
         return cls(tuple(_network(value) for value in values))
 
     def allows(self, address: Address) -> bool:
         """Whether a connection to this address may be opened.
 
         An IPv6 address that carries an IPv4 one (mapped, translated, NAT64, 6to4, Teredo, ISATAP) is allowed
-        only if that is too: some router or kernel on the way may take the one for the other.
+        only if both are: a router or kernel on the way may take the one for the other.
         """
         if isinstance(address, IPv6Address):
             if address.ipv4_mapped is not None:
@@ -74,8 +74,8 @@ class AddressRule:
     def allows_name(self, host: str) -> bool:
         """Whether the addresses of a name may be allowed, as far as the name itself tells.
 
-        A name of this machine or of a private network (RFC 6761, 6762, 8375, and what has no dot) is allowed
-        only where the rule has addresses of that kind. Whoever sees the addresses judges by these.
+        A name of this machine or of a private network (RFC 6761, 6762, 8375, and names without a dot) is
+        allowed only if the rule has addresses of that kind.
         """
         labels = _key(host).split(".")
         theirs = _LOCAL_NAMES.get(labels[-1]) or _LOCAL_NAMES.get(".".join(labels[-2:]))
@@ -102,16 +102,18 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
-    """Reads HOST:PORT:ADDR[,ADDR]..., as of curl's --resolve: the key and value of a Resolver's table.
+    """Reads HOST:PORT:ADDR[,ADDR]..., like curl's --resolve, into the key and value of a Resolver's table.
 
-    IPv6 addresses stand in brackets or bare. Raises ValueError, naming what is wrong.
+    IPv6 addresses may have brackets. Raises ValueError, naming the bad value.
     """
     host, colon, rest = option.partition(":")
     port, second_colon, addresses = rest.partition(":")
     if not (host and colon and second_colon) or host == "*":
-        raise ValueError(f"--resolve {option!r}: say HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1")
+        raise ValueError(
+            f"--resolve {option!r} must be HOST:PORT:ADDR, such as www.alpha.example:80:127.0.0.1"
+        )
     if not (_PORT.fullmatch(port) and 1 <= int(port) <= 65535):
-        raise ValueError(f"--resolve {option!r}: port {port!r} is not a number from 1 to 65535")
+        raise ValueError(f"--resolve {option!r}: the port must be between 1 and 65535, got {port!r}")
     found = []
     for text in addresses.split(","):
         bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -125,14 +127,14 @@ def parse_resolve(option: str) -> tuple[tuple[str, int], tuple[Address, ...]]:
 class Resolver:
     """Host names to addresses: a fixed table first, then a cache, then the system's resolver.
 
-    Answers are not vetted here. `lookup` asks the system and may take as long as it likes: it runs in a
-    thread of the resolver's own, one flight per host, so that nobody waits longer than he chose to, and a
-    slow name holds up no other one. System resolvers tell no lifetimes, so an answer is kept for `ttl_s`, and
-    a failure for `failed_ttl_s` (as RFC 9520 asks for). Thread-safe.
+    It does not vet answers. `lookup` asks the system, and may take any time: it runs in a thread of the
+    resolver's own, once at a time for each host, so that callers choose how long they wait, and a slow name
+    holds up no other one. System resolvers tell no lifetimes, so an answer is kept for `ttl_s`, and a failure
+    for `failed_ttl_s` (as RFC 9520 asks for). Thread-safe.
     """
 
     MAX_CACHED = 10_000
-    MAX_THREADS = 256  # more than toe threads as a rule, so that a name waits only if hundreds of others hang
+    MAX_THREADS = 256  # usually more than toe threads, so that a name waits only if hundreds of others hang
     MAX_WAITING = 1000
     PREFERRED_TTL_S = 600.0
 
@@ -156,7 +158,7 @@ class Resolver:
         self._threads = 0
 
     def resolve(self, host: str, port: int) -> Future[tuple[Address, ...]]:
-        """The addresses of a host, best first; the future may fail with Unresolvable.
+        """The addresses of a host, best first. The future may fail with Unresolvable.
 
         A host that is an address is its own answer. IPv6 addresses have no brackets.
         """
@@ -189,18 +191,18 @@ class Resolver:
                 thread = threading.Thread(target=self._work, name="resolver", daemon=True)
                 try:
                     thread.start()
-                except RuntimeError:  # the system has no more of them; another one comes to it
+                except RuntimeError:  # the system has no more threads; another one will take the host
                     self._threads -= 1
         return flight
 
     def prefer(self, host: str, address: Address) -> None:
-        """Notes which address of a host answered where an earlier one did not; forgotten after a while, as
-        that one may have come back."""
+        """Notes which address of a host answered where an earlier one did not. The note lapses after a while,
+        as the earlier one may have come back."""
         with self._lock:
             self._preferred[_key(host)] = address
 
     def preferred(self, host: str) -> Address | None:
-        """The address that was noted last for a host; it need not be one of the host's any more."""
+        """The address that was last noted for a host, which may no longer be one of the host's."""
         with self._lock:
             return self._preferred.get(_key(host))
 
@@ -215,7 +217,7 @@ class Resolver:
             failure = f"{host}: no address"
             try:
                 found = tuple(self._lookup(host))
-            except Exception as problem:  # whatever it is, those who wait must hear of it
+            except Exception as problem:  # all waiting callers must get the error, whatever it is
                 failure = str(problem) if isinstance(problem, Unresolvable) else f"{host}: {problem}"
             with self._lock:
                 flight = self._flights.pop(host)
@@ -230,7 +232,7 @@ class Resolver:
 
 
 def system_lookup(host: str) -> Sequence[Address]:
-    """What the system's resolver knows of a host. Raises Unresolvable."""
+    """Asks the system's resolver. Raises Unresolvable."""
     try:
         # Bytes: a str would go through Python's IDNA codec, which refuses names that DNS carries.
         rows = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM)
@@ -251,7 +253,7 @@ _LOCAL_NAMES = {
     **dict.fromkeys(("localhost", "localdomain"), _LOOPBACK),
     **dict.fromkeys(("local", "internal", "home.arpa"), _PRIVATE),
 }
-"""What names lead to that nobody may register, by their last labels."""
+"""The addresses of names that nobody may register, by the names' last labels."""
 
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -266,15 +268,15 @@ _NOT_PUBLIC: tuple[Network, ...] = tuple(
         "3fff::/20",  # documentation (RFC 9637)
     )
 )
-"""What Python's `is_global` takes for public, or took before its later versions. The metadata services of
-other clouds (169.254.169.254, 100.100.100.200, fd00:ec2::254) lie in ranges that it knows."""
+"""Networks that are not public although Python's `is_global` says so, or did in earlier versions. It knows
+the ranges of other clouds' metadata services (169.254.169.254, 100.100.100.200, fd00:ec2::254)."""
 
 
 def _is_public(address: Address) -> bool:
-    if address in _NAT64:  # what it carries is looked at besides
+    if address in _NAT64:  # the IPv4 address in it is checked as well
         return True
     if isinstance(address, IPv6Address) and address not in _GLOBAL_UNICAST:
-        return False  # everything that IPv6 routes on the public network is in there
+        return False  # all public IPv6 addresses are in there
     if not address.is_global or address.is_multicast:
         return False
     return not any(address in network for network in _NOT_PUBLIC)
@@ -288,7 +290,7 @@ _UNIVERSAL_BIT = 0x0200_0000
 
 
 def _embedded(address: IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses that something on the way may take out of an IPv6 one."""
+    """The IPv4 addresses that a router or kernel on the way may take out of an IPv6 one."""
     bits = int(address)
     last = IPv4Address(bits & 0xFFFF_FFFF)
     inner = list(address.teredo or ())
@@ -313,13 +315,13 @@ def _network(value: str) -> Network:
         return ip_network(value)
     except ValueError as problem:
         raise ValueError(
-            f"{value!r} is neither loopback, public nor a network such as 10.1.0.0/16: {problem}"
+            f"allowed addresses must be loopback, public, or networks such as 10.1.0.0/16: {problem}"
         ) from None
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host is, if it is one; IPv6 without brackets."""
-    if ":" not in host and not host[-1:].isdigit():  # as nearly always, and much cheaper than an error
+    """The host as an address, or None if it is a name. IPv6 addresses have no brackets."""
+    if ":" not in host and not host[-1:].isdigit():  # the usual case, and much cheaper than an error
         return None
     try:
         return ip_address(host)

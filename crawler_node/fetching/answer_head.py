@@ -1,8 +1,8 @@
-"""The head of an answer, read as generously as browsers, curl and http.client do. Pure.
+"""Reads the head of an answer, as generously as browsers, curl and http.client do. Pure.
 
-Sloppy heads do no harm here: a connection carries one request and is closed after its answer, so that nothing
-of one answer can pass for another. (A server, or a proxy, must be strict.) Takes time in proportion to the
-head's length, whose limit is the caller's.
+Sloppy heads do no harm here: a connection carries one request and is closed after its answer, so that no part
+of one answer can pass for another. (A server or a proxy must be strict.) Takes time in proportion to the
+head's length, which the caller limits.
 """
 
 import re
@@ -21,26 +21,27 @@ _BLANKS = b" \t\r"
 
 
 class ProtocolError(Exception):
-    """The bytes that came are no HTTP answer, or nobody can tell where its body ends."""
+    """The bytes received are no HTTP answer, or do not tell where its body ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerHead:
-    """A head, as it was sent and as it is understood."""
+    """A head, as sent and as understood."""
 
     raw: bytes
     status: int
     headers: list[Header]
-    """Without blanks around them; several lines of one value are joined by blanks."""
+    """Names and values without blanks around them. Blanks join the lines of one value."""
 
     def listed(self, name: bytes) -> list[bytes]:
-        """The values of a header (named in lower case) that is a list, in lower case; none that is empty."""
+        """The values of a header that is a list, in lower case and without empty ones. `name` is in lower
+        case."""
         values = [value for key, value in self.headers if key.lower() == name]
         parts = (part.strip(_BLANKS).lower() for part in b",".join(values).split(b","))
         return [part for part in parts if part]
 
     def raw_without(self, name: bytes) -> bytes:
-        """As it was sent, but for the lines of a header (named in lower case)."""
+        """The head as sent, without the lines of one header. `name` is in lower case."""
         kept: list[bytes] = []
         is_kept = True
         for line in self.raw.split(b"\n"):
@@ -52,13 +53,14 @@ class AnswerHead:
 
 
 def end_of_head(data: bytes | bytearray, seen: int = 0) -> int:
-    """Where the body begins, behind a blank line; -1 if there is none yet, as in the first `seen` bytes."""
+    """The offset of the body, behind a blank line; -1 before that has come. The first `seen` bytes have
+    none."""
     found = _BLANK_LINE.search(data, max(0, seen - 2))
     return -1 if found is None else found.end()
 
 
 def check_beginning(data: bytes | bytearray) -> None:
-    """Raises ProtocolError as soon as what comes can be no head of HTTP/1."""
+    """Raises ProtocolError as soon as the data can be no head of HTTP/1."""
     beginning = bytes(data[: len(_PROTOCOL)]).upper()
     if not _PROTOCOL.startswith(beginning):
         raise ProtocolError(f"no status line: {bytes(data[:40])!r}")
@@ -67,8 +69,8 @@ def check_beginning(data: bytes | bytearray) -> None:
 def parse_head(raw: bytes) -> AnswerHead:
     """Reads a head, with the blank line at its end. Raises ProtocolError.
 
-    Taken are names with blanks behind them, of any bytes; values of any bytes, of which a lone CR counts as a
-    blank (RFC 9112 2.2); lines that end in LF alone. Lines that name nothing are passed over.
+    Names may be any bytes, with blanks behind them. Values may be any bytes; a lone CR in them counts as a
+    blank (RFC 9112 2.2). Lines may end in LF alone. Lines without a name are skipped.
     """
     if b"\0" in raw:
         raise ProtocolError("NUL in the head")

@@ -1,4 +1,4 @@
-"""Answers to a server that asks who we are: Basic (RFC 7617) and Digest (RFC 7616). Pure, but for chance."""
+"""Answers a server's challenge: Basic (RFC 7617) and Digest (RFC 7616). Pure, except for random numbers."""
 
 import base64
 import hashlib
@@ -14,8 +14,8 @@ MAX_CHALLENGE_BYTES = 8192
 
 @dataclass(slots=True)
 class Challenge:
-    """One way that a server offers to say who we are. Its scheme and the names of its parameters are in lower
-    case; values are without quotes and escapes."""
+    """One way to authenticate that a server offers. Its scheme and the names of its parameters are in lower
+    case; values have no quotes and escapes."""
 
     scheme: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -26,9 +26,9 @@ def authorization(
 ) -> bytes | None:
     """The Authorization header for a GET of `target` (path and query) that was answered 401.
 
-    `headers` are the WWW-Authenticate headers of that answer. Digest is preferred to Basic, which shows the
-    password to whoever listens. None if neither is offered in a way that is understood. `cnonce` is made up
-    unless it is given.
+    `headers` are the WWW-Authenticate headers of that answer. Digest goes before Basic, which shows the
+    password to anybody who listens. None if the server offers neither in an understood way. `cnonce` is
+    random by default.
     """
     challenges = challenged(b", ".join(headers))
     for challenge in challenges:
@@ -106,7 +106,7 @@ if "sha512_256" in hashlib.algorithms_available:  # OpenSSL may have been built 
     _HASHES["SHA-512-256"] = partial(hashlib.new, "sha512_256")
 _TOKEN = r"[\w!#$%&'*+.^`|~-]"
 _ITEM = re.compile(r'(?:[^",]++|"(?:[^"\\]++|\\.)*+"?+)++', re.DOTALL)
-"""What stands between commas that are not quoted."""
+"""The text between commas that are not quoted."""
 _CHALLENGE_ITEM = re.compile(
     rf'(?:({_TOKEN}++)[ \t]++)?({_TOKEN}++)[ \t]*+(?:=[ \t]*+(?:"((?:[^"\\]++|\\.)*+)"|({_TOKEN}++)))?',
     re.ASCII | re.DOTALL,

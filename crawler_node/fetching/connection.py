@@ -16,10 +16,10 @@ from .race import first_to_answer
 from .throttle import MAX_PIECE_BYTES, Throttle
 
 RESOLVE_S = 30.0
-"""Longest wait for a name's addresses."""
+"""The longest wait for a name's addresses."""
 
 MAX_ADDRESSES = 4
-"""Addresses of one host that are tried."""
+"""The most addresses of one host to try."""
 
 MIN_WAIT_S = 0.001
 """Shorter waits for bandwidth cost more than they slow down."""
@@ -28,7 +28,7 @@ MIN_RECEIVE_BUFFER_BYTES = 4096
 
 
 class ConnectFailed(Exception):
-    """No connection, or no TLS over it."""
+    """No connection was made, or no TLS over it."""
 
 
 class ConnectionLost(Exception):
@@ -36,7 +36,7 @@ class ConnectionLost(Exception):
 
 
 class WriteFailed(Exception):
-    """The connection broke while we wrote; there may be something to read all the same."""
+    """The connection broke while we wrote. There may still be an answer to read."""
 
 
 class DeadlinePassed(Exception):
@@ -44,7 +44,7 @@ class DeadlinePassed(Exception):
 
 
 class Stalled(Exception):
-    """The server sent nothing for longer than it may."""
+    """The server was silent for too long."""
 
 
 class WireLimitReached(Exception):
@@ -52,13 +52,13 @@ class WireLimitReached(Exception):
 
 
 class Link:
-    """The way of one fetch to its host. Used by one thread, for one connection at a time.
+    """The way of one fetch to its host. One thread uses it, for one connection at a time.
 
-    `deadline_s` is on the monotonic clock and holds for everything. `connect_s` is the longest wait for one
-    TCP connection, and for one TLS handshake; `read_s` the longest silence of a server that owes us bytes
-    (Heritrix's soTimeoutMs). `received` counts the bytes read off the connection (inside TLS); more than
-    `wire_limit` of them raises WireLimitReached, so that framing (headers, chunk sizes) cannot go on for
-    ever. `peer` is the address connected to.
+    `deadline_s` is on the monotonic clock, and limits every wait. `connect_s` limits the wait for one TCP
+    connection, and for one TLS handshake; `read_s` limits the silence of a server that owes us bytes
+    (Heritrix's soTimeoutMs). `received` counts the bytes read off the connection (inside TLS). More than
+    `wire_limit` of them raise WireLimitReached, so that framing (headers, chunk sizes) cannot go on for ever.
+    `peer` is the address of the connection.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class Link:
         self.peer: str | None = None
 
     def connect(self, host: str, port: int, *, as_configured: bool = False) -> "Connection":
-        """Connects to an allowed address of the host: the first one that answers, and next time that one
-        first. `as_configured`: an operator named the host, and all of its addresses are allowed."""
+        """Connects to the first allowed address of the host that answers, and tries it first the next time.
+        `as_configured`: an operator named the host, so all of its addresses are allowed."""
         addresses = self._ordered(host, self._resolved(host, port), as_configured)
         try:
             sock, address = first_to_answer(
@@ -113,21 +113,21 @@ class Link:
         return connection
 
     def vet(self, host: str) -> None:
-        """Raises AddressRefused for a host that is not to be asked for through somebody else, who looks up
-        its name: an address that is not allowed, or a name of addresses that are not."""
+        """Raises AddressRefused for a host that no proxy, which looks up its name, may be asked for: an
+        address that is not allowed, or a name of such addresses."""
         address = literal(host)
         if address is not None:
             self._allowed(host, (address,))
         elif not self._rule.allows_name(host):
-            raise AddressRefused(f"{host}: a name of addresses that are not among the allowed ones")
+            raise AddressRefused(f"{host}: a name of addresses that are not allowed")
 
     def pay(self, byte_count: int) -> None:
-        """Waits as long as the throttles want for bytes that were read, or until the deadline."""
+        """Waits as long as the throttles ask for bytes that were read, at most until the deadline."""
         if not self._throttles:
             return
         now_s = time.monotonic()
         wait_s = max(each.charge(byte_count, now_s) for each in self._throttles)
-        if wait_s < MIN_WAIT_S:  # it is not forgotten, but added to the next
+        if wait_s < MIN_WAIT_S:  # the throttle adds it to the next wait
             return
         over = threading.Event()
         self.cancellation.watch(over.set)
@@ -135,7 +135,7 @@ class Link:
         self.cancellation.watch(self._cut)
 
     def watch(self, sock: socket.socket | None) -> None:
-        """Lets a cancellation cut the waits at a socket, or none any more."""
+        """Lets a cancellation cut waits at a socket, or at none any more."""
         self._cut = None if sock is None else partial(shut, sock)
         self.cancellation.watch(self._cut)
 
@@ -147,7 +147,7 @@ class Link:
         return min(most_s, left_s)
 
     def silence(self) -> Exception:
-        """What a read that timed out means."""
+        """The error that a read which timed out means."""
         if time.monotonic() >= self._deadline_s:
             return DeadlinePassed("deadline passed")
         return Stalled(f"nothing received for {self.read_s:g} s")
@@ -155,13 +155,13 @@ class Link:
     def _prepare(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._throttles:
-            # What we do not read must not pile up in the system, but hold back the server.
+            # Bytes that we do not read yet must hold back the server, and not pile up in the system.
             size = max(MIN_RECEIVE_BUFFER_BYTES, 2 * self.piece_bytes)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
     def _ordered(self, host: str, found: Sequence[Address], as_configured: bool) -> list[Address]:
-        """The addresses to try: what worked last first, then both families in turn, in case one of them
-        leads nowhere (RFC 8305 section 4)."""
+        """The addresses to try: first the one that last worked, then both families in turn, in case one of
+        them leads nowhere (RFC 8305 section 4)."""
         allowed = list(found) if as_configured else self._allowed(host, found)
         if len(allowed) == 1:
             return allowed
@@ -201,8 +201,8 @@ class Connection:
         self._link = link
 
     def read(self) -> bytes:
-        """What has come; empty at the end of the connection. Raises ConnectionLost, Stalled, DeadlinePassed,
-        WireLimitReached, and Cancelled where that looks like the end."""
+        """The next bytes received; empty at the end of the connection. Raises ConnectionLost, Stalled,
+        DeadlinePassed, WireLimitReached, and Cancelled, as a cut looks like the end."""
         link = self._link
         try:
             self._sock.settimeout(link.patience_s(link.read_s))
@@ -212,17 +212,17 @@ class Connection:
         except OSError as error:
             raise ConnectionLost(str(error)) from error
         if not data:
-            link.cancellation.check()  # being cut looks like a proper end
+            link.cancellation.check()  # a cut looks like a proper end
         link.received += len(data)
         if link.received > link.wire_limit:
             raise WireLimitReached(f"more than {link.wire_limit} bytes received")
         return data
 
     def write(self, data: bytes) -> None:
-        """Sends all of it. Raises WriteFailed, Stalled, DeadlinePassed."""
+        """Sends all of `data`. Raises WriteFailed, Stalled, DeadlinePassed."""
         try:
             self._sock.settimeout(self._link.patience_s(self._link.read_s))
-            self._sock.sendall(data)  # its timeout is for the whole of it
+            self._sock.sendall(data)  # the timeout limits the whole call
         except TimeoutError:
             raise self._link.silence() from None
         except OSError as error:
@@ -233,12 +233,12 @@ class Connection:
         link = self._link
         name = host.rstrip(".")
         try:
-            # Wrapped before the handshake, which can then be cut like any other wait.
+            # Wrapping comes before the handshake, so that a cut ends the handshake like any other wait.
             self._sock = trusted.wrap_socket(self._sock, server_hostname=name, do_handshake_on_connect=False)
             link.watch(self._sock)
             self._sock.settimeout(link.patience_s(link.connect_s))
             self._sock.do_handshake()
-        except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: a name TLS cannot carry
+        except (OSError, ValueError, DeadlinePassed) as error:  # ValueError: TLS cannot carry the name
             self.close()
             raise ConnectFailed(f"TLS with {name}: {error}") from error
         except BaseException:

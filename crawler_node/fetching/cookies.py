@@ -1,7 +1,7 @@
-"""CookieJars: cookies kept and sent back as RFC 6265 says, for each crawl by itself, within bounds.
+"""CookieJars: keeps cookies and sends them back as RFC 6265 says, for each crawl by itself, within bounds.
 
-The standard library's jar knows no public suffixes, sends cookies of a host to those below it, and is as
-large as its servers like.
+The standard library's jar does not know public suffixes, sends the cookies of a host to those below it, and
+grows as large as servers like.
 """
 
 import re
@@ -18,22 +18,22 @@ from publicsuffixlist import PublicSuffixList
 from .addresses import literal
 
 MAX_COOKIES = 50
-"""Cookies of a host; the oldest goes when there would be one more."""
+"""The most cookies of a host; one more pushes out the oldest."""
 
 MAX_COOKIE_BYTES = 4096
-"""Name and value of a cookie; a longer one is not kept (RFC 6265 6.1)."""
+"""The most bytes of a cookie's name and value; longer ones are dropped (RFC 6265 6.1)."""
 
 MAX_ATTRIBUTE_BYTES = 1024
-"""An attribute that is longer counts as not there, as browsers have it."""
+"""Longer attributes are ignored, as browsers do."""
 
 MAX_HEADER_BYTES = 8000
-"""Most of a Cookie header: common servers refuse lines that are longer than 8 KiB."""
+"""The longest Cookie header: common servers refuse lines of more than 8 KiB."""
 
 MAX_KEPT_BYTES = 32 * 1024 * 1024
-"""All cookies of all crawls; hosts that were not asked for longest go first."""
+"""The most bytes of all cookies of all crawls; the host whose last use is longest ago goes first."""
 
 OVERHEAD_BYTES = 300
-"""What a cookie takes beside its text."""
+"""The memory of a cookie in addition to its text."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ _Host = tuple[str, str]  # crawl and domain
 class CookieJars:
     """The cookies of all crawls of a node. Thread-safe.
 
-    A path may have its query with it. `clock` gives seconds since the epoch.
+    Paths may include a query. `clock` gives seconds since the epoch.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -69,7 +69,7 @@ class CookieJars:
         self._serial = 0
 
     def header(self, crawl: str, host: str, path: str, *, https: bool) -> bytes:
-        """The Cookie header for a request, empty if there is none to send."""
+        """The Cookie header for a request; empty if no cookie fits."""
         if not self._hosts:
             return b""
         host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
@@ -92,7 +92,7 @@ class CookieJars:
         return _joined(fitting[:MAX_COOKIES])
 
     def take(self, crawl: str, host: str, path: str, lines: Iterable[bytes], *, https: bool) -> None:
-        """Takes in the Set-Cookie headers of an answer; what breaks a rule is left out."""
+        """Takes in the Set-Cookie headers of an answer, without those that break a rule."""
         host, path, now_s = _canonical(host), path.partition("?")[0], self._clock()
         read = [found for line in lines if (found := _read(line, host, path, now_s)) is not None]
         with self._lock:
@@ -105,13 +105,13 @@ class CookieJars:
         key = (cookie.name, cookie.path)
         old = cookies.get(key)
         if old is not None and old.secure and not https:
-            return  # whoever sits on the way may not change what only https may see
+            return  # nobody on the way may change a cookie that only https may see
         if cookie.expires_s <= now_s:
             if old is not None:
                 self._kept_bytes -= cookies.pop(key).size_bytes
         else:
             if old is not None:
-                cookie.serial = old.serial  # it keeps its age (RFC 6265 5.3, 11.3)
+                cookie.serial = old.serial  # a replaced cookie keeps its age (RFC 6265 5.3, 11.3)
                 self._kept_bytes -= old.size_bytes
             else:
                 self._serial += 1
@@ -129,7 +129,7 @@ class CookieJars:
 
 
 def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str, _Cookie] | None:
-    """The cookie of a Set-Cookie header and the domain that it is for (RFC 6265 5.2 and 5.3)."""
+    """The cookie of a Set-Cookie header, and its domain (RFC 6265 5.2 and 5.3)."""
     pair, _, rest = line.partition(b";")
     name, equals, value = pair.partition(b"=")
     name, value = name.strip(b" \t"), value.strip(b" \t")
@@ -147,8 +147,8 @@ def _read(line: bytes, host: str, request_path: str, now_s: float) -> tuple[str,
 
 
 def _domain_of(named: str, host: str) -> tuple[str, bool] | None:
-    """Whom a cookie of a host is for that names a domain: the domain, and whether it is for that host only.
-    None if it is for somebody else (RFC 6265 5.3, 4 to 6)."""
+    """The domain of a cookie whose Domain attribute is `named`, and whether it is for this host only. None if
+    the host may not set cookies for that domain (RFC 6265 5.3, 4 to 6)."""
     named = named.removeprefix(".").lower()
     if not named or (named == host and (literal(host) is not None or _is_suffix(host))):
         return host, True
@@ -158,7 +158,7 @@ def _domain_of(named: str, host: str) -> tuple[str, bool] | None:
 
 
 def _attributes(text: bytes) -> dict[str, str]:
-    """Names in lower case; of several of a name the last counts."""
+    """The attributes, with names in lower case. The last one of a name counts."""
     found = {}
     for each in text.split(b";"):
         name, _, value = each.partition(b"=")
@@ -221,7 +221,7 @@ def _is_suffix(domain: str) -> bool:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    """Read when it is first needed: that takes some 60 ms."""
+    """The list, read at its first use, as that takes some 60 ms."""
     return PublicSuffixList()
 
 

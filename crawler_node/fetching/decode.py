@@ -1,8 +1,8 @@
 """Undoes Content-Encoding within bounds of output and work. Charsets are extract's business.
 
-Servers label what they did not code: by a storage that keeps the label of an upload (`aws-chunked`), by
-confusion with a charset (`UTF-8`), or by a cache that undid the coding and kept its name. So a body that is
-text as it is, is taken as it is, whatever coding it is said to have.
+Servers label bodies that they did not code: a storage keeps the label of an upload (`aws-chunked`), a server
+confuses codings with charsets (`UTF-8`), a cache undoes the coding and keeps its name. So a body that is text
+as it came is taken as it came, whatever its label.
 """
 
 import codecs
@@ -14,13 +14,13 @@ from typing import BinaryIO
 PIECE_BYTES = 64 * 1024
 
 MAX_CODINGS = 2
-"""Codings one over the other that are undone; a response with more is left alone."""
+"""The most codings, one over the other, that are undone."""
 
 MAX_MEMBERS = 1024
-"""Gzip members of one body that are read; some sites append a few, a hostile one millions of empty ones."""
+"""The most gzip members of one body that are read: some sites have a few, a hostile one has millions."""
 
 START_BYTES = 1445
-"""The part of a body by which it is judged whether that is text (as WHATWG MIME Sniffing, 5.2, does)."""
+"""How much of a body tells whether it is text (as in WHATWG MIME Sniffing, 5.2)."""
 
 _Stage = Callable[[Iterator[bytes]], Iterator[bytes]]
 
@@ -28,7 +28,7 @@ _Stage = Callable[[Iterator[bytes]], Iterator[bytes]]
 def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
     """The first `limit` bytes of a body as its author wrote it.
 
-    Reads `body` from its start. A broken stream gives what comes before the break. None when it is no text,
+    Reads `body` from its start. A broken stream yields the part before the break. None if the body is no text
     and its codings cannot be undone: one is unknown, or there are more than MAX_CODINGS.
     """
     pieces = decoding(body, content_encoding, limit)
@@ -41,22 +41,22 @@ def decoded(body: BinaryIO, content_encoding: str, limit: int) -> bytes | None:
 
 
 def decoding(body: BinaryIO, content_encoding: str, limit: int) -> Iterator[bytes] | None:
-    """As `decoded`, in pieces of at most PIECE_BYTES, made as they are asked for."""
+    """As `decoded`, in pieces of at most PIECE_BYTES, each made on demand."""
     stages = _stages_of(body, content_encoding)
     if stages is None:
         return None
     body.seek(0)
     pieces: Iterator[bytes] = iter(lambda: body.read(PIECE_BYTES), b"")
     for stage in stages:
-        # Each coding is bounded, not the last alone: an outer one may swell to gigabytes of nothing.
+        # The limit holds for each coding, as an outer one may swell to gigabytes that the next one shrinks.
         pieces = _first(stage(pieces), limit)
     return pieces if stages else _first(pieces, limit)
 
 
 def coding_note(body: BinaryIO, content_encoding: str) -> str:
-    """A remark on the Content-Encoding of a body, for the crawl log; empty where it is in order.
+    """An annotation for the crawl log about a body's Content-Encoding; empty if that is in order.
 
-    `codingIgnored:br` says that the body is taken as it came, `unknownCoding:br` that it cannot be read.
+    `codingIgnored:br`: the body is taken as it came. `unknownCoding:br`: it cannot be read.
     """
     stages = _stages_of(body, content_encoding)
     if stages is None:
@@ -67,10 +67,10 @@ def coding_note(body: BinaryIO, content_encoding: str) -> str:
 
 
 def is_text(start: bytes) -> bool:
-    """Whether a body that begins so is text, and neither compressed nor otherwise binary.
+    """Whether a body that begins with `start` is text, and neither compressed nor otherwise binary.
 
-    Text has no control characters that only binary data has, unless it is marked as UTF-16. In few bytes
-    chance may have put none either; then they have to be UTF-8, or mostly ASCII.
+    Text has none of the control characters that mark binary data, unless it is marked as UTF-16. A few binary
+    bytes may have none by chance; so a short text must also be UTF-8, or mostly ASCII.
     """
     start = start[:START_BYTES]
     if start.startswith(_MARKS):
@@ -92,14 +92,14 @@ def is_text_body(body: BinaryIO) -> bool:
 
 
 def holds_nothing(body: BinaryIO) -> bool:
-    """Whether a short body is empty, or a whole stream of a coding with nothing in it."""
+    """Whether a short body is empty, or a complete stream of a coding that is empty."""
     body.seek(0)
     data = body.read(START_BYTES)
     return not data or any(map(_is_empty_stream, (data,) * len(_WINDOWS), _WINDOWS))
 
 
 def _stages_of(body: BinaryIO, content_encoding: str) -> list[_Stage] | None:
-    """Decoders for the codings of a body, outermost (last named) first; None if it cannot be read."""
+    """The decoders for a body, for its outermost coding (the last named) first; None if it cannot be read."""
     codings = _codings(content_encoding)
     if not codings:
         return []
@@ -109,7 +109,7 @@ def _stages_of(body: BinaryIO, content_encoding: str) -> list[_Stage] | None:
     if is_text(start) and not (_CODINGS[codings[0]] is _undeflate and _inflates(start)):
         return []
     if _CODINGS[codings[0]] is _gunzip and start[:2] != _GZIP_MAGIC:
-        return []  # some servers label what they did not compress, images too
+        return []  # some servers label bodies that they did not compress, images too
     return [_CODINGS[name] for name in codings]
 
 
@@ -126,7 +126,7 @@ def _start(body: BinaryIO) -> bytes:
 
 
 def _inflates(start: bytes) -> bool:
-    """Whether what looks like text is deflate all the same: it can be undone to something, to its end."""
+    """Whether a body that looks like text is deflate after all: it inflates to something, to its end."""
     stream = zlib.decompressobj(zlib.MAX_WBITS if _is_zlib(start) else -zlib.MAX_WBITS)
     try:
         data = stream.decompress(start, PIECE_BYTES)
@@ -155,7 +155,7 @@ def _first(pieces: Iterator[bytes], limit: int) -> Iterator[bytes]:
 def _gunzip(source: Iterator[bytes]) -> Iterator[bytes]:
     data = _two_bytes(b"", source)
     if data[:2] != _GZIP_MAGIC:
-        # Said to be gzip and is not: some servers label what they did not compress.
+        # Some servers label bodies as gzip that they did not compress.
         yield data
         yield from source
         return
@@ -181,14 +181,14 @@ def _is_zlib(data: bytes) -> bool:
 
 
 def _two_bytes(data: bytes, source: Iterator[bytes]) -> bytes:
-    """`data` and as much of the source as makes it two bytes long, if there is as much."""
+    """`data`, and as much of the source as makes it two bytes long, if there is enough."""
     while len(data) < 2 and (more := next(source, b"")):
         data += more
     return data
 
 
 def _inflate(stream: "zlib._Decompress", data: bytes, source: Iterator[bytes]) -> Iterator[bytes]:
-    """Feeds a zlib stream from `data` and then `source` until its end, or the end of all input."""
+    """Feeds a zlib stream from `data` and then `source`, until its end or the end of all input."""
     while not stream.eof:
         if not data:
             data = next(source, b"")
@@ -207,9 +207,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _WINDOWS = (zlib.MAX_WBITS + 16, zlib.MAX_WBITS, -zlib.MAX_WBITS)
 _MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)
 _BINARY = bytes({*range(0x20)} - {*b"\t\n\f\r\x1b"})
-_TELLING_BYTES = 128  # in as many, one in a million compressed bodies has none of the binary ones
-_MOST_HIGH = 0.3  # of the bytes of a short text; half of those of compressed data are
-_OF_UPLOADS = "aws-chunked"  # how something was once sent to a storage, beside what codes it still
+_TELLING_BYTES = 128  # one in a million compressed bodies has none of the binary ones in so many
+_MOST_HIGH = 0.3  # the share in a short text; compressed data have a half
+_OF_UPLOADS = "aws-chunked"  # a coding of the upload to a storage, which the body no longer has
 _NO_CODING = frozenset({"", "identity", "none"})
 _CODINGS: dict[str, _Stage] = {
     "gzip": _gunzip,

@@ -1,1 +1,1 @@
-"""What a node has to do with the frontier: leases that come, and what goes back for each."""
+"""The node's dealings with the frontier: leases that come, and reports that go back."""

@@ -1,7 +1,7 @@
 """The leases that this node holds, from Next's answer until their report is settled.
 
-One lock decides who has what; nothing here calls the frontier, fetches or logs. The feeder adds, toes
-take, the reporter settles, and the heartbeat names all of it.
+One lock decides who has which lease. The feeder adds leases, toes take them, the reporter settles them, and
+the heartbeat names them all. This module does not call the frontier, fetch or log.
 """
 
 import threading
@@ -17,10 +17,10 @@ from ..fetching.cancellation import Cancellation
 from ..fetching.fetch import FetchPolicy
 
 MAX_HELD = 10_000
-"""Most leases held at a time: a heartbeat names no more."""
+"""The most leases held at a time, as a heartbeat names no more."""
 
 FIRST_LEASE_PERIOD_S = 30.0
-"""How long a lease is taken to live before the frontier's first heartbeat answer tells it."""
+"""The assumed life of a lease before the frontier's first heartbeat answer tells it."""
 
 
 class Stage(Enum):
@@ -29,42 +29,41 @@ class Stage(Enum):
     QUEUED = "queued"
     """Taken from the frontier, not started."""
     STARTED = "started"
-    """A toe is at it."""
+    """A toe works on it."""
     DONE = "done"
-    """The reporter's: its page is finished, or it goes back unstarted."""
+    """The reporter has it: its page is finished, or it goes back unstarted."""
 
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """One lease in this node's hands. Its fields are the book's to change."""
+    """One lease that this node holds. Only the book changes its fields."""
 
     lease: Lease
     policy: FetchPolicy | None
-    """None: the frontier named a policy that it never told, or one that makes no sense."""
+    """None if the frontier named a policy that it never sent, or one that makes no sense."""
     lived_at_s: float
-    """When it lived for certain: when it was asked for, then when a heartbeat that named it was sent and
-    answered. Not when it came: an answer may have been long on its way."""
+    """The last time at which it certainly lived: when the node asked for it, later when the node sent a
+    heartbeat that named it and was answered. The answer itself may have been long on its way."""
     spell: int
-    """Which unbroken stretch of holding leases of its crawl it belongs to. What was learned of a crawl
-    holds for one spell only: between two, the crawl may have been deleted and made anew under its
-    name."""
+    """The unbroken stretch of holding leases of its crawl that it belongs to. Knowledge of a crawl holds for
+    one spell: between two, the crawl may have been deleted, and another created under its name."""
     stage: Stage = Stage.QUEUED
     ended: bool = False
-    """The frontier says that the lease is over: whatever comes of it is not reported."""
+    """The frontier says that the lease is over, so the reporter drops its page."""
     killed: bool = False
-    """Its fetch is wanted broken off for good: one that is, has failed."""
+    """Its fetch is to be broken off for good, and fails if it is."""
     broken_off_at_s: float | None = None
-    """Since when its toe should come to an end with it, if it should."""
+    """When its toe was told to end with it; None if it was not."""
     claimed: bool = False
-    """Its toe has brought something, which counts."""
+    """Its toe has brought its page, which counts."""
     cancellation: Cancellation = field(default_factory=Cancellation)
 
 
 class LeaseBook:
-    """Every lease in this node's hands, and the bounded queue of those that wait for a toe.
+    """Every lease that this node holds, and the bounded queue of those that wait for a toe.
 
-    It takes in no more than toes can start soon: one lease for each toe, and a small look-ahead (a
-    quarter of the toes) that keeps them busy while the feeder asks for more.
+    It takes in as many as toes can start soon: one lease for each toe, and a small look-ahead (a quarter of
+    the toes) that keeps them busy while the feeder asks for more.
     """
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -86,10 +85,9 @@ class LeaseBook:
     # the feeder's side
 
     def wait_for_room(self) -> int:
-        """How many leases to ask for, as soon as there is room; 0 when none are taken in now.
+        """Waits for room. Returns how many leases to ask for; 0 while the book takes in none.
 
-        A full pool is refilled when half of the look-ahead is used up, so that one request brings several
-        leases.
+        There is room again when half of the look-ahead is used up, so that one request brings several leases.
         """
         with self._lock:
             while self._accepting:
@@ -100,17 +98,17 @@ class LeaseBook:
 
     @property
     def period_s(self) -> float:
-        """How long a lease lives without a heartbeat, as far as is known."""
+        """How long a lease lives without a heartbeat, as far as the node knows."""
         with self._lock:
             return self._period_s
 
     def add(
         self, leases: Iterable[tuple[Lease, FetchPolicy | None]], asked_at_s: float | None = None
     ) -> list[Held]:
-        """Queues new leases, asked for at a time (default: now).
+        """Queues new leases that were asked for at `asked_at_s` (default: now).
 
-        Those that come while none are taken in, or for toes that there are no more, are returned, to be
-        handed back.
+        Returns those to hand back: all while the book takes in none, and those that are too many for the
+        toes.
         """
         asked_at_s = self._clock_s() if asked_at_s is None else asked_at_s
         with self._lock:
@@ -125,10 +123,11 @@ class LeaseBook:
     # the toes' side
 
     def take(self, leaving: threading.Event) -> Held | None:
-        """Waits for a lease and starts it; None once `leaving` is set (`resize` makes waiting toes look).
+        """Waits for a lease and starts it; None once `leaving` is set, at which waiting toes look when
+        `resize` is called.
 
-        A lease that no answered heartbeat has extended for a whole period comes back unstarted (its stage
-        tells): the frontier may have given it to another node.
+        A lease that no answered heartbeat has extended for a whole period comes back with the stage DONE, as
+        the frontier may have given it to another node.
         """
         with self._lock:
             while not leaving.is_set():
@@ -145,7 +144,7 @@ class LeaseBook:
             return None
 
     def claim(self, held: Held) -> bool:
-        """A toe brings what came of a started lease; False if the lease was taken away from it."""
+        """Says that a toe brings the page of a started lease; False if the lease was taken away from it."""
         with self._lock:
             if held.stage is Stage.STARTED and not held.claimed:
                 held.claimed = True
@@ -153,8 +152,8 @@ class LeaseBook:
             return False
 
     def take_away(self, held: Held) -> bool:
-        """Takes a started lease away from a toe that does not come to an end, to be reported without it;
-        False if the toe has brought something."""
+        """Takes a started lease away from a toe that does not end, to report it without the toe; False if the
+        toe has brought its page."""
         with self._lock:
             if held.stage is not Stage.STARTED or held.claimed:
                 return False
@@ -162,14 +161,15 @@ class LeaseBook:
             return True
 
     def done(self, held: Held) -> None:
-        """The toe is done with a started lease that it has claimed, which stays held until it is settled."""
+        """Says that a toe is done with a lease that it has claimed. The lease stays held until it is
+        settled."""
         with self._lock:
             self._finish_started(held)
 
     def resize(self, toe_count: int) -> list[Held]:
-        """There are now this many toes to start leases; those that wait look whether they should leave.
+        """Sets how many toes start leases, and makes those that wait look whether they should leave.
 
-        Returns the unstarted leases that are too many for them, to be handed back.
+        Returns the unstarted leases to hand back, as they are too many for the toes.
         """
         with self._lock:
             self._toe_count = toe_count
@@ -180,7 +180,7 @@ class LeaseBook:
     # the reporter's side
 
     def settle(self, held: Iterable[Held]) -> None:
-        """These leases are over: reported, handed back or dropped."""
+        """Says that leases are reported, handed back or dropped."""
         with self._lock:
             for one in held:
                 self._drop(one)
@@ -189,12 +189,13 @@ class LeaseBook:
     # the heartbeat's side
 
     def tokens(self) -> list[bytes]:
-        """The tokens of everything that is held."""
+        """The tokens of all leases held."""
         with self._lock:
             return list(self._held)
 
     def vouch(self, tokens: Iterable[bytes], sent_at_s: float, period_s: float) -> None:
-        """A heartbeat sent at `sent_at_s` named these and was answered: they live a period from there."""
+        """Says that a heartbeat sent at `sent_at_s` named these leases and was answered, so that they live a
+        period from there."""
         with self._lock:
             self._period_s = period_s
             for token in tokens:
@@ -203,7 +204,7 @@ class LeaseBook:
                     held.lived_at_s = max(held.lived_at_s, sent_at_s)
 
     def end(self, tokens: Iterable[bytes]) -> None:
-        """These leases are over: unstarted ones are dropped, running fetches interrupted."""
+        """Says that leases are over. Drops those that are unstarted, and interrupts running fetches."""
         running: list[Held] = []
         with self._lock:
             ended = [held for token in tokens if (held := self._held.get(token))]
@@ -216,14 +217,14 @@ class LeaseBook:
         self._break_off(running)
 
     def give_back(self, tokens: Iterable[bytes]) -> list[Held]:
-        """Takes those of these leases that have not been started out of the queue, to be handed back."""
+        """Takes leases that have not been started out of the queue, and returns them, to hand them back."""
         with self._lock:
             asked = [held for token in tokens if (held := self._held.get(token))]
             return self._take_out(self._unqueue(asked))
 
     def kill(self, tokens: Iterable[bytes]) -> list[Held]:
-        """Interrupts the running fetches of these leases for good. Takes the unstarted ones out of the
-        queue, to be handed back."""
+        """Interrupts the running fetches of leases for good. Takes unstarted ones out of the queue, and
+        returns them, to hand them back."""
         with self._lock:
             asked = [held for token in tokens if (held := self._held.get(token))]
             running = [held for held in asked if held.stage is Stage.STARTED]
@@ -236,7 +237,7 @@ class LeaseBook:
     # the node's side
 
     def suspend(self) -> list[Held]:
-        """Takes in no more leases until `resume`. Returns the unstarted ones, to be handed back."""
+        """Takes in no more leases until `resume`. Returns the unstarted ones, to hand them back."""
         with self._lock:
             self._accepting = False
             self._room.notify_all()
@@ -245,13 +246,13 @@ class LeaseBook:
             return self._take_out(unstarted)
 
     def resume(self) -> None:
-        """Takes in leases again, unless the book was closed."""
+        """Takes in leases again, unless the book is closed."""
         with self._lock:
             self._accepting = not self._closed
             self._room.notify_all()
 
     def close(self) -> list[Held]:
-        """Takes in no more leases, ever. Returns the unstarted ones, to be handed back."""
+        """Takes in no more leases, ever. Returns the unstarted ones, to hand them back."""
         with self._lock:
             self._closed = True
         return self.suspend()
@@ -287,14 +288,14 @@ class LeaseBook:
         return self._toe_count // 4 + 1 if self._toe_count else 0
 
     def _spare_count(self) -> int:
-        """How many more leases the toes can do with; below zero, how many are too many for them."""
+        """How many more leases the toes can take; below zero, how many are too many for them."""
         return self._toe_count + self._look_ahead() - self._started_count - len(self._queue)
 
     def _room_count(self) -> int:
         return min(self._spare_count(), MAX_HELD - len(self._held))
 
     def _surplus(self) -> list[Held]:
-        """Takes out what waits for toes that there are no more, the latest first."""
+        """Takes out the queued leases that are too many for the toes, the latest first."""
         too_many = min(max(0, -self._spare_count()), len(self._queue))
         return self._take_out([self._queue.pop() for _ in range(too_many)])
 

@@ -16,18 +16,18 @@ from .book import Held, LeaseBook
 from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests
 
 LONG_POLL_S = 20.0
-"""How long the frontier may hold back an answer while it has nothing to give."""
+"""How long the frontier may hold back an answer while it has no lease to give."""
 
 LONGEST_REST_S = 60.0
-"""Most of the frontier's "ask again after" that is obeyed; the contract allows it no more."""
+"""The longest rest that the node takes at the frontier's word; the contract allows no longer one."""
 
 SHORTEST_REST_S = 0.05
 
 PROBE_REST_S = 5.0
-"""How often writing is tried while WARC files cannot be written."""
+"""How often the node tries to write while WARC files cannot be written."""
 
 DEFAULT_PATIENCE_MS = 20_000
-"""For connections and silences, if a frontier tells none."""
+"""The limit of connections and silences, for a frontier that tells none."""
 
 MAX_LEASES = 1000
 MAX_POLICIES = 1000
@@ -38,8 +38,8 @@ log = structlog.get_logger()
 class Feeder:
     """Asks for leases until it is stopped.
 
-    `frontier` is a connection of its own: closing it is what breaks off a call that waits, and the
-    frontier then keeps the leases that it would have answered with.
+    `frontier` is a connection of its own. Closing it breaks off a call that waits, and the frontier then
+    keeps the leases that it would have answered with.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class Feeder:
         self._archive = archive
         self._crawl = crawl
         self._give_back = give_back
-        # None for a policy that makes no sense: its leases fail, others go on.
+        # None for a policy that makes no sense: its leases fail, and others go on.
         self._policies: LRUCache[str, FetchPolicy | None] = LRUCache(MAX_POLICIES)
         self._refusal = ""
         self._stop = threading.Event()
 
     def stop(self) -> None:
-        """Ends `run`, breaking off the call that it waits for."""
+        """Ends `run`, and breaks off the call that it waits for."""
         self._stop.set()
         self._frontier.close()
 
     def run(self) -> None:
-        """Feeds. Raises Superseded."""
+        """Feeds the book until `stop`. Raises Superseded."""
         rests = Rests()
         while not self._stop.is_set():
             room = self._book.wait_for_room()
@@ -88,9 +88,9 @@ class Feeder:
             self._stop.wait(rest_s)
 
     def _feed(self, room: int) -> float:
-        """Asks once; how long to wait before asking again."""
-        # An answer that comes late brings leases that may have lapsed: ask for so short a wait that one
-        # that comes in time finds them young.
+        """Asks once. Returns how long to wait before asking again."""
+        # A late answer brings leases that may have lapsed. The wait is so short that leases of an answer in
+        # time are young.
         wait_s = min(LONG_POLL_S, self._book.period_s / 3)
         asked_at_s = time.monotonic()
         answer = self._frontier.next(self._crawl, room, wait_s, list(self._policies))
@@ -104,19 +104,20 @@ class Feeder:
         return min(max(rest_s, SHORTEST_REST_S), LONGEST_REST_S)
 
     def _wait_for_archive(self) -> None:
-        """The book takes in nothing: because the node ends, or because pages cannot be stored."""
+        """Waits while the book takes in no leases: because the node ends, or because pages cannot be
+        stored."""
         if not self._stop.wait(PROBE_REST_S) and self._archive.probe():
             self._book.resume()
 
     def _tell(self, refusal: Refused) -> None:
-        # Once, not every two seconds: a node may be started before its crawl is created.
+        # Once, and not every two seconds: a node may be started before its crawl is created.
         if str(refusal) != self._refusal:
             self._refusal = str(refusal)
             log.warning("the frontier gives no leases; asking again until it does", error=str(refusal))
 
 
 def usable_policy(policy: crawl_pb2.FetchPolicy) -> FetchPolicy | None:
-    """A policy as fetches use it; None for one that makes no sense, which is logged."""
+    """The policy as fetches use it. Logs one that makes no sense, and returns None."""
     try:
         return FetchPolicy(
             policy_id=policy.fetch_policy_id,

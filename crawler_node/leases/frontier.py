@@ -1,7 +1,7 @@
-"""The frontier as this node speaks to it: four calls in the node's name, and what their failures mean for it.
+"""The node's connection to the frontier: four calls in the node's name, and what their failures mean for it.
 
-The only module that knows the client. It keeps watch over whether the frontier answers at all, and tells
-the log once when it is lost and once when it is back.
+Only this module knows the client. It watches whether the frontier answers at all, and logs once when it is
+lost and once when it is back.
 """
 
 import threading
@@ -34,7 +34,7 @@ from toehold_client.errors import (
 )
 
 CALL_TIMEOUT_S = 15.0
-"""How long one call may take; a long poll, that much longer than it asked to wait."""
+"""How long one call may take; a long poll may take as much longer as it asked to wait."""
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 class NotNow(Exception):
-    """The frontier is away or refuses for now; the call may be made again after `retry_after_s`."""
+    """The frontier is away or refuses for now. The node may repeat the call after `retry_after_s`."""
 
     def __init__(self, message: str, retry_after_s: float = 0.0) -> None:
         super().__init__(message)
@@ -50,23 +50,23 @@ class NotNow(Exception):
 
 
 class Busy(NotNow):
-    """The frontier is there, but does not take this now: it has too much to do, or the crawl is held."""
+    """The frontier answers, but does not take this now: it has too much to do, or the crawl is held."""
 
 
 class Refused(Exception):
-    """The frontier will not do this, however often it is asked."""
+    """The frontier refuses for good."""
 
 
 class CrawlOver(Refused):
-    """The crawl has finished, is torn down, or unknown."""
+    """The crawl has finished, is torn down, or is unknown."""
 
 
 class Failed(Refused):
-    """The frontier failed in a way that the contract does not name; a few more tries may help."""
+    """The frontier failed in a way that the contract does not name. A few more tries may help."""
 
 
 class Superseded(Exception):
-    """Another process has taken over the node's name; this one may do nothing more."""
+    """Another process has taken over the node's name. This one may do nothing more."""
 
 
 class Abandoned(Exception):
@@ -74,7 +74,7 @@ class Abandoned(Exception):
 
 
 class Client(Protocol):
-    """What the node needs of toehold_client.FrontierClient."""
+    """The part of toehold_client.FrontierClient that the node needs."""
 
     def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> Sequence[Verdict.ValueType]:
         """Offers candidates; the verdicts in their order."""
@@ -118,7 +118,7 @@ class Client(Protocol):
 
 
 class Contact:
-    """Whether the frontier answers, as all the node's calls together see it."""
+    """Whether the frontier answers, as seen by all the node's calls together."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
@@ -127,7 +127,7 @@ class Contact:
         self._answered_at_s = clock_s()
 
     def answered(self) -> None:
-        """A call was answered."""
+        """Notes that a call was answered."""
         now_s = self._clock_s()
         with self._lock:
             was_lost, self._lost = self._lost, False
@@ -136,20 +136,20 @@ class Contact:
             log.info("the frontier answers again", silent_s=round(silent_s, 1))
 
     def missed(self, error: Exception) -> None:
-        """A call was not answered."""
+        """Notes that a call was not answered."""
         with self._lock:
             was_lost, self._lost = self._lost, True
         if not was_lost:
             log.warning("the frontier does not answer; trying until it does", error=str(error))
 
     def answered_at_s(self) -> float:
-        """When it answered last, by the monotonic clock; at first, when the node began."""
+        """When it answered last, by the monotonic clock; before the first answer, when the node began."""
         with self._lock:
             return self._answered_at_s
 
 
 class FrontierConnection:
-    """The four calls. Each is made once; whoever makes it knows whether and when to try again."""
+    """The four calls. Each is made once: the caller knows whether and when to try again."""
 
     def __init__(self, client: Client, contact: Contact, node: str, session: str) -> None:
         self._client = client
@@ -160,7 +160,8 @@ class FrontierConnection:
 
     @classmethod
     def connect(cls, address: str, contact: Contact, node: str, session: str) -> "FrontierConnection":
-        """The frontier at HOST:PORT, whether it is there or not. Raises ValueError for what is no address."""
+        """Connects to HOST:PORT, whether a frontier answers there or not. Raises ValueError if that is no
+        address."""
         try:
             return cls(FrontierClient(address, timeout_s=CALL_TIMEOUT_S), contact, node, session)
         except InvalidArgument as error:
@@ -199,7 +200,7 @@ class FrontierConnection:
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:
-        """Names the leases held, and what the toes are doing, or says that the node ends (`leaving`)."""
+        """Names the leases held and what the toes do; with `leaving` says that the node ends."""
         return self._call(
             lambda: self._client.heartbeat(
                 node=self._node,
@@ -214,14 +215,14 @@ class FrontierConnection:
         )
 
     def close(self) -> None:
-        """Breaks off the calls that wait, with Abandoned; no more can be made."""
+        """Breaks off the calls that wait, with Abandoned. Later calls raise it as well."""
         self._closed = True
         self._client.close()
 
     def _call(self, call: Callable[[], _T]) -> _T:
         try:
             answer = call()
-        except Exception as error:  # a closed client raises what it likes
+        except Exception as error:  # a closed client raises anything
             if self._closed:
                 raise Abandoned from error
             if not isinstance(error, ToeholdError):
@@ -241,24 +242,25 @@ class Rests:
     FIRST_S = 0.1
     LONGEST_S = 2.0
     LONGEST_ASKED_S = 60.0
-    """Most of what a frontier that refuses for now may ask for."""
+    """The longest rest that a frontier that refuses for now may ask for."""
 
     def __init__(self) -> None:
         self._next_s = self.FIRST_S
 
     def next_s(self, asked_s: float = 0.0) -> float:
-        """The next rest, `asked_s` at least."""
+        """The next rest, at least `asked_s`."""
         rest_s = self._next_s
         self._next_s = min(2 * rest_s, self.LONGEST_S)
         return max(rest_s, min(asked_s, self.LONGEST_ASKED_S))
 
 
 MAX_FAILURES = 5
-"""How often a call that fails for no named reason is made before that counts as a refusal."""
+"""How often the node makes a call that fails for no named reason, before that counts as a refusal."""
 
 
 def persist(call: Callable[[], _T], abandoned: threading.Event) -> _T:
-    """Makes a call until it is answered or refused. Raises what refuses it, or Abandoned if that is set."""
+    """Makes a call until it is answered or refused. Raises the refusal, or Abandoned when `abandoned` is
+    set."""
     rests = Rests()
     failures = 0
     told = False

@@ -1,4 +1,4 @@
-"""Heartbeat: every few seconds tells the frontier what this node holds and does, and does what it answers."""
+"""Heartbeat: tells the frontier every few seconds what this node holds and does, and obeys its answer."""
 
 import threading
 import time
@@ -14,35 +14,37 @@ from .book import Held, LeaseBook
 from .frontier import Abandoned, FrontierConnection, NotNow, Refused, Rests, Superseded
 
 DEFAULT_INTERVAL_S = 3.0
-"""For a frontier that does not tell one."""
+"""The interval for a frontier that tells none."""
 
 SHORTEST_INTERVAL_S = 0.1
 LONGEST_INTERVAL_S = 60.0
-"""Between them an interval is the frontier's to tell."""
+"""The frontier may choose an interval between these two."""
 
 log = structlog.get_logger()
 
 
 class Pool(Protocol):
-    """What a heartbeat needs of the toe pool."""
+    """The part of the toe pool that a heartbeat needs."""
 
     def set_size(self, size: int) -> None:
-        """Changes the number of threads. RuntimeError if there cannot be so many now."""
+        """Changes the number of threads. Raises RuntimeError if the system has no more of them now."""
         ...
 
     def steps(self) -> Counter[str]:
-        """What the threads are doing."""
+        """How many threads are at each step."""
         ...
 
     def statistics(self) -> PoolStatistics:
-        """What has become of them."""
+        """How many threads live, died, were killed and were left behind."""
         ...
 
 
 class Heartbeat:
-    """Sends heartbeats until it is stopped; the first at once. `toes` is the size that the pool has, and
-    gets again when the frontier has named one and names none any more. `service_address` is told with each;
-    `drain` is called when the frontier wants the node to end, `trouble` says why it cannot go on, if so.
+    """Sends heartbeats until it is stopped, the first at once.
+
+    `toes` is the pool's own size, which it gets again when the frontier no longer names one. Each heartbeat
+    tells `service_address`, and `trouble()`, the reason why the node cannot go on, if there is one. `drain`
+    is called when the frontier wants the node to end.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Heartbeat:
         self._stop.set()
 
     def leave(self) -> None:
-        """Ends `run` with a last heartbeat, which says goodbye. No lease may be held any more."""
+        """Ends `run` with a last heartbeat, which says goodbye. The node must hold no lease any more."""
         self._leaving = True
         self._stop.set()
 
@@ -101,7 +103,7 @@ class Heartbeat:
             self._say_goodbye()
 
     def _beat(self) -> float:
-        """Sends one heartbeat; how long to wait for the next."""
+        """Sends one heartbeat. Returns how long to wait before the next."""
         sent_at_s = self._clock_s()
         tokens = self._book.tokens()
         answer = self._frontier.heartbeat(
@@ -126,7 +128,8 @@ class Heartbeat:
         return min(max(interval_s, SHORTEST_INTERVAL_S), LONGEST_INTERVAL_S)
 
     def _size_pool(self, asked: int | None) -> None:
-        """Obeys a size that the frontier asks for anew; until then what NodeService was told holds."""
+        """Obeys a size when the frontier names another one than before; otherwise NodeService's size
+        holds."""
         if asked == self._asked_size:
             return
         self._asked_size = asked

@@ -1,4 +1,4 @@
-"""What finished pages offer to Schedule: their links as candidates, each once, without those it knows."""
+"""The candidates that finished pages offer to Schedule: their links, each once, without those it knows."""
 
 from collections.abc import Iterable
 
@@ -17,38 +17,38 @@ from ..extraction.links import Hop, Outlink
 from .report import FinishedPage
 
 MAX_KNOWN_LINKS = 50_000
-"""Links remembered for one crawl."""
+"""The most links remembered for one crawl."""
 
 MAX_KNOWN_CRAWLS = 4
-"""Crawls of which links are remembered."""
+"""The most crawls whose links are remembered."""
 
 MAX_KNOWN_LINK_CHARS = 512
-"""Longer links are not remembered, so that a hostile site cannot fill the memory with them."""
+"""Longer links are not remembered, lest a hostile site fill the memory with them."""
 
-# Only verdicts that a later offer cannot change: a scope may grow, and another path be shorter.
+# Verdicts that no later offer can change. Others can: a scope may grow, and another path may be shorter.
 _SETTLED = frozenset((VERDICT_QUEUED, VERDICT_ALREADY_SEEN, VERDICT_ALREADY_QUEUED, VERDICT_ROBOTS_FORBIDDEN))
 
 
 class KnownLinks:
-    """The links that the frontier has taken in already, by their raw text, so that a link seen on every
-    page is offered once.
+    """The links that the frontier has already taken in, by their raw text. They let the node offer a link
+    once that every page has.
 
-    Kept for each spell of holding leases of a crawl (see Held.spell), the least recently seen forgotten
-    first.
+    Kept for each spell of holding leases of a crawl (see Held.spell). The links not seen for longest are
+    forgotten first.
     """
 
     def __init__(self) -> None:
         self._by_spell: LRUCache[int, LRUCache[str, bool]] = LRUCache(MAX_KNOWN_CRAWLS)
 
     def of(self, spell: int) -> LRUCache[str, bool]:
-        """What is known of the crawl of a spell; links are added by `learn`."""
+        """The known links of the crawl of a spell; `learn` adds to them."""
         known = self._by_spell.get(spell)
         if known is None:
             known = self._by_spell[spell] = LRUCache(MAX_KNOWN_LINKS)
         return known
 
     def learn(self, spell: int, offered: Iterable[Candidate], verdicts: Iterable[Verdict.ValueType]) -> None:
-        """Remembers what the frontier has acknowledged."""
+        """Remembers the candidates that the frontier has taken in."""
         known = self.of(spell)
         for candidate, verdict in zip(offered, verdicts, strict=True):
             uri = candidate.uri
@@ -56,15 +56,15 @@ class KnownLinks:
                 known[uri] = True
 
     def forget(self, spell: int) -> None:
-        """Nothing is known of that crawl any more."""
+        """Forgets the links of the crawl of a spell."""
         self._by_spell.pop(spell, None)
 
 
 def candidates(pages: Iterable[FinishedPage], known: LRUCache[str, bool]) -> list[Candidate]:
     """The candidates that pages of one crawl offer: each URI once, by the path with the fewest hops.
 
-    Redirects come first, and come also when their URI is known or linked to: a seed's redirect widens the
-    scope that links are judged by. What may have changed since it was fetched comes, too, though it is known.
+    Redirects come first, even when their URI is known or linked to: a seed's redirect widens the scope that
+    links are judged by. Known URIs that may have changed since their fetch are offered again.
     """
     redirects: dict[str, FinishedPage] = {}
     links: dict[str, tuple[FinishedPage, Outlink]] = {}

@@ -24,7 +24,7 @@ from ..fetching.outcome import Status, Truncation, note, retry_after_ms
 from .book import Held
 
 DEFERRED = -50
-"""Put off: tried again without counting (Heritrix's S_DEFERRED)."""
+"""The frontier tries the URI again without counting the try (Heritrix's S_DEFERRED)."""
 
 SERIOUS_ERROR = -3000
 """The node ran out of memory (Heritrix's S_SERIOUS_ERROR)."""
@@ -32,10 +32,10 @@ SERIOUS_ERROR = -3000
 MAX_ANNOTATIONS = 16
 
 MAX_VALIDATOR_BYTES = 1024
-"""A longer ETag or Last-Modified is not told: the frontier would not keep it."""
+"""Longer ETags and Last-Modifieds are left out: the frontier would not keep them."""
 
 MAX_RETRY_AFTER_MS = 366 * 86_400_000
-"""Most of a Retry-After that is told; the frontier respects far less."""
+"""A longer Retry-After is cut to this; the frontier respects far less."""
 
 _TRUNCATIONS = {
     Truncation.LENGTH: TRUNCATION_LENGTH,
@@ -45,7 +45,7 @@ _TRUNCATIONS = {
 }
 
 _PARTIAL = frozenset({Truncation.TIME, Truncation.DISCONNECT, Truncation.FILTER})
-"""Bodies of which the next visit may get more, though the page is what it was."""
+"""Truncations of bodies of which the next visit may get more, even of an unchanged page."""
 
 _LINK_OVERHEAD_BYTES = 150  # the objects that an Outlink is made of
 
@@ -86,7 +86,7 @@ def fetched(
         robots_body=robots_body,
         etag=_validator(fetch, "etag"),
         last_modified=_validator(fetch, "last-modified"),
-        # A robots.txt may lie elsewhere; its own host is the first one that was asked.
+        # A robots.txt may lie elsewhere; the first exchange was with its own host.
         peer_address=(fetch.hops[0] if fetch.hops else fetch).peer_address or "",
     )
     rest_ms = retry_after_ms(fetch.retry_after, fetch.start_time_ms + fetch.duration_ms)
@@ -97,19 +97,19 @@ def fetched(
 
 
 def failed(lease: Lease, status: int, toe_number: int, *notes: str) -> Report:
-    """The report of a lease that the node itself failed at."""
+    """The report of a lease at which the node itself failed."""
     report = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status, toe_number=toe_number)
     annotate(report, *notes)
     return report
 
 
 def put_off(report: Report) -> Report:
-    """The report of a fetch that counts as not tried, although its host was asked, and must rest."""
+    """The report of a fetch that counts as not tried, although its host was asked and must rest."""
     return _unanswered(report, DEFERRED)
 
 
 def killed(report: Report) -> Report:
-    """The report of a fetch that the frontier wanted broken off for good."""
+    """The report of a fetch that was broken off for good."""
     return _unanswered(report, Status.PROCESSING_THREAD_KILLED)
 
 
@@ -119,13 +119,13 @@ def released(lease: Lease) -> Report:
 
 
 def annotate(report: Report, *texts: str) -> None:
-    """Adds remarks for the crawl log, made printable and short; those beyond the limit are left out."""
+    """Adds annotations for the crawl log, made printable and short. Leaves out those beyond the limit."""
     notes = [note(text) for text in texts if text]
     report.annotations.extend(notes[: MAX_ANNOTATIONS - len(report.annotations)])
 
 
 def _unanswered(report: Report, status: int) -> Report:
-    """A report without what there is of an answer."""
+    """The report without the answer, as far as there is one."""
     return Report(
         token=report.token,
         outcome=OUTCOME_FETCHED,
@@ -138,14 +138,14 @@ def _unanswered(report: Report, status: int) -> Report:
 
 def _digest(lease: Lease, fetch: Fetch) -> str:
     if fetch.truncation is Truncation.FILTER:
-        return ""  # that of nothing: any other page that is left unread would be the same one
+        return ""  # the digest of no bytes would make all pages that are left unread the same
     return lease.last_digest if fetch.unchanged else fetch.digest
 
 
 def _validator(fetch: Fetch, header: str) -> str:
-    """A validator of what was fetched, for the next visit to ask with."""
+    """A validator of the page, for the next visit to ask with."""
     if fetch.truncation in _PARTIAL:
-        return ""  # the rest would never be asked for
+        return ""  # with one, no visit would ever get the rest
     value = fetch.header(header) or ""
     return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""
 

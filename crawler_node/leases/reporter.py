@@ -1,8 +1,8 @@
-"""Reporter: hands what toes have finished to the frontier, in batches, telling nothing before it is true.
+"""Reporter: reports finished pages to the frontier, in batches, and each only after its records are durable.
 
-A batch is everything that has finished so far. Its WARC records are made durable, then its links are
-offered to Schedule, then its pages are reported to Finished; then comes the next batch. There is no timer:
-under load batches grow by themselves, and a single slow page is reported at once.
+A batch is every page that has finished so far. The reporter makes its WARC records durable, then offers its
+links to Schedule, then reports its pages to Finished, and goes on to the next batch. There is no timer: under
+load batches grow by themselves, and a single slow page is reported at once.
 """
 
 import threading
@@ -28,14 +28,14 @@ from .offers import KnownLinks, candidates
 from .report import FinishedPage, annotate, failed, put_off, released
 
 MAX_BACKLOG_PAGES = 500
-"""Finished pages that wait for the reporter before toes wait with theirs. Their bodies are gone by then."""
+"""With so many finished pages in the backlog toes wait. Their bodies are gone by then."""
 
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
-"""What the links and robots.txt bodies of those pages may take, about."""
+"""About how much the links and robots.txt bodies in the backlog may take before toes wait."""
 
 MAX_BATCH_PAGES = 500
 MAX_BATCH_BYTES = 8 * 1024 * 1024
-"""A batch ends with the page that reaches this: as candidates, links take several times as much."""
+"""A batch ends with the page that reaches this size; as candidates, links take several times as much."""
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ _T = TypeVar("_T")
 
 
 class Reporter:
-    """Takes finished pages from the toes, and reports them until it is told that no more will come."""
+    """Takes finished pages from the toes, and reports them until `finish` says that no more will come."""
 
     def __init__(self, frontier: FrontierConnection, book: LeaseBook, archive: Archive) -> None:
         self._frontier = frontier
@@ -64,7 +64,7 @@ class Reporter:
     # from other threads
 
     def put(self, page: FinishedPage) -> None:
-        """Takes a page that a toe is done with. Waits while too many wait already."""
+        """Takes a page that a toe is done with. Waits while the backlog is full."""
         size_bytes = page.size_bytes
         with self._lock:
             while self._is_full() and not self._open_ended:
@@ -74,41 +74,41 @@ class Reporter:
             self._work.notify()
 
     def give_back(self, held: Iterable[Held]) -> None:
-        """Hands leases back unstarted. Does not wait: they are few, and small."""
+        """Hands leases back unstarted. Does not wait, as they are few and small."""
         self.append([FinishedPage(one, released(one.lease)) for one in held])
 
     def append(self, pages: Iterable[FinishedPage]) -> None:
-        """Takes small pages that nobody may wait with."""
+        """Takes small pages without waiting."""
         with self._lock:
             self._backlog.extend((page, 0) for page in pages)
             self._work.notify()
 
     def lift_bound(self) -> None:
-        """Lets no toe wait any more: each has at most one more page."""
+        """Lets no toe wait any more, as each has at most one more page."""
         with self._lock:
             self._open_ended = True
             self._room.notify_all()
 
     def finish(self) -> None:
-        """No more will come: `run` ends when all is reported."""
+        """Says that no more pages will come. `run` then ends when all are reported."""
         with self._lock:
             self._finishing = True
             self._work.notify()
 
     def abandon(self) -> None:
-        """Gives up on what is not reported yet: `run` ends as soon as it can."""
+        """Gives up on the pages that are not reported yet. `run` then ends as soon as it can."""
         self._abandoned.set()
         self.finish()
 
     def unreported_count(self) -> int:
-        """How many leases wait to be reported or handed back."""
+        """How many leases wait for their report, those that go back included."""
         with self._lock:
             return len(self._backlog) + self._in_hand_count
 
     # the reporter's own thread
 
     def run(self) -> None:
-        """Reports. Raises Superseded."""
+        """Reports pages. Raises Superseded."""
         try:
             while batch := self._take_batch():
                 self._hand_over(batch)
@@ -116,7 +116,8 @@ class Reporter:
             return
 
     def _take_batch(self) -> list[FinishedPage]:
-        """Everything that has finished so far, within bounds; nothing when there is no more to come."""
+        """Waits for pages. Returns all that have finished so far, within bounds; none when no more will
+        come."""
         with self._lock:
             self._in_hand_count = 0
             while not self._backlog and not self._finishing:
@@ -146,7 +147,7 @@ class Reporter:
         self._book.settle(page.held for page in batch)
 
     def _stored(self, pages: list[FinishedPage]) -> list[FinishedPage]:
-        """Makes the records of pages durable; pages whose records are not are put off."""
+        """Makes the records of pages durable. Puts off pages whose records are not."""
         if all(page.stored_in is None for page in pages):
             return pages
         epoch = self._archive.sync()
@@ -158,7 +159,8 @@ class Reporter:
         ]
 
     def _offer(self, pages: Sequence[FinishedPage]) -> None:
-        """Offers the links of pages of one crawl; narrows a refusal down to a page, whose report tells it."""
+        """Offers the links of pages of one crawl. Narrows a refusal down to a page, and annotates its
+        report."""
         crawl, spell = pages[0].held.lease.crawl, pages[0].held.spell
         offered = candidates(pages, self._known.of(spell))
         if not offered:
@@ -173,7 +175,7 @@ class Reporter:
             verdicts = self._persist(schedule)
         except _LeasesEnded:
             log.info("links left out: the leases of their pages have ended", crawl=crawl, links=len(offered))
-        except CrawlOver as over:  # its links have no place any more; its pages are reported all the same
+        except CrawlOver as over:  # links have no place any more, but pages are reported all the same
             log.info("links left out: the crawl is over", crawl=crawl, links=len(offered), error=str(over))
             self._known.forget(spell)
         except Refused as refusal:
@@ -187,7 +189,7 @@ class Reporter:
             self._known.learn(spell, offered, verdicts)
 
     def _report(self, pages: Sequence[FinishedPage]) -> None:
-        """Reports pages. One whose report is refused is reported as failed, and holds up no others."""
+        """Reports pages. Reports one whose report is refused as failed, so that it holds up no others."""
         replaced: list[FinishedPage] = []
         for page, result in zip(pages, self._finished(pages), strict=True):
             held, report = page.held, page.report
@@ -201,7 +203,8 @@ class Reporter:
         self._finished(replaced)
 
     def _finished(self, pages: Sequence[FinishedPage]) -> Sequence[ReportResult]:
-        """The results of pages, in order; INVALID_REPORT for those that the frontier would not look at."""
+        """The results of pages, in their order; INVALID_REPORT for a page that the frontier refuses to
+        judge."""
         if not pages:
             return ()
         try:
@@ -221,8 +224,8 @@ class Reporter:
 
 
 class _LeasesEnded(Exception):
-    """Nothing comes of these pages any more. A crawl that is held may take its links much later; those of
-    other crawls do not wait for that."""
+    """The leases of all these pages have ended. A crawl that is held may take its links much later, and must
+    not hold up the pages of other crawls."""
 
 
 def _halves(pages: Sequence[FinishedPage]) -> tuple[Sequence[FinishedPage], Sequence[FinishedPage]]:

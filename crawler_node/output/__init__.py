@@ -1,1 +1,1 @@
-"""What is kept of a visit, and where."""
+"""What the node keeps of a visit, and where."""

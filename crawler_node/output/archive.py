@@ -1,8 +1,7 @@
-"""Archive: where the node's pages go, and what it does when they cannot be kept. The writing itself is warc's
-and pages' business.
+"""Archive: where the node's pages go, and what it does when they cannot be kept. warc and pages write them.
 
-A page counts as stored only when a sync has succeeded after it was appended. While the disk is low, and
-after an error until the directories take data again, the node takes no more leases.
+A page counts as stored only when a sync has succeeded after it was appended. The node takes no more leases
+while the disk is low, and after an error until the directories take data again.
 """
 
 import os
@@ -19,20 +18,20 @@ from .logs import NodeLogs
 from .visit import Stored, Visit
 
 PROBE_BYTES = 1024 * 1024
-"""What must find room in each directory before writing is tried again."""
+"""How much must find room in each directory before the node writes again."""
 
 DUPLICATE = "duplicate:digest"
-"""The remark on a body that is that of the last visit (Heritrix's)."""
+"""Heritrix's annotation of a body that is that of the last visit."""
 
 log = structlog.get_logger()
 
 
 class Writer(Protocol):
-    """What an archive needs of warc.WarcWriter and pages.PagesWriter; all errors are OSErrors."""
+    """The part of WarcWriter and PagesWriter that an archive needs. All errors are OSErrors."""
 
     @property
     def directory(self) -> Path:
-        """Where it writes."""
+        """The directory of its files."""
         ...
 
     def append(self, visit: Visit) -> bool:
@@ -40,15 +39,15 @@ class Writer(Protocol):
         ...
 
     def sync(self) -> None:
-        """Makes what was appended durable; if it fails, nothing since the last success counts."""
+        """Makes all appended visits durable. If it fails, none since the last success counts."""
         ...
 
     def roll_if_old(self) -> None:
-        """Closes a file that has been written for long enough."""
+        """Closes a file that is old enough."""
         ...
 
     def repair(self) -> None:
-        """Sees to the files that dead processes left. Never raises."""
+        """Repairs the files that dead processes left. Never raises."""
         ...
 
     def close(self) -> None:
@@ -57,7 +56,7 @@ class Writer(Protocol):
 
 
 class Archive:
-    """The node's output, and whether it can be written. Used by many threads at once.
+    """The node's output, and whether it can be written. Many threads use it at once.
 
     Each visit goes to the logs, to the `hook` (see Hook), and then to each of `writers`.
     """
@@ -83,12 +82,12 @@ class Archive:
         self._on_failure: Callable[[], None] = lambda: None
 
     def when_failing(self, act: Callable[[], None]) -> None:
-        """Sets what is done at each error, and when the disk gets low: no more leases may be taken."""
+        """Sets what to do at each error and while the disk is low: the node must take no more leases."""
         self._on_failure = act
 
     @property
     def low_disk(self) -> str:
-        """Which disk was low when `tend` or `probe` last looked, in words for people; empty if none was."""
+        """A message that says which disk was low when `tend` or `probe` last looked; empty if none was."""
         return self._low
 
     def append(self, visit: Visit) -> Stored:
@@ -106,7 +105,7 @@ class Archive:
         return Stored(epoch if any(stored) else None, notes)
 
     def sync(self) -> int | None:
-        """Makes durable what was appended so far; the answer names its stretch, None if that failed."""
+        """Makes all appended visits durable. Returns their epoch, or None if that failed."""
         epoch = self._epoch
         errors = [error for writer in self._writers if (error := _failure(writer.sync)) is not None]
         if not errors:
@@ -117,19 +116,19 @@ class Archive:
         return None
 
     def tend(self) -> None:
-        """To be called every few seconds: closes old files, and looks at the disk."""
+        """Closes old files, and looks at the disk. To be called every few seconds."""
         for writer in self._writers:
             if (error := _failure(writer.roll_if_old)) is not None:
                 self._fail(error)
         was_low = self._low
         self._low = self._disk.check()
         if self._low and not was_low:
-            log.warning("no leases are taken until there is room", problem=self._low)
+            log.warning("the node takes no leases until there is room", problem=self._low)
         if self._low:
             self._on_failure()
 
     def probe(self) -> bool:
-        """Whether there is room, and all directories take data again."""
+        """Looks whether there is room, and whether all directories take data again."""
         self._low = self._disk.check()
         if self._low or not all(map(_takes_data, self._directories)):
             return False
@@ -139,13 +138,13 @@ class Archive:
         return True
 
     def repair(self) -> None:
-        """Sees to the files that dead processes left in the directories; it may read all of them. Never
+        """Repairs the files that dead processes left in the directories, which it may read in full. Never
         raises."""
         for writer in self._writers:
             writer.repair()
 
     def close(self) -> None:
-        """Closes the files; what is appended later is refused. Raises OSError."""
+        """Closes the files, and refuses later visits. Raises OSError."""
         self._closed = True
         errors = [error for writer in self._writers if (error := _failure(writer.close)) is not None]
         self._logs.close()

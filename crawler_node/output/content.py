@@ -1,4 +1,4 @@
-"""Content: what a fetched page says, decoded when somebody asks for it."""
+"""Content: the body, the text and the title of a page, decoded on demand."""
 
 import threading
 from functools import cached_property
@@ -18,13 +18,13 @@ _PLAIN_TYPE = "text/plain"
 
 
 class Content:
-    """What is in the body of a fetch. Of use until the fetch is closed."""
+    """The content of a fetch, until that is closed."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
 
     def body(self, limit: int = MAX_PAGE_BYTES) -> bytes:
-        """The first `limit` bytes, without Content-Encoding; as they came if it cannot be undone."""
+        """The first `limit` bytes, decoded, or as they came if their Content-Encoding cannot be undone."""
         fetch = self._fetch
         body = decoded(fetch.body, fetch.content_encoding, limit)
         if body is None:
@@ -34,8 +34,8 @@ class Content:
 
     @cached_property
     def text(self) -> PageText | None:
-        """Title and text of a page that was there (status 200 to 299) and is HTML or plain text, by its media
-        type or, where that says nothing, by what it looks like (see sniff); None of others. At most
+        """Title and text of a page with a status from 200 to 299 that is HTML or plain text; None for others.
+        Its media type tells what it is, or if that says nothing its first bytes (see sniff). At most
         MAX_TEXT_CHARS long, of the first MAX_PAGE_BYTES."""
         if not self._is_text:
             return None
@@ -47,7 +47,8 @@ class Content:
 
     @cached_property
     def source(self) -> str | None:
-        """The page as it is written: HTML with its tags. Of the same pages as `text`, and as long at most."""
+        """The page as it is written, HTML with its tags, for the pages that have a `text`, and as long at
+        most."""
         return text_of(self.body(), self._fetch.charset)[:MAX_TEXT_CHARS] if self._is_text else None
 
     @property
@@ -56,7 +57,7 @@ class Content:
 
     @cached_property
     def _media_type(self) -> str:
-        """What its media type says that it is, or what it looks like where that says nothing."""
+        """Its media type, or if that says nothing the one that its first bytes look like."""
         media_type = self._fetch.media_type
         header = self.body(HEADER_BYTES) if says_nothing(media_type) else b""
         return sniffed(header) if header else media_type

@@ -10,11 +10,11 @@ DEFAULT_RESERVE_BYTES = 512 * 1024 * 1024
 
 
 MAX_MORE_BYTES = 64 * 1024 * 1024
-"""What there must be beyond the reserve before a low disk is low no more, at most."""
+"""At most so much more than the reserve must be free before a low disk counts as low no more."""
 
 
 class Space(Protocol):
-    """What os.statvfs tells."""
+    """The part of os.statvfs's answer that is needed."""
 
     @property
     def f_bavail(self) -> int: ...
@@ -24,8 +24,8 @@ class Space(Protocol):
 
 
 class DiskWatch:
-    """Watches the free space of directories: low below a reserve, and then until there is a tenth more, or
-    MAX_MORE_BYTES."""
+    """Watches the free space of directories. A disk is low below a reserve, and then until a tenth more is
+    free, or MAX_MORE_BYTES more."""
 
     def __init__(
         self,
@@ -35,16 +35,16 @@ class DiskWatch:
     ) -> None:
         """Raises ValueError for a reserve below 0; 0 watches nothing."""
         if reserve_bytes < 0:
-            raise ValueError(f"a disk reserve of {reserve_bytes} bytes; 0 or more is possible")
+            raise ValueError(f"reserve_bytes must be at least 0, got {reserve_bytes}")
         self._low = dict.fromkeys(directories, "")
         self._reserve_bytes = reserve_bytes
-        # At the very edge of the reserve a node would stop and go on with every page.
+        # Otherwise a node at the edge of the reserve would stop and go on with every page.
         self._more_bytes = min(reserve_bytes // 10, MAX_MORE_BYTES)
         self._space = space
 
     def check(self) -> str:
-        """Looks at all of them: which is low, in words; empty if none is. One that cannot be looked at is as
-        it was seen last."""
+        """Looks at all directories. Returns a message that says which is low; empty if none is. A directory
+        that cannot be read counts as it did at the last look."""
         if self._reserve_bytes:
             for directory, low in self._low.items():
                 enough = self._reserve_bytes + (self._more_bytes if low else 0)
@@ -58,6 +58,6 @@ class DiskWatch:
 
     def _problem(self, directory: Path, free: int) -> str:
         return (
-            f"disk low: {free >> 20} MiB are free in {directory}, and {self._reserve_bytes >> 20} MiB are to "
-            "be left"
+            f"disk low: {free >> 20} MiB are free in {directory}, "
+            f"and {self._reserve_bytes >> 20} MiB must stay free"
         )

@@ -1,4 +1,4 @@
-"""Hook: a function of the user's own that is called with each page.
+"""Hook: calls a function of the user's own with each page.
 
     from crawler_node.output.hook import HookPage
 
@@ -6,10 +6,10 @@
         if page.status == 200:
             return {"words": len((page.text or "").split())}
 
-`--hook package.module:page` names it. It is called by many threads at once, once for each page that was
-answered, whatever its status; again if the page has to be fetched again because the node died or could not
-store it. What it returns, a mapping or None, goes into the page's JSON line. What it raises is logged, the
-page is marked `hookFailed` in the crawl log, and nothing else happens.
+`--hook package.module:page` names it. Many threads call it at once. It is called once for each page that was
+answered, whatever its status, and again if the page is fetched again because the node died or could not store
+it. It returns a mapping, which goes into the page's JSON line, or None. If it raises, the error is logged,
+the page is marked `hookFailed` in the crawl log, and nothing else happens.
 """
 
 import importlib
@@ -29,64 +29,64 @@ from .visit import Visit
 HOOK_FAILED = "hookFailed"
 
 MAX_EXTRA_CHARS = 1_000_000
-"""The longest answer of a hook, as JSON."""
+"""The longest value of a hook, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class HookPage:
-    """A page, as a hook is given it; of use until the hook returns."""
+    """A page, as a hook gets it. Usable until the hook returns."""
 
     url: str
     crawl: str
     status: int
     """The HTTP status."""
     headers: Sequence[tuple[str, str]]
-    """Of the answer, as sent."""
+    """The headers of the answer, as sent."""
     media_type: str
-    """Of its Content-Type, in lower case; empty if there is none."""
+    """The media type of its Content-Type, in lower case; empty if there is none."""
     links: Sequence[Outlink]
-    """What was found in it: `uri` (absolute), `hop` (a letter) and `context` each."""
+    """The links in it. Each has a `uri` (absolute), a `hop` (a letter) and a `context`."""
     via: str
-    """Where it was found; empty for a seed."""
+    """The URI of the page that links to it; empty for a seed."""
     path: str
-    """The hops that led to it, a letter each."""
+    """The hops that led to it, one letter for each."""
     seed: bool
     """Whether it is a seed."""
     truncated: str
-    """Why the body is not whole, as WARC-Truncated says it; empty if it is."""
+    """Why the body is not whole, in the values of WARC-Truncated; empty if it is whole."""
     _content: Content
 
     @property
     def body(self) -> bytes:
-        """The body without its Content-Encoding, at most 8 MiB of it; made at each use."""
+        """The first 8 MiB of the body, without its Content-Encoding. Each use decodes it again."""
         return self.read(MAX_PAGE_BYTES)
 
     def read(self, limit: int) -> bytes:
-        """As `body`, at most `limit` bytes."""
+        """The first `limit` bytes of the body, as in `body`."""
         return self._content.body(limit)
 
     @property
     def title(self) -> str | None:
-        """Its title; None of what is neither HTML nor plain text, and of a status outside 200 to 299."""
+        """Its title; None if it is not HTML or plain text, or its status is outside 200 to 299."""
         text = self._content.text
         return None if text is None else text.title
 
     @property
     def text(self) -> str | None:
-        """Its text as a reader sees it, None as `title`."""
+        """Its text as a reader sees it; None where `title` is."""
         text = self._content.text
         return None if text is None else text.text
 
 
 class Hook:
-    """Calls a function with pages, and keeps its errors from everybody else."""
+    """Calls a function with pages, and contains its errors."""
 
     def __init__(self, function: Callable[[HookPage], object], logs: NodeLogs) -> None:
         self._function = function
         self._logs = logs
 
     def __call__(self, visit: Visit) -> tuple[str, ...]:
-        """Sets what the function says of a page as the visit's `extra`; remarks for the crawl log."""
+        """Sets the function's value as the visit's `extra`. Returns annotations for the crawl log."""
         try:
             extra = self._function(_page(visit))
             visit.extra = "" if extra is None else _json(extra)
@@ -99,15 +99,15 @@ class Hook:
 
 
 def load(path: str) -> Callable[[HookPage], object]:
-    """The function that `package.module:function` names, found where Python finds modules and in the
-    present directory. Raises ValueError.
+    """Imports the function that `package.module:function` names, from Python's path or the present directory.
+    Raises ValueError.
     """
     module_name, colon, name = path.partition(":")
     if not colon or not module_name or not name:
-        raise ValueError(f"hook {path!r} has not the form 'package.module:function'")
+        raise ValueError(f"hook {path!r} must have the form 'package.module:function'")
     try:
         if (here := str(Path.cwd())) not in sys.path:
-            sys.path.append(here)  # last: nothing there may stand in for a module of the node's
+            sys.path.append(here)  # last, so that no file there can stand in for a module of the node's
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:
         raise ValueError(
@@ -142,8 +142,10 @@ def _page(visit: Visit) -> HookPage:
 
 def _json(extra: object) -> str:
     if not isinstance(extra, Mapping):
-        raise TypeError(f"a hook returns a mapping or None, not a {type(extra).__name__}")
+        raise TypeError(f"a hook must return a mapping or None, got a {type(extra).__name__}")
     text = json.dumps(dict(extra), allow_nan=False, separators=(",", ":"))
     if len(text) > MAX_EXTRA_CHARS:
-        raise ValueError(f"a hook's answer of {len(text)} characters; {MAX_EXTRA_CHARS} are possible")
+        raise ValueError(
+            f"a hook's value must have at most {MAX_EXTRA_CHARS} characters as JSON, got {len(text)}"
+        )
     return text

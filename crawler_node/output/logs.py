@@ -1,8 +1,8 @@
-"""NodeLogs: the node's own logs of what went wrong with URIs and with its programs.
+"""NodeLogs: the node's own logs of errors of URIs and of programs.
 
 `uri-errors.log` has a line for each fetch that ended without an answer or within one: time, fetch status,
-URI, and why. `runtime-errors.log` has a block for each error of the programs: time, thread and URI in one
-line, the trace in the next ones, indented. Both are rolled by size, and only the youngest old ones are kept.
+URI, and reason. `runtime-errors.log` has a block for each error of a program: one line with time, thread and
+URI, then the trace, indented. Both are rolled by size, and only the youngest old files are kept.
 """
 
 import os
@@ -22,10 +22,11 @@ URI_ERRORS = "uri-errors.log"
 RUNTIME_ERRORS = "runtime-errors.log"
 
 MAX_LOG_BYTES = 50_000_000
-"""A log that would grow beyond this is rolled: it gets the name `….log.1`, that `….log.2`, and so on."""
+"""A log that would grow beyond this is rolled: it becomes `….log.1`, the former `….log.1` `….log.2`, and so
+on."""
 
 OLD_LOGS = 4
-"""How many old ones of a log are kept."""
+"""How many old files of a log are kept."""
 
 MAX_TRACE_CHARS = 16_000
 
@@ -35,11 +36,11 @@ log = structlog.get_logger()
 
 
 class NodeLogs:
-    """The logs in one directory, made if it is not there. Used by many threads at once; the processes of a
-    node may share them.
+    """The logs in one directory, which is created if it does not exist. Many threads use them at once, and
+    the processes of a node may share them.
 
-    Without a directory there are none but the program's own. A log that cannot be written is told of there,
-    once, and breaks nothing. Raises OutputError when the directory cannot be made.
+    Without a directory there is only the program's own log. That also tells, once, of a log that cannot be
+    written, which breaks nothing else. Raises OutputError when the directory cannot be created.
     """
 
     def __init__(self, directory: Path | None = None, max_bytes: int = MAX_LOG_BYTES) -> None:
@@ -51,10 +52,10 @@ class NodeLogs:
                 self._uri_errors = _Log(directory / URI_ERRORS, max_bytes)
                 self._runtime_errors = _Log(directory / RUNTIME_ERRORS, max_bytes)
             except OSError as problem:
-                raise OutputError(f"logs cannot be kept in {str(directory)!r}: {problem}") from problem
+                raise OutputError(f"cannot keep logs in {str(directory)!r}: {problem}") from problem
 
     def visited(self, visit: Visit) -> None:
-        """Notes how a fetch ended, if not well: with a status below zero, or broken off within the answer."""
+        """Logs a fetch that has a status below zero or was broken off within the answer."""
         fetch = visit.fetch
         if fetch.error is not None:
             self.runtime_error(fetch.uri, fetch.error)
@@ -63,11 +64,11 @@ class NodeLogs:
             self._uri_errors.write(f"{_now()} {fetch.status} {''.join(fetch.uri.split())} {why}")
 
     def runtime_error(self, uri: str, error: BaseException) -> None:
-        """Notes an error of the node's own or the user's programs at a URI, with its trace."""
-        # The trace goes to the log of such errors; without one, here.
+        """Logs an error of the node's or the user's program at a URI, with its trace."""
+        # The trace goes to runtime-errors.log; if there is none, to the program's log.
         trace_here = error if self._runtime_errors is None else None
         said = f"{type(error).__name__}: {str(error)[:1000]}"
-        log.error("an error of a program", uri=uri, error=said, exc_info=trace_here)
+        log.error("a program raised an error", uri=uri, error=said, exc_info=trace_here)
         if self._runtime_errors is not None:
             trace = "".join(traceback.format_exception(error))[-MAX_TRACE_CHARS:]
             block = "".join(f"\n    {line}" for line in trace.splitlines())
@@ -82,7 +83,7 @@ class NodeLogs:
 
 
 class _Log:
-    """One log, unbuffered: each text is in the file when it is written. Several processes may write to it."""
+    """One log, unbuffered, so that each text is in the file at once. Several processes may write to it."""
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self._path = path
@@ -93,21 +94,21 @@ class _Log:
         self._descriptor = self._open()
 
     def write(self, text: str) -> None:
-        """Adds a line, or several. What comes after `close` is left out."""
+        """Adds a line, or several. Does nothing after `close`."""
         data = f"{text}\n".encode("utf-8", "replace")
         with self._lock:
             if self._closed:
                 return
             was_failing, self._failing = self._failing, True
             if was_failing:
-                data = b"\n" + data  # the last one may be torn
+                data = b"\n" + data  # the last line may be torn
             try:
                 self._roll_if_long(len(data))
                 while data:
                     data = data[os.write(self._descriptor, data) :]
             except OSError as error:
                 if not was_failing:
-                    log.error("a log of the node cannot be written", file=str(self._path), error=str(error))
+                    log.error("a log cannot be written", file=str(self._path), error=str(error))
             else:
                 self._failing = False
 

@@ -1,4 +1,4 @@
-"""Writes pages as JSON Lines, for those who want data and not archives: an object a page, a page a line."""
+"""Writes pages as JSON Lines, for users who want data and not archives: one object and one line a page."""
 
 import json
 import time
@@ -15,27 +15,27 @@ SUFFIX = ".jsonl"
 
 
 class Text(StrEnum):
-    """What of a page's body goes into its line."""
+    """The part of a page's body that goes into its line."""
 
     TEXT = "text"
     """Its text, as a reader sees it, in `text`."""
     HTML = "html"
     """The page as it is written, in `html`."""
     NONE = "none"
-    """Nothing, and no title."""
+    """No text, and no title."""
 
 
 class PagesWriter:
     """Appends pages to the JSON Lines files of one process. Thread-safe.
 
     The members of an object: `url`, `crawl`, `status`, `time` (when its fetch began), `media_type`, `bytes`
-    (of the body, as sent), `digest` (of those), `truncated` (null, or why the body is not whole, as
-    WARC-Truncated says it), `via` (null for a seed), `path` (of hops, empty for a seed), `seed` (whether it
-    is one), `links` (objects with `url` and `hop`), `title` and `text` (or `html`; null for what is neither
-    HTML nor plain text, and for a status outside 200 to 299; see Content), and `extra` if the user's own
-    function returned something.
+    (the number of body bytes, as sent), `digest` (of those), `truncated` (null, or why the body is not whole,
+    in the values of WARC-Truncated), `via` (null for a seed), `path` (of hops, empty for a seed), `seed`
+    (true for a seed), `links` (objects with `url` and `hop`), `title` and `text` or `html` (null unless the
+    page is HTML or plain text with a status from 200 to 299; see Content), and `extra` if the user's own
+    function returned a value.
 
-    Raises OutputError when the directory can be neither made nor written to.
+    Raises OutputError when the directory can be neither created nor written to.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PagesWriter:
         self._files.roll_if_old()
 
     def repair(self) -> None:
-        """Sees to the files that dead processes left in the directory; see repair."""
+        """Repairs the files that dead processes left in the directory; see repair."""
         repair(self.directory, SUFFIX, parts_of_lines)
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""Repair: what a dead process left of the files that it wrote becomes files like any other.
+"""Repair: turns the files that a dead process was writing into files like any other.
 
-A file that ends in `.open` and that no process has locked keeps its whole records, under its final name,
-also those behind damage: a turned bit or a hole costs the record that it is in, and no other. The damaged
-part is kept beside it as `.torn`. An unfinished end is cut off: it was never made durable, so its pages
-were never reported. A file with nothing in it is removed; one of which nothing is whole, or that cannot be
-read, is set aside as `.torn` as it is.
+A repair takes the files that end in `.open` and that no process has locked. Such a file keeps its whole
+records, under its final name, also those behind damage: a turned bit or a hole costs only the record that it
+is in. The damaged parts go into a `.torn` file beside it. Its unfinished end is cut off: that was never made
+durable, so its pages were never reported. An empty file is removed. A file that has no whole record, or that
+cannot be read, becomes a `.torn` file as it is.
 """
 
 import fcntl
@@ -28,21 +28,21 @@ _UNDER_WAY_SUFFIX = ".part"
 """The ending of a file that a repair writes, until it is whole."""
 
 MAX_RECORD_HEAD_BYTES = 64 * 1024
-"""No header of a WARC record of ours is longer: its URIs are bounded."""
+"""Headers of our WARC records are at most so long, as their URIs are bounded."""
 
 MAX_WASTED_BYTES = 1024 * 1024 * 1024
-"""How much may be read, beside eight times the file, in looking for where whole records go on: what looks
-like the beginning of one may be anything that was fetched."""
+"""A search for the next whole record may read so much, in addition to eight times the file: bytes that look
+like the beginning of a record may be anything that was fetched."""
 
 _PIECE_BYTES = 64 * 1024
 _FIRST_PIECE_BYTES = 1024
-"""Less is read at first: most of what looks like a beginning is none, or has another close behind it."""
+"""The first read is small, as most apparent beginnings are none, or have another close behind."""
 
 log = structlog.get_logger()
 
 
 class State(Enum):
-    """What a part of a file is."""
+    """The state of a part of a file."""
 
     WHOLE = "whole"
     HEAD = "whole, with nothing in it that was fetched"
@@ -59,17 +59,18 @@ class Part(NamedTuple):
 
 
 Measure = Callable[[BinaryIO], Iterator[Part]]
-"""Tells a file's parts, from its start to its end, in time proportional to it and in little memory."""
+"""Yields the parts of a file, from its start to its end, in time proportional to its length and little
+memory."""
 
 
 def repair(directory: Path, suffix: str, measure: Measure) -> None:
-    """Repairs the files of one kind in a directory; `suffix` is how their final names end. Never raises:
-    what cannot be repaired is logged and left for the next start.
+    """Repairs the files in a directory whose final names end in `suffix`. Never raises: it logs a file that
+    cannot be repaired, and leaves it for the next start.
     """
     try:
         paths = sorted(directory.glob(f"*{suffix}{OPEN_SUFFIX}"))
     except OSError as error:
-        log.error("files left behind cannot be looked for", directory=str(directory), error=str(error))
+        log.error("cannot look for files left behind", directory=str(directory), error=str(error))
         return
     for path in paths:
         try:
@@ -77,12 +78,12 @@ def repair(directory: Path, suffix: str, measure: Measure) -> None:
                 if file is not None:
                     _repair(path, file, measure)
         except OSError as error:
-            log.error("a file left behind cannot be repaired", file=str(path), error=str(error))
+            log.error("cannot repair a file left behind", file=str(path), error=str(error))
 
 
 def parts_of_records(file: BinaryIO) -> Iterator[Part]:
-    """The parts of a WARC file that has a gzip member for each record: a member is whole if it holds one
-    record and nothing else. Behind one that is not, whole ones are looked for by their first bytes."""
+    """The parts of a WARC file that has a gzip member for each record. A member is whole if it holds exactly
+    one record. Behind one that is not, the first bytes of members tell where to look for whole ones."""
     members = _MemberReader(file)
     size = file.seek(0, os.SEEK_END)
     most_wasted = MAX_WASTED_BYTES + 8 * size
@@ -109,7 +110,7 @@ def parts_of_records(file: BinaryIO) -> Iterator[Part]:
 
 
 def parts_of_lines(file: BinaryIO) -> Iterator[Part]:
-    """The parts of a file of lines: a line is whole if it ends, and has no byte that no line has, a NUL."""
+    """The parts of a file of lines. A line is whole if it ends and has no NUL, which no line of ours has."""
     at = begin = line = 0  # of the piece, of the part, of the line
     state, is_torn = State.WHOLE, False
     while piece := _read(file, at):
@@ -133,7 +134,8 @@ def parts_of_lines(file: BinaryIO) -> Iterator[Part]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO | None]:
-    """A file that nobody writes any more; None while somebody does, or when another repair was faster."""
+    """Opens a file that no process writes any more; None while one does, or after another repair was
+    faster."""
     try:
         file = path.open("r+b")
     except FileNotFoundError:
@@ -152,7 +154,7 @@ def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
     size = os.fstat(file.fileno()).st_size
     final_path = path.with_name(path.name.removesuffix(OPEN_SUFFIX))
     if final_path.exists():
-        _set_aside(path, final_path, "there is a file of its final name")
+        _set_aside(path, final_path, "a file of its final name exists")
         return
     with ExitStack() as stack:
         mended = stack.enter_context(_Copy(file, final_path))
@@ -176,7 +178,7 @@ def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
             _set_aside(path, final_path, "nothing in it is whole")
         elif not holds_pages:
             path.unlink()
-            log.info("an empty file that was left behind is removed", file=str(path))
+            log.info("an empty file left behind is removed", file=str(path))
         else:
             kept_bytes = mended.length or whole_end
             torn.keep()
@@ -195,11 +197,11 @@ def _repair(path: Path, file: BinaryIO, measure: Measure) -> None:
 
 
 class _CannotRead(Exception):
-    """The file cannot be read, for the reason that is its cause."""
+    """The file cannot be read; the error's cause says why."""
 
 
 class _Copy:
-    """A copy of parts of a file, made with the first of them. It goes unless it is kept."""
+    """A copy of parts of a file, created with the first part. It is removed unless it is kept."""
 
     def __init__(self, source: BinaryIO, path: Path) -> None:
         self.length = 0
@@ -209,19 +211,19 @@ class _Copy:
         self._file: BinaryIO | None = None
 
     def add(self, begin: int, end: int) -> None:
-        """Append a part."""
+        """Appends a part."""
         if self._file is None:
             self._file = self._part.open("wb")
         while begin < end:
             piece = _read(self._source, begin, min(end - begin, _PIECE_BYTES))
             if not piece:
-                raise OSError(f"{self._path.name}: {end - begin} bytes are gone")
+                raise OSError(f"{self._path.name}: {end - begin} bytes are missing")
             self._file.write(piece)
             self.length += len(piece)
             begin += len(piece)
 
     def keep(self) -> None:
-        """Give it its name, for good, if there is one."""
+        """Gives the copy its name, durably, if it has any part."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -255,16 +257,16 @@ class _MemberReader:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.end = 0
-        """Where the last member that was read to its end has ended."""
+        """Where the last member that was read to its end ended."""
         self.is_unfinished = False
-        """Whether the last one that was not ends with the file, and is well up to there."""
+        """Whether the last member that was not is sound up to the end of the file."""
         self.piece_bytes = 0
-        """How much the last one has cost to read, packed and unpacked."""
+        """How many bytes the last member cost to read, packed and unpacked."""
         self.wasted_bytes = 0
-        """How much was read that led to no member."""
+        """How many bytes were read that led to no member."""
 
     def pieces(self, begin: int) -> Iterator[bytes]:
-        """What the member at an offset holds; nothing at the end of the file. Raises _Torn."""
+        """The content of the member at an offset; none at the end of the file. Raises _Torn."""
         self.is_unfinished, self.piece_bytes = False, 0
         read_bytes, data, most = begin, b"", _FIRST_PIECE_BYTES
         member = zlib.decompressobj(zlib.MAX_WBITS + 16)
@@ -288,7 +290,7 @@ class _MemberReader:
         self.end = read_bytes - len(data)
 
     def next_beginning(self, offset: int) -> int | None:
-        """Where the next bytes are that begin a member of ours, from an offset on."""
+        """The offset of the next bytes that begin a member of ours, from an offset on."""
         data, most = b"", _FIRST_PIECE_BYTES
         while piece := _read(self._file, offset + len(data), most):
             most = _more(most)
@@ -302,12 +304,12 @@ class _MemberReader:
 
 
 def _more(piece_bytes: int) -> int:
-    """How much to read after a piece of that size."""
+    """How much to read after a piece of this size."""
     return min(4 * piece_bytes, _PIECE_BYTES)
 
 
 def _read(file: BinaryIO, offset: int, most: int = _PIECE_BYTES) -> bytes:
-    """A piece of a file from an offset on; nothing at its end. Raises _CannotRead."""
+    """A piece of a file from an offset on; empty at its end. Raises _CannotRead."""
     try:
         file.seek(offset)
         return file.read(most)
@@ -316,7 +318,7 @@ def _read(file: BinaryIO, offset: int, most: int = _PIECE_BYTES) -> bytes:
 
 
 def _record_type(members: _MemberReader, begin: int) -> bytes | None:
-    """The WARC-Type of the record of the member at an offset; None if there is no whole one."""
+    """The WARC-Type of the record of the member at an offset; None if there is no whole record."""
     try:
         pieces = members.pieces(begin)
         head = b""

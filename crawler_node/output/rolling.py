@@ -1,7 +1,7 @@
 """Rolling files: append-only files of one process, each closed when it is long or old enough.
 
-A file ends in `.open` and is locked (flock) while it is written; closed, it is durable and has its final
-name. What a process that died left behind is repair's business: the system frees its locks.
+An open file ends in `.open` and is locked (flock). A closed file is durable and has its final name. The
+system frees the locks of a process that dies, and repair then sees to its files.
 """
 
 import fcntl
@@ -19,10 +19,10 @@ from typing import IO
 from toehold_client.durable import make_directory, sync_directory
 
 DEFAULT_MAX_BYTES = 1_000_000_000
-"""A file is closed, and the next one begun, when more would make it longer than this."""
+"""A file is closed, and the next one begun, before it would be longer than this."""
 
 DEFAULT_MAX_AGE_S = 86_400.0
-"""A file is closed when it was begun so long ago."""
+"""A file is closed when it is this old."""
 
 DEFAULT_PREFIX = "toehold"
 
@@ -31,19 +31,18 @@ OPEN_SUFFIX = ".open"
 _PIECE_BYTES = 64 * 1024
 
 Head = Callable[[str, int], bytes]
-"""What a new file begins with, by its final name and the time in ms since the epoch."""
+"""Makes the beginning of a new file from its final name and the time in ms since the epoch."""
 
 
 class OutputError(OSError):
-    """Something could not be written, or not be made durable."""
+    """Data could not be written, or not be made durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rolling:
     """How files are named, and when they are closed.
 
-    They are named `<prefix>-<UTC time>-<serial>-<node>~<process id>`, and by what they hold. Raises
-    ValueError.
+    The name is `<prefix>-<UTC time>-<serial>-<node>~<process id><suffix>`. Raises ValueError.
     """
 
     prefix: str = DEFAULT_PREFIX
@@ -53,12 +52,12 @@ class Rolling:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", self.prefix) or self.prefix.startswith("."):
             raise ValueError(
-                f"{self.prefix[:200]!r} cannot begin the names of files: 1 to 64 letters, digits, '_', '-' "
-                "and '.' can, the first not '.'"
+                "the prefix of file names must be 1 to 64 letters, digits, '_', '-' and '.', and not begin "
+                f"with '.', got {self.prefix[:200]!r}"
             )
         if self.max_bytes <= 0 or self.max_age_s <= 0:
             raise ValueError(
-                f"files of {self.max_bytes} bytes and {self.max_age_s} s cannot be; both must be above 0"
+                f"max_bytes and max_age_s must be above 0, got {self.max_bytes} and {self.max_age_s}"
             )
 
 
@@ -66,10 +65,10 @@ DEFAULT_ROLLING = Rolling()
 
 
 class RollingFiles:
-    """The files of one process in one directory. Thread-safe. The first is begun with the first append.
+    """The files of one process in one directory. The first append begins the first file. Thread-safe.
 
-    `suffix` is how their names end, `.warc.gz`. Raises OutputError when the directory can be neither made
-    nor written to.
+    File names end in `suffix`, such as `.warc.gz`. Raises OutputError when the directory can be neither
+    created nor written to.
     """
 
     def __init__(
@@ -98,15 +97,15 @@ class RollingFiles:
             make_directory(directory)
             directory_is_writable = os.access(directory, os.W_OK | os.X_OK)
         except OSError as problem:
-            raise OutputError(f"directory {str(directory)!r} cannot be made: {problem}") from problem
+            raise OutputError(f"directory {str(directory)!r} cannot be created: {problem}") from problem
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
     def append(self, data: IO[bytes], length: int) -> None:
-        """Appends `length` bytes, all that `data` has from where it is, into one file.
+        """Appends the rest of `data`, which is `length` bytes, to one file.
 
-        All of it is stored or nothing: after a failed write the file is cut back to where it was. Not
-        durable before `sync`. Raises OutputError.
+        Stores all of it or none: a failed write is cut off again. Not durable before `sync`. Raises
+        OutputError.
         """
         with self._lock:
             if self._closed:
@@ -120,13 +119,13 @@ class RollingFiles:
                 copyfileobj(data, file, _PIECE_BYTES)
             except OSError as problem:
                 self._take_back(file, offset)
-                raise OutputError(f"{file.name}: cannot be written: {problem}") from problem
+                raise OutputError(f"cannot write {file.name}: {problem}") from problem
 
     def sync(self) -> None:
-        """Makes all that was appended so far durable.
+        """Makes all appended data durable.
 
-        Raises OutputError. Then nothing appended since the last sync that succeeded may be counted on, and
-        the file is given up: it stays behind as `.open`, and the next append begins a new one.
+        Raises OutputError. Then the data appended since the last successful sync may be lost, and the file is
+        given up: it stays behind as `.open`, and the next append begins a new one.
         """
         with self._lock:
             file = self._file
@@ -142,20 +141,20 @@ class RollingFiles:
         with self._lock:
             if problem is not None:
                 self._give_up(file, problem)
-            # Looked at last: an append that closed the file may have been told of the failure in our place.
+            # Checked last, as an append that closed the file may have met the failure in our place.
             doubt, self._doubt = self._doubt, None
         if doubt is not None:
             raise doubt
 
     def roll_if_old(self) -> None:
-        """Closes the present file if it is old enough, though nothing is appended. Raises OutputError; what
-        that puts in doubt the next sync tells too."""
+        """Closes the present file if it is old enough, without an append. Raises OutputError, and then the
+        next sync does so, too."""
         with self._lock:
             if self._file is not None and self._is_old(self._file):
                 self._finish(self._file)
 
     def close(self) -> None:
-        """Closes the present file under its final name; nothing can be appended after. Raises OutputError."""
+        """Closes the present file under its final name, and refuses later appends. Raises OutputError."""
         with self._lock:
             self._closed = True
             if self._file is not None:
@@ -176,7 +175,7 @@ class RollingFiles:
         try:
             file = _File(self.directory, name, now_ms)
         except OSError as problem:
-            raise OutputError(f"{name}: cannot be created: {problem}") from problem
+            raise OutputError(f"cannot create {name}: {problem}") from problem
         self._serial += 1
         try:
             file.write(self._head(name, now_ms))
@@ -184,7 +183,7 @@ class RollingFiles:
             sync_directory(self.directory)
         except OSError as problem:
             file.remove()
-            raise OutputError(f"{name}: cannot be written: {problem}") from problem
+            raise OutputError(f"cannot write {name}: {problem}") from problem
         self._file = file
         return file
 
@@ -197,15 +196,15 @@ class RollingFiles:
         self._file = None
 
     def _take_back(self, file: "_File", offset: int) -> None:
-        """Cuts off what was written since `offset`, so that what comes next does not follow half of it."""
+        """Cuts off the data after `offset`, lest the next append follow half of a failed one."""
         try:
             file.cut(offset)
         except OSError as problem:
             self._give_up(file, problem)
 
     def _give_up(self, file: "_File | None", problem: OSError) -> OutputError:
-        """Leaves a file alone that the disk may not hold as it was written (a later fsync would not tell)."""
-        self._doubt = OutputError(f"{file.name if file else 'output'}: cannot be made durable: {problem}")
+        """Abandons a file that the disk may not hold as it was written; a later fsync would not tell."""
+        self._doubt = OutputError(f"cannot make {file.name if file else 'output'} durable: {problem}")
         if file is not None and file is self._file:
             self._file = None
             file.close()
@@ -213,7 +212,7 @@ class RollingFiles:
 
 
 class _File:
-    """One file while it is written, unbuffered: what failed to be written is not written later."""
+    """One open file, unbuffered, so that data whose write failed is not written later."""
 
     def __init__(self, directory: Path, name: str, begun_ms: int) -> None:
         self.name = name
@@ -226,11 +225,11 @@ class _File:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it holds nothing but its head."""
+        """Whether it holds only its head."""
         return self.length <= self._empty_length
 
     def mark_empty(self) -> None:
-        """Says that what was written so far is only the file's own head."""
+        """Says that the data written so far is only the file's head."""
         self._empty_length = self.length
 
     def write(self, data: bytes) -> None:
@@ -245,7 +244,7 @@ class _File:
         self.length = offset
 
     def finish(self) -> None:
-        """Makes it durable under its final name; a file that holds nothing goes."""
+        """Makes the file durable under its final name, or removes it if it is empty."""
         if self.is_empty:
             self.remove()
             return
@@ -262,7 +261,7 @@ class _File:
 
 
 def is_at(path: Path, descriptor: int) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the one at this path."""
     try:
         there = path.stat()
     except FileNotFoundError:
@@ -281,7 +280,7 @@ def _create_locked(path: Path) -> int:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Between the two a repair may have found an empty file that nobody wrote, and removed it.
+            # Between these two calls a repair may have found an empty, unlocked file, and removed it.
             if is_at(path, descriptor):
                 return descriptor
         except BaseException:

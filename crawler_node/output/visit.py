@@ -1,4 +1,4 @@
-"""Visit: one lease and what came of it, as all that keep pages are given it."""
+"""Visit: one lease and its fetch, as all that keep pages get it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from .content import Content
 
 @dataclass(eq=False)
 class Visit:
-    """A fetch, what it was for, and the links that were found. It ends with the fetch: keep nothing of it."""
+    """A fetch, its lease, and the links that were found. It ends with the fetch, so keep no part of it."""
 
     lease: Lease
     fetch: Fetch
     links: Sequence[Outlink] = ()
     extra: str = ""
-    """What the user's own function says of the page, as JSON; set when it was asked."""
+    """The value of the user's own function for the page, as JSON; empty before it was called."""
 
     @property
     def is_page(self) -> bool:
-        """Whether a page was asked for and something answered; not a robots.txt."""
+        """Whether it is a page, and not a robots.txt, and was answered."""
         return self.lease.purpose == PURPOSE_PAGE and self.fetch.status > 0
 
     @property
     def is_identical(self) -> bool:
-        """Whether the whole body came, and is that of the last visit."""
+        """Whether the body is whole, and is that of the last visit."""
         fetch = self.fetch
         return (
             fetch.body_bytes > 0
@@ -39,16 +39,16 @@ class Visit:
 
     @cached_property
     def content(self) -> Content:
-        """What the page says."""
+        """The content of the page."""
         return Content(self.fetch)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What became of a visit that was to be stored."""
+    """The outcome of storing a visit."""
 
     epoch: int | None
     """The stretch between two failed syncs that it belongs to (see Archive); None if there was nothing to
     store."""
     notes: tuple[str, ...] = ()
-    """Remarks for the crawl log."""
+    """Annotations for the crawl log."""

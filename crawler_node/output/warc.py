@@ -1,7 +1,6 @@
 """Writes what was fetched to WARC files (WARC/1.1, a gzip member for each record).
 
-How the files are named, closed and made durable is rolling's business; what is left of those of a dead
-process, repair's.
+rolling names the files, closes them and makes them durable; repair sees to those of a dead process.
 """
 
 import re
@@ -26,13 +25,13 @@ from .visit import Visit
 SUFFIX = ".warc.gz"
 
 DEFAULT_GZIP_LEVEL = 6
-"""Of HTML, 4 makes files that are 5 % larger, for two thirds of the work."""
+"""Level 4 would make files of HTML 5 % larger, for two thirds of the work."""
 
 NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-"""Of the record of a 304: the page is what it was at the last visit (WARC 1.1, 6.7)."""
+"""The profile of a 304: the page is unchanged since the last visit (WARC 1.1, 6.7)."""
 
 IDENTICAL_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
-"""Of the record of a body that is byte for byte that of the last visit (WARC 1.1, 6.7)."""
+"""The profile of a body that is byte for byte that of the last visit (WARC 1.1, 6.7)."""
 
 _FORMAT = "WARC File Format 1.1"
 _CONFORMS_TO = "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
@@ -47,10 +46,10 @@ _SMALL_MEMORY_LEVEL = 4
 
 
 class Metadata(StrEnum):
-    """What the metadata record of a page tells; its own fields are those of Heritrix."""
+    """The content of the metadata record of a page. Its fields are those of Heritrix."""
 
     NONE = "none"
-    """There is none."""
+    """There is no metadata record."""
     VISIT = "visit"
     """How the page was found and how long it took: `seed` or `via` and `hopsFromSeed`, `fetchTimeMs`."""
     OUTLINKS = "outlinks"
@@ -61,7 +60,8 @@ class WarcWriter:
     """Appends visits to the WARC files of one process. Thread-safe.
 
     `software` and `node` go into each file's warcinfo record, with the name of this host. `gzip_level` is
-    zlib's, 1 to 9. Raises OutputError when the directory can be neither made nor written to, and ValueError.
+    zlib's, 1 to 9. Raises ValueError, and OutputError when the directory can be neither created nor written
+    to.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class WarcWriter:
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         if not 1 <= gzip_level <= 9:
-            raise ValueError(f"gzip level {gzip_level} is not within 1 and 9")
+            raise ValueError(f"gzip_level must be between 1 and 9, got {gzip_level}")
         self.directory = directory
         self._metadata = metadata
         self._gzip_level = gzip_level
@@ -107,14 +107,14 @@ class WarcWriter:
         """
         fetch = visit.fetch
         with SpooledTemporaryFile(_SPOOL_BYTES, dir=str(self.directory)) as records:
-            # Compressed before the file's turn comes: threads do that side by side.
+            # Compressed before the file is locked, so that threads compress side by side.
             try:
                 for hop in fetch.hops:
                     _write_exchange(records, Visit(visit.lease, hop), Metadata.NONE, self._gzip_level)
                 if fetch.status > 0:
                     _write_exchange(records, visit, self._metadata, self._gzip_level)
             except OSError as problem:
-                raise OutputError(f"records of {fetch.uri} cannot be made: {problem}") from problem
+                raise OutputError(f"cannot make the records of {fetch.uri}: {problem}") from problem
             length = records.tell()
             if length:
                 records.seek(0)
@@ -130,7 +130,7 @@ class WarcWriter:
         self._files.roll_if_old()
 
     def repair(self) -> None:
-        """Sees to the files that dead processes left in the directory; see repair."""
+        """Repairs the files that dead processes left in the directory; see repair."""
         repair(self.directory, SUFFIX, parts_of_records)
 
     def close(self) -> None:
@@ -139,11 +139,11 @@ class WarcWriter:
 
 
 class _MemberWriter:
-    """A file that gets a gzip member for each record: warcio flushes after one. (Its own always compresses
+    """Writes a gzip member for each record: warcio flushes after each. (warcio's own compression always works
     as hard as it can.)
 
-    What warcio writes in pieces is compressed in one, and small records with little memory: to get and clear
-    much of it takes longer than to compress them.
+    The pieces that warcio writes are compressed together, and small records with little memory, as allocating
+    and clearing much memory takes longer than compressing them.
     """
 
     def __init__(self, out: IO[bytes], level: int) -> None:
@@ -182,13 +182,13 @@ class _MemberWriter:
 
 
 class _Head:
-    """An HTTP head for warcio, byte for byte as it was: warcio's own would encode it anew."""
+    """An HTTP head for warcio, byte for byte as it was; warcio's own class would encode it anew."""
 
     def __init__(self, head: bytes) -> None:
         self.headers_buff = head
 
     def compute_headers_buffer(self, header_filter: object = None) -> None:
-        """There is nothing to compute."""
+        """Does nothing, as the buffer is set."""
 
 
 def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level: int) -> None:
@@ -204,7 +204,7 @@ def _write_exchange(out: IO[bytes], visit: Visit, metadata: Metadata, gzip_level
     )
     kind, payload, length = "revisit", None, None
     if fetch.unchanged:
-        # The payload is that of the last visit; the record has no digest of it (nor does warcio make one).
+        # The record has no digest of the payload, which is that of the last visit; warcio makes none either.
         headers["WARC-Profile"] = NOT_MODIFIED_PROFILE
     elif visit.is_identical:
         headers["WARC-Profile"] = IDENTICAL_PROFILE
@@ -266,7 +266,7 @@ def _warcinfo(name: str, now_ms: int, info: dict[str, str], gzip_level: int) -> 
 
 def _writer(out: IO[bytes], gzip_level: int) -> Any:
     writer = WARCWriter(_MemberWriter(out, gzip_level), gzip=False, warc_version="1.1")
-    writer.NO_PAYLOAD_DIGEST_TYPES = ("warcinfo", "revisit", "metadata")  # their blocks are no payloads
+    writer.NO_PAYLOAD_DIGEST_TYPES = ("warcinfo", "revisit", "metadata")  # their blocks are not payloads
     return writer
 
 

@@ -1,1 +1,1 @@
-"""The toe threads, and what each does to a lease."""
+"""The toe threads, and the stages that each takes a lease through."""

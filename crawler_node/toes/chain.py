@@ -1,7 +1,7 @@
-"""Chain: what is done to a lease, stage by stage, until there is a page to report (as Heritrix's processors).
+"""Chain: takes a lease stage by stage to a page to report (as Heritrix's processors do).
 
-A chain never calls the frontier. What goes wrong with a page is its outcome; only what ends a thread is
-raised.
+A chain never calls the frontier. An error at a page becomes the page's outcome; only an error that ends the
+thread is raised.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,22 +28,22 @@ log = structlog.get_logger()
 
 
 class Step(StrEnum):
-    """What a toe thread is doing (Heritrix's ToeThread.Step, S4.8); heartbeats tell it."""
+    """What a toe thread is doing (Heritrix's ToeThread.Step); heartbeats tell it."""
 
     ABOUT_TO_GET_URI = "ABOUT_TO_GET_URI"
     FETCHING = "FETCHING"
     EXTRACTING = "EXTRACTING"
     WRITING = "WRITING"
     FINISHING = "FINISHING"
-    """Handing the page to the reporter, and waiting while that has too much."""
+    """Handing the page to the reporter, and waiting while its backlog is full."""
 
 
 class Killed(Exception):
-    """The toe thread was killed while it was at a lease."""
+    """The toe thread was killed while it worked on a lease."""
 
 
 class Toe(Protocol):
-    """What a chain needs of the toe thread that it runs in."""
+    """The part of a toe thread that a chain needs, which runs in it."""
 
     @property
     def serial(self) -> int:
@@ -51,7 +51,7 @@ class Toe(Protocol):
         ...
 
     def enter(self, step: Step) -> None:
-        """Notes what it is doing now. Raises Killed if it was killed (S4.9)."""
+        """Notes what it is doing now. Raises Killed if it was killed."""
         ...
 
 
@@ -59,13 +59,13 @@ class Store(Protocol):
     """Where fetches are kept."""
 
     def append(self, visit: Visit) -> Stored:
-        """Stores a fetch, whatever became of it; see Archive.append. OSError if it cannot be stored."""
+        """Stores a fetch, whatever its outcome; see Archive.append. Raises OSError if it cannot be stored."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What a toe does to a lease: how it fetches, finds links, and stores."""
+    """The stages of a toe: how it fetches, finds links, and stores."""
 
     fetcher: Fetcher
     outlinks: Callable[[Fetch, ExtractSettings, str, bool], Found]
@@ -75,20 +75,21 @@ class Stages:
 
 
 class Chain:
-    """The stages, one after the other. Used by all toe threads at once."""
+    """Runs the stages, one after the other. All toe threads use it at once."""
 
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
         self._reserve = MemoryReserve()
 
     def process(self, held: Held, toe: Toe) -> FinishedPage:
-        """What becomes of a lease that was started. Raises only what is no Exception, and ends the thread."""
+        """Turns a started lease into a page to report. Raises only what is no Exception and ends the
+        thread."""
         lease = held.lease
         try:
             return self._visit(held, toe)
         except Killed:
             return _failed(held, toe, Status.PROCESSING_THREAD_KILLED)
-        except MemoryError:  # S4.12
+        except MemoryError:
             self._reserve.release()
             log.critical("out of memory", toe=toe.serial, uri=lease.uri, exc_info=True)
             return _failed(held, toe, SERIOUS_ERROR, "outOfMemory")
@@ -106,7 +107,7 @@ class Chain:
         fetch = self._fetch(held, held.policy, toe)
         try:
             if fetch.status == Status.PROCESSING_THREAD_KILLED:
-                # Interrupted because this node ends, it counts as not tried.
+                # A fetch that was interrupted because the node ends counts as not tried.
                 broken_off = killed if held.killed else put_off
                 return FinishedPage(held, broken_off(fetched(held.lease, fetch, toe.serial)))
             return self._fetched(held, held.policy, fetch, toe)
@@ -132,7 +133,7 @@ class Chain:
         toe.enter(Step.WRITING)
         try:
             stored = self._stages.store.append(Visit(held.lease, fetch, links))
-        except OSError:  # what is not stored is not reported; the store tells the log
+        except OSError:  # a page that is not stored must not be reported; the store logs the error
             return FinishedPage(held, put_off(report))
         annotate(report, *stored.notes)
         return FinishedPage(held, report, links, stored.epoch)
@@ -176,5 +177,5 @@ def _is_robots(held: Held) -> bool:
 
 
 def _is_listed(path: str) -> bool:
-    """Whether robots.txt or a sitemap named what was discovered by this path, or what redirected to it."""
+    """Whether robots.txt or a sitemap named the URI of this path, or one that redirected to it."""
     return path.rstrip(Hop.REDIRECT).endswith(Hop.SITEMAP)

@@ -1,4 +1,4 @@
-"""ToePool: toe threads, their number changed while they work. It does not know what they do."""
+"""ToePool: toe threads, whose number changes while they work. It does not know what they do."""
 
 import sys
 import threading
@@ -15,20 +15,20 @@ from .chain import Step
 from .toe import ToeReport, ToeThread
 
 GRACE_S = 5.0
-"""How long a toe thread has to end what was broken off, before it is left behind."""
+"""How long a toe thread may take to end a lease that was broken off, before it is left behind."""
 
 EXTRACT_S = 120.0
-"""How long a toe thread may be at what a page holds. Honest pages take milliseconds."""
+"""How long a toe thread may read a page. Honest pages take milliseconds."""
 
 log = structlog.get_logger()
 
 
 class ToePool:
-    """Toe threads, as many as were asked for last (S4.1 to S4.7). A new pool has none (S4.2).
+    """Toe threads, as many as the last size. A new pool has none.
 
-    Threads beyond a smaller size retire: while they wait for a lease at once (D25), else after the one
-    that they are at (S4.14). `watch` replaces those that died (D12), and leaves those behind that do not come
-    to an end with what was broken off.
+    When the size shrinks, the youngest threads retire: those that wait for a lease at once, the others after
+    their lease. `watch` replaces threads that died, and leaves threads behind that do not end a lease that
+    was broken off.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class ToePool:
         on_abandoned: Callable[[Held, int], object],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`new_toe` makes a thread, not started, of a serial number. `on_size` is told each new size,
-        after the threads that must go were told; it lets those that wait look. `on_abandoned` gets the lease
-        that was taken away from a thread left behind, and that thread's number."""
+        """`new_toe` makes a thread of a serial number, and does not start it. `on_size` gets each new size,
+        after the threads that must go were told, and makes those that wait look. `on_abandoned` gets the
+        lease that was taken away from a thread left behind, and that thread's number."""
         self._new_toe = new_toe
         self._on_size = on_size
         self._on_abandoned = on_abandoned
@@ -58,13 +58,13 @@ class ToePool:
         return self._size
 
     def set_size(self, size: int) -> None:
-        """Starts threads, or retires the youngest, until `size` work on (S4.3, S4.4). May be called at
-        any time (S4.5); once the pool is closed it changes nothing.
+        """Starts threads, or retires the youngest, until `size` work on. May be called at any time. Does
+        nothing once the pool is closed.
 
         Raises RuntimeError when the system has no more threads; `watch` tries again.
         """
         if size < 0:
-            raise ValueError(f"a pool cannot have {size} toe threads")
+            raise ValueError(f"size must be at least 0, got {size}")
         with self._lock:
             if not self._closed:
                 self._resize(size)
@@ -76,8 +76,8 @@ class ToePool:
             self._resize(0)
 
     def kill(self, serial: int, replace: bool) -> None:
-        """Breaks off what a thread is at, which fails with -7000, and ends it. With `replace` the pool gets
-        another one at once; otherwise it is one smaller. Raises LookupError.
+        """Breaks off the lease of a thread, which fails with -7000, and ends the thread. With `replace` the
+        pool gets another one at once; otherwise it is one smaller. Raises LookupError.
         """
         with self._lock:
             toe = next((toe for toe in self._toes + self._left_behind if toe.serial == serial), None)
@@ -92,12 +92,14 @@ class ToePool:
             self._resize(self._size if replace or not working else max(0, self._size - 1))
 
     def watch(self) -> None:
-        """Leaves those behind that do not come to an end, replaces those that died, and starts those that
+        """Leaves threads behind that do not come to an end, replaces those that died, and starts those that
         could not be started."""
         with self._lock:
             for toe in list(self._toes):
                 if self._is_lost_in_a_page(toe):
-                    log.error("a toe thread finds no end of a page", toe=toe.serial, stack=toe.stack())
+                    log.error(
+                        "a toe thread does not get to the end of a page", toe=toe.serial, stack=toe.stack()
+                    )
                     toe.break_off()
                 if self._is_overdue(toe):
                     self._leave_behind(toe)
@@ -109,17 +111,18 @@ class ToePool:
 
     @property
     def left_behind_count(self) -> int:
-        """How many threads were left behind and still run."""
+        """How many threads run that were left behind."""
         with self._lock:
             return sum(toe.is_alive() for toe in self._left_behind)
 
     def steps(self) -> Counter[str]:
-        """What the threads are doing, those left behind not counted."""
+        """How many threads are at each step, without those left behind."""
         with self._lock:
             return Counter(toe.step for toe in self._toes if toe.is_alive())
 
     def statistics(self) -> PoolStatistics:
-        """What has become of the threads."""
+        """How many threads there are, and how many died, were killed, and were left behind since the
+        start."""
         with self._lock:
             alive = sum(toe.is_alive() for toe in self._toes)
             return PoolStatistics(
@@ -131,14 +134,14 @@ class ToePool:
             )
 
     def reports(self, stacks: bool = False) -> list[tuple[ToeReport, str]]:
-        """All threads that run, in the order of their numbers, with their stacks if wanted."""
+        """All threads that run, in the order of their numbers, with their stacks if `stacks`."""
         with self._lock:
             toes = sorted(self._toes + self._left_behind, key=lambda toe: toe.serial)
         frames = sys._current_frames() if stacks else {}
         return [(toe.report(), toe.stack(frames)) for toe in toes if toe.is_alive()]
 
     def join(self) -> None:
-        """Waits until every thread has ended, retired ones included; not for those left behind."""
+        """Waits until every thread has ended, retired ones too, but not those left behind."""
         for toe in self._present():
             while toe.is_alive() and toe in self._present():
                 toe.join(0.2)
@@ -157,7 +160,7 @@ class ToePool:
             self._on_size(size)
 
     def _adapt(self) -> None:
-        ended = [toe for toe in self._toes if not toe.is_alive()]  # asked once: another may end meanwhile
+        ended = [toe for toe in self._toes if not toe.is_alive()]  # once, as others may end meanwhile
         dead = [toe.serial for toe in ended if not toe.retired]
         if dead:
             self._died += len(dead)
@@ -167,7 +170,7 @@ class ToePool:
         for toe in working[self._size :]:
             toe.retire()
         for _ in range(self._size - len(working)):
-            # The number is used up whatever comes of the thread (S4.7).
+            # The number is used up, even if the thread does not start.
             toe, self._next_serial = self._new_toe(self._next_serial), self._next_serial + 1
             toe.start()
             self._toes.append(toe)
@@ -176,7 +179,7 @@ class ToePool:
         return [toe for toe in self._toes if toe.is_alive() and not toe.retired]
 
     def _is_lost_in_a_page(self, toe: ToeThread) -> bool:
-        # Fetches have deadlines of their own, and a disk that hangs is not the page's fault.
+        # Fetches have deadlines of their own, and a hanging disk is not the page's fault.
         return toe.step is Step.EXTRACTING and self._clock_s() >= toe.step_since_s + EXTRACT_S
 
     def _is_overdue(self, toe: ToeThread) -> bool:

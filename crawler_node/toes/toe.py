@@ -1,6 +1,6 @@
-"""ToeThread: takes leases one after the other, sends each through the chain, and hands over what came of it.
+"""ToeThread: takes leases one after the other, sends each through the chain, and hands its page over.
 
-Nothing that happens to one lease ends its thread, but what is meant to end threads.
+An error at a lease does not end its thread, unless it is one that is meant to end threads.
 """
 
 import sys
@@ -32,13 +32,13 @@ class Handover(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ToeReport:
-    """A toe thread at one moment (as Heritrix's ToeThread reports, 2.20). Times are monotonic."""
+    """A toe thread at one moment, as Heritrix's ToeThread reports it. Times are monotonic."""
 
     serial: int
     step: Step
     step_since_s: float
     held: Held | None
-    """What it is at."""
+    """The lease that it works on."""
     held_since_s: float
     retired: bool
     killed: bool
@@ -46,7 +46,7 @@ class ToeReport:
 
 
 class ToeThread:
-    """One toe thread. Made idle; `start` lets it work until it is retired."""
+    """One toe thread, idle at first. `start` lets it work until it is retired."""
 
     def __init__(self, serial: int, book: LeaseBook, chain: Chain, handover: Handover) -> None:
         self._serial = serial
@@ -62,7 +62,7 @@ class ToeThread:
 
     @property
     def serial(self) -> int:
-        """Its number, which no other thread of the pool ever has (S4.7)."""
+        """Its number, which no other thread of the pool ever has."""
         return self._serial
 
     @property
@@ -72,12 +72,12 @@ class ToeThread:
 
     @property
     def step_since_s(self) -> float:
-        """Since when."""
+        """Since when it has been doing that."""
         return self._step_since_s
 
     @property
     def held(self) -> Held | None:
-        """The lease that it is at."""
+        """The lease that it works on."""
         return self._held
 
     @property
@@ -95,25 +95,26 @@ class ToeThread:
         self._thread.start()
 
     def retire(self) -> None:
-        """Ends the thread when it has no lease in hand (S4.14), and while it waits for one (D25):
-        LeaseBook.resize makes it look."""
+        """Ends the thread after the lease that it works on, or while it waits for one: LeaseBook.resize makes
+        it look."""
         self._leaving.set()
 
     def kill(self) -> None:
-        """Breaks off what it is at, which fails with -7000, and ends the thread as soon as it notices."""
+        """Breaks off its lease, which fails with -7000, and ends the thread as soon as it notices."""
         self._killed = True
         self._leaving.set()
         self.break_off()
 
     def break_off(self) -> None:
-        """Interrupts what it is at, which fails with -7000 if it does not come to an end by itself."""
+        """Interrupts its lease, which fails with -7000 unless it comes to an end first."""
         held = self._held
         if held is not None:
             self._book.break_off(held)
 
     def abandon(self) -> Held | None:
-        """Leaves the thread behind: whatever it still brings is discarded. The lease that was taken away from
-        it, to be reported without it; None if it had none, or has handed it over already."""
+        """Leaves the thread behind, and discards any page that it still brings. Returns the lease that is
+        taken away from it, to report it without the thread; None if it has none, or has handed its page
+        over."""
         held = self._held
         if held is None or not self._book.take_away(held):
             return None
@@ -145,7 +146,8 @@ class ToeThread:
     def stack(self, frames: Mapping[int, FrameType] | None = None) -> str:
         """Where in the program it is, innermost call last; empty if it does not run.
 
-        `frames` are those of all threads (sys._current_frames), for who asks many: it is all or none.
+        `frames` are those of all threads (sys._current_frames): a caller that asks many threads takes them
+        once.
         """
         frames = sys._current_frames() if frames is None else frames
         frame = frames.get(self._thread.ident or 0)
@@ -154,7 +156,7 @@ class ToeThread:
     # the thread's own side
 
     def enter(self, step: Step) -> None:
-        """Notes what it is doing now. Raises Killed if it was killed (S4.9)."""
+        """Notes what it is doing now. Raises Killed if it was killed."""
         self._note(step)
         if self._killed or self._abandoned:
             raise Killed
@@ -168,9 +170,9 @@ class ToeThread:
             while (held := self._book.take(self._leaving)) is not None:
                 if held.stage is Stage.STARTED:
                     self._work(held)
-                else:  # it had lapsed before it could be started
+                else:  # the lease had lapsed before the toe could start it
                     self._handover.put(FinishedPage(held, released(held.lease)))
-        except BaseException:  # S4.11: the thread dies and is told of; the pool replaces it
+        except BaseException:  # the thread dies, and the pool replaces it
             log.critical("fatal exception in toe thread", toe=self._serial, exc_info=True)
 
     def _work(self, held: Held) -> None:
@@ -178,7 +180,7 @@ class ToeThread:
         self._held = held
         try:
             self._finish(self._chain.process(held, self))
-        except BaseException:  # S4.13: whatever ends the thread, its lease is handed back
+        except BaseException:  # a lease is handed back, whatever ends its thread
             status = Status.PROCESSING_THREAD_KILLED
             self._finish(FinishedPage(held, failed(held.lease, status, self._serial, "toeDied")))
             raise
@@ -189,7 +191,7 @@ class ToeThread:
     def _finish(self, page: FinishedPage) -> None:
         self._note(Step.FINISHING)
         if not self._book.claim(page.held):
-            log.warning("what an abandoned toe thread brings is discarded", toe=self._serial)
+            log.warning("the page of an abandoned toe thread is discarded", toe=self._serial)
             return
         try:
             self._handover.put(page)

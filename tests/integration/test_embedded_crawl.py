@@ -656,7 +656,7 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "--toes", "0"), "--toes"),
         (("localhost", "--processes", "20"), "20 processes with 16 toes have nothing to do"),
         (("localhost", "--no-warc"), "With --no-warc pages would go nowhere"),
-        (("localhost", "--hook", "nonsense"), "hook 'nonsense' has not the form"),
+        (("localhost", "--hook", "nonsense"), "hook 'nonsense' must have the form"),
         (("localhost", "--hook", "nonsense:x", "--processes", "2"), "nonsense cannot be imported"),
         (("localhost", "--ca-file", "none.pem"), "none.pem"),
         (("localhost", "--dir", "/dev/null"), "is not a directory"),

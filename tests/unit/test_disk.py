@@ -36,7 +36,7 @@ def test_a_disk_is_low_below_its_reserve() -> None:
     watch = disks.watch()
     assert watch.check() == ""
     disks.free_mib["b"] = 99
-    assert watch.check() == "disk low: 99 MiB are free in /b, and 100 MiB are to be left"
+    assert watch.check() == "disk low: 99 MiB are free in /b, and 100 MiB must stay free"
 
 
 def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
@@ -44,7 +44,7 @@ def test_it_is_low_until_there_is_a_tenth_more_than_the_reserve() -> None:
     watch = disks.watch()
     assert watch.check()
     disks.free_mib["a"] = 109
-    assert watch.check() == "disk low: 109 MiB are free in /a, and 100 MiB are to be left"
+    assert watch.check() == "disk low: 109 MiB are free in /a, and 100 MiB must stay free"
     disks.free_mib["a"] = 110
     assert watch.check() == ""
     disks.free_mib["a"] = 100
@@ -84,5 +84,5 @@ def test_real_directories_can_be_watched(tmp_path: Path) -> None:
     assert (
         DiskWatch([tmp_path], 1 << 62)
         .check()
-        .endswith(f"free in {tmp_path}, and {1 << 42} MiB are to be left")
+        .endswith(f"free in {tmp_path}, and {1 << 42} MiB must stay free")
     )

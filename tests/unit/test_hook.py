@@ -62,7 +62,7 @@ def looped() -> dict[str, object]:
         (raising(KeyError("missing")), "KeyError: 'missing'"),
         (raising(SystemExit(3)), "SystemExit: 3"),
         (raising(RecursionError("too deep")), "RecursionError: too deep"),
-        (lambda page: "text", "TypeError: a hook returns a mapping or None, not a str"),
+        (lambda page: "text", "TypeError: a hook must return a mapping or None, got a str"),
         (lambda page: {"when": object()}, "TypeError: Object of type object is not JSON serializable"),
         (lambda page: {"rate": float("nan")}, "ValueError: Out of range float values"),
         (lambda page: {"long": "x" * 1_000_000}, "ValueError: a hook's answer of 1000011 characters"),
@@ -111,9 +111,9 @@ def test_it_is_found_by_its_import_path_in_the_present_directory(here: Path) -> 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("my_hook_b", "has not the form 'package.module:function'"),
-        (":page", "has not the form"),
-        ("my_hook_b:", "has not the form"),
+        ("my_hook_b", "must have the form 'package.module:function'"),
+        (":page", "must have the form"),
+        ("my_hook_b:", "must have the form"),
         ("no_such_module_at_all:page", "cannot be imported: ModuleNotFoundError: No module named"),
         ("my_hook_b:pages", "module my_hook_b has no pages"),
         ("my_hook_b:number", "number is a int, not a function"),

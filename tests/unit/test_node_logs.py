@@ -133,7 +133,7 @@ def test_a_log_that_cannot_be_rolled_is_told_of_once_and_breaks_nothing(tmp_path
         for n in range(10):
             visited(logs, f"http://h/{n}", -2)
     assert [(entry["event"], entry["file"]) for entry in said] == [
-        ("a log of the node cannot be written", str(tmp_path / URI_ERRORS))
+        ("a log cannot be written", str(tmp_path / URI_ERRORS))
     ]
     in_the_way.rmdir()
     visited(logs, "http://h/last", -2)
@@ -182,7 +182,7 @@ def test_without_a_directory_errors_are_told_of_all_the_same() -> None:
         NodeLogs().runtime_error("http://h/", ValueError("x"))
         NodeLogs().visited(Visit(lease("http://h/"), page("http://h/", -2)))
     assert [(entry["event"], entry["error"]) for entry in said] == [
-        ("an error of a program", "ValueError: x")
+        ("a program raised an error", "ValueError: x")
     ]
 
 
