@@ -1,1 +1,1 @@
-"""What a fetched document links to, and what it says."""
+"""The links and the text of a fetched document."""

@@ -1,7 +1,7 @@
-"""The tags and texts of XML that is broken, as far as they can be made out.
+"""The tags and texts of broken XML, as far as they can be made out.
 
-Nothing here is an error: a `<` that begins no tag and a `&` that begins no reference are text. Takes time in
-proportion to the length, and keeps one token of it at a time.
+It has no errors: a `<` that begins no tag and a `&` that begins no reference are text. Takes time in
+proportion to the length, and keeps one token at a time.
 """
 
 import re
@@ -10,7 +10,7 @@ from html.entities import html5
 from typing import NamedTuple, TypeAlias
 
 MAX_TOKEN_BYTES = 256 * 1024
-"""Longer tags and texts are passed over."""
+"""Longer tags and texts are skipped."""
 
 _MARK = re.compile(
     rb"""<(?=[!?/A-Za-z_:\x80-\xff])
@@ -19,13 +19,13 @@ _MARK = re.compile(
     re.VERBOSE,
 )
 _ENDS = {"comment": b"-->", "cdata": b"]]>", "instruction": b"?>", "overlong": b"]]>"}
-# With or without a value, so that nothing is looked at twice.
+# The value may be missing, so that no part is searched twice.
 _ATTRIBUTE = re.compile(r"""([^\s<>"'=/]++)(?:\s*+=\s*+(?:"([^"]*+)|'([^']*+)|([^\s"']++)))?+""")
 _REFERENCE = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6})|([A-Za-z][A-Za-z0-9]{0,30}));")
 
 
 class StartTag(NamedTuple):
-    """The beginning of an element, or the whole of an empty one. The name is as it was written."""
+    """The beginning of an element, or the whole of an empty one. The name is as written."""
 
     name: str
     attributes: dict[str, str]
@@ -39,18 +39,18 @@ class EndTag(NamedTuple):
 
 
 Token: TypeAlias = StartTag | EndTag | str
-"""What broken XML consists of; a str is a piece of text."""
+"""A token of broken XML; a str is a piece of text."""
 
 
 class Doctype(Exception):
-    """There is a document type."""
+    """The document has a document type."""
 
 
 def broken_tokens(pieces: Iterable[bytes]) -> Iterator[Token]:
-    """The tokens of XML in pieces, in UTF-8; other bytes are taken for windows-1252. Raises Doctype."""
+    """The tokens of XML that comes in pieces, in UTF-8; other bytes count as windows-1252. Raises Doctype."""
     rest = b""
-    inside = ""  # the kind of mark whose end comes next
-    is_overlong = False  # the text that we are in
+    inside = ""  # the kind of the open mark
+    is_overlong = False  # the current text
     for piece in pieces:
         data, at = rest + piece, 0
         while True:
@@ -81,7 +81,7 @@ def broken_tokens(pieces: Iterable[bytes]) -> Iterator[Token]:
                 rest = mark["rest"]
                 yield StartTag(_decoded(mark["name"]), _attributes(rest), rest.endswith(b"/"))
         if inside in ("comment", "instruction", "overlong"):
-            rest = data[max(at, len(data) - 2) :]  # perhaps the beginning of its end
+            rest = data[max(at, len(data) - 2) :]  # may be the beginning of its end
         elif len(data) - at <= MAX_TOKEN_BYTES:
             rest = data[at:]
         elif inside:

@@ -1,4 +1,4 @@
-"""Charset: how the bytes of a document become its text. Takes time in proportion to their number."""
+"""Charset: turns the bytes of a document into text. Takes time in proportion to their number."""
 
 import re
 
@@ -15,14 +15,14 @@ _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 def text_of(body: bytes, charset: str | None) -> str:
-    """A document's text: by its byte order mark, else the Content-Type's charset, else what the document
-    declares (`<meta charset>`), else what it looks like. What cannot be decoded becomes U+FFFD."""
+    """A document's text, in the charset of its byte order mark, else of the Content-Type, else of its own
+    declaration (`<meta charset>`), else by a guess. Bytes that cannot be decoded become U+FFFD."""
     return body.decode(codec_of(body, charset), "replace")
 
 
 def encoder_of(codec: str) -> str | None:
-    """The codec of Python's that writes what one of `codec_of` reads, for the queries of a document's links.
-    None for those that URIs write in UTF-8: UTF-8, UTF-16 (WHATWG Encoding section 4.3)."""
+    """Python's codec that writes the charset that a codec of `codec_of` reads, for the queries of a
+    document's links. None for UTF-8 and UTF-16, for which URIs use UTF-8 (WHATWG Encoding section 4.3)."""
     return _ENCODERS.get(codec)
 
 
@@ -33,7 +33,7 @@ def xml_charset(body: bytes) -> str | None:
 
 
 def codec_of(body: bytes, charset: str | None) -> str:
-    """The codec of the charset that `text_of` finds a document to be in."""
+    """The codec of the charset that `text_of` uses."""
     label = (charset or "").lower()
     marked = detect(body[:4])
     if marked.bom and marked.codec is not None:
@@ -42,21 +42,22 @@ def codec_of(body: bytes, charset: str | None) -> str:
         return "utf-8"
     if label in ("utf-16", "utf-16le", "utf-16be"):  # as a declaration these would mean UTF-8
         return f"whatwg-{label}"
-    # The Content-Type's label goes before what the document declares, and so wins if it is known. Python
-    # is not asked for codecs: it has some that take quadratic time, and remembers every name it lacks.
+    # The Content-Type's label goes before the document's own declaration, and so wins if it is known.
+    # Python's
+    # codecs are out of the question: some take quadratic time, and Python remembers every name it lacks.
     declaration = b'<meta charset="%s">' % label.encode() if _LABEL.fullmatch(label) else b""
     return detect(declaration + _sample(body)).codec or "utf-8"
 
 
 def _sample(body: bytes) -> bytes:
-    """What a charset is guessed from: the head, and the text from the first byte that is not ASCII."""
+    """The bytes for guessing a charset: the head, and the text from the first byte that is not ASCII."""
     if len(body) <= _SAMPLE_BYTES:
         return body
     head = body[:_DECLARED_WITHIN_BYTES]
     found = _NOT_ASCII.search(body, _DECLARED_WITHIN_BYTES)
     start = found.start() if found else _DECLARED_WITHIN_BYTES
     text = body[start : start + _SAMPLE_BYTES]
-    # Not cut within a character: no charset has ">" as a later byte of one.
+    # The cut is not within a character: no charset has ">" as a later byte of one.
     return head + (text[: text.rfind(b">") + 1] or text)
 
 
@@ -72,4 +73,4 @@ _ENCODERS = {
         *(("shift_jis", "cp932"), ("euc-jp", "euc_jp"), ("iso-2022-jp", "iso2022_jp")),
     )
 }
-"""The codecs that read are turbohtml's, which do not write. None of these takes more than linear time."""
+"""turbohtml's codecs read; these write, in linear time at most."""

@@ -1,8 +1,8 @@
 """The references of style sheets: `url()`, `src()`, `@import`, and the strings of `image-set()` (CSS
 Syntax 3, CSS Images 4).
 
-One pass over the tokens that matter, so that nothing in comments, strings and namespaces counts, and that
-time is in proportion to the length, whatever is never closed.
+One pass over the tokens that matter ignores comments, strings and namespaces, and takes time in proportion to
+the length, even if many of them are never closed.
 """
 
 import re
@@ -12,8 +12,8 @@ from ..fetching.references import MAX_URI_BYTES
 
 _COMMENT = r"\*(?:[^*]++|\*(?!/))*+(?:\*/)?"  # without its first slash
 _ESCAPED = r"\\(?:[0-9a-fA-F]{1,6}+(?:\r\n|\s)?+|.)"
-# A token begins with a character that is rare, and is looked for by it: what a bracket belongs to is looked
-# back at. Whatever follows that character matches, so nothing is looked at twice.
+# A search looks for the rare first character of a token, and a look-behind tells to what a bracket belongs.
+# Anything may follow that character, so no part is searched twice.
 _TOKENS = rf"""
       (?<=/){_COMMENT}
     | (?<=@)[iI][mM][pP][oO][rR][tT](?:\s++|/{_COMMENT})*+(?P<import>["']?)
@@ -35,11 +35,11 @@ _CHARSET_RULE = re.compile(rb'@charset "([\w.:-]{1,40})";', re.ASCII)
 
 
 def css_references(css: str) -> Iterator[str]:
-    """What a style sheet, or a `style` attribute, refers to, in order and as often as it is there."""
+    """The references of a style sheet or a `style` attribute, in their order, with repetitions."""
     if "(" not in css and "@" not in css:
         return
     at = 0
-    depth = 0  # of brackets in the image-set that we are in; 0 outside
+    depth = 0  # of brackets within an image-set; 0 outside
     while token := (_SET_TOKEN if depth else _TOKEN).search(css, at):
         at = token.end()
         kind = token.lastgroup
@@ -51,7 +51,7 @@ def css_references(css: str) -> Iterator[str]:
             if quote not in _STRINGS:  # @import url(…)
                 continue
             string = _STRINGS[quote].match(css, at)
-            assert string is not None  # it matches an empty one
+            assert string is not None  # it also matches an empty string
             at = string.end() + 1
             if kind != "string" or depth == 1:
                 yield from _unescaped(string[0])
@@ -60,7 +60,7 @@ def css_references(css: str) -> Iterator[str]:
             depth += 1
         elif kind == "close":
             depth -= 1
-        elif kind == "end":  # an image-set does not outlive the declaration that forgot to close it
+        elif kind == "end":  # an image-set that is not closed ends with its declaration
             depth = 0
 
 
@@ -81,6 +81,6 @@ def _unescaped(reference: str) -> Iterator[str]:
 
 def _character(escape: re.Match[str]) -> str:
     if escape[1] is None:
-        return escape[2] or ""  # a line end that is escaped is none
+        return escape[2] or ""  # an escaped line end vanishes
     code = int(escape[1], 16)
     return chr(code) if 0 < code < 0xD800 or 0xE000 <= code <= 0x10FFFF else "\ufffd"

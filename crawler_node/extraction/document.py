@@ -1,4 +1,4 @@
-"""Document: what was fetched, as extractors are given it, and how their failures are kept apart."""
+"""Document: a fetched document, as extractors get it, with their failures kept apart."""
 
 import re
 import threading
@@ -18,15 +18,15 @@ from .links import Outlink, Reference, References
 from .robots_meta import header_forbids
 
 MAX_BYTES = 50 * 1024 * 1024
-"""The part of a document, decoded, that is read; a sitemap may have so much and no more."""
+"""How much of a document, decoded, is read; sitemaps may not be longer."""
 
 MAX_TEXT_BYTES = 8 * 1024 * 1024
-"""The part of a document other than a sitemap in which links are looked for."""
+"""How much of a document other than a sitemap is searched for links."""
 
 _LARGE_BYTES = 1024 * 1024
 # Text and tokens take several times a document's size, so few large ones are in memory at a time.
 _large_documents = threading.BoundedSemaphore(2)
-_TURN_TIMEOUT_S = 30.0  # then it goes ahead all the same: who holds a turn may have been given up
+_TURN_TIMEOUT_S = 30.0  # then it goes ahead, as the thread that holds the turn may have been left behind
 
 ZIPPED_TYPES = frozenset({"application/gzip", "application/x-gzip"})
 _ZIPPED_NAME = re.compile(r"\.xml\.gz$", re.IGNORECASE)
@@ -36,11 +36,10 @@ Item = TypeVar("Item")
 
 
 class Document:
-    """One fetched document. Use it in a `with`: a large one holds back others.
+    """One fetched document. Use it in a `with`, as a large one holds back others.
 
-    `is_listed`: it was found where sitemaps name what crawlers should fetch. A Content-Encoding that the
-    server was not offered hides what it says. Raises ValueError if its URI is not absolute, or neither http
-    nor https.
+    `is_listed`: robots.txt or a sitemap names it. A Content-Encoding that the server was not offered leaves
+    it empty. Raises ValueError unless its URI is an absolute http or https URI.
     """
 
     def __init__(
@@ -53,19 +52,19 @@ class Document:
         self.base = Base(fetch.uri)
         self.path = urlsplit(fetch.uri).path
         self.follow = not (settings.obey_robots_meta and header_forbids(_robots_tags(fetch), product_token))
-        """Whether its links may be followed. HTML may say that they may not."""
+        """Whether its links may be followed. HTML may forbid it later."""
         self.notes: list[str] = []
-        """Words for the crawl log: what is odd about it."""
+        """Annotations for the crawl log about oddities of the document."""
         self.codec = "utf-8"
-        """That of its text; known once this was read."""
+        """The codec of its text, known after `text`."""
         self.broken: list[str] = []
-        """The extractors that it broke, each once."""
+        """The names of the extractors that it broke, each once."""
         self.error: Exception | None = None
-        """What the last one of them raised."""
+        """The error of the last one of them."""
         encoding = fetch.content_encoding
         pieces = None
         if self.has_zipped_name or fetch.media_type in ZIPPED_TYPES or is_listed:
-            # The file itself may be zipped; what is not is left alone.
+            # The file itself may be zipped; one that is not is left alone.
             pieces = decoding(fetch.body, "gzip," + encoding, MAX_BYTES)
         self._pieces = pieces or decoding(fetch.body, encoding, MAX_BYTES) or iter(())
         self._turn = ExitStack()
@@ -80,11 +79,11 @@ class Document:
 
     @property
     def has_zipped_name(self) -> bool:
-        """Whether it calls itself an XML file that was zipped."""
+        """Whether its name is that of a zipped XML file."""
         return _ZIPPED_NAME.search(self.path) is not None
 
     def beginning(self, length: int) -> bytes:
-        """Its first bytes, so many as that if it has them; reading begins before them all the same."""
+        """Its first `length` bytes, or fewer if it is shorter. They are not taken off the later reads."""
         first = b""
         while len(first) < length and (piece := next(self._pieces, b"")):
             first += piece
@@ -96,7 +95,7 @@ class Document:
         return self._pieces
 
     def body(self) -> bytes:
-        """Its first MAX_TEXT_BYTES, once; waits for its turn if that is much."""
+        """Its first MAX_TEXT_BYTES, once. Waits for its turn if it is large."""
         body = bytearray()
         for piece in self._pieces:
             if len(body) <= _LARGE_BYTES < len(body) + len(piece):
@@ -107,7 +106,8 @@ class Document:
         return bytes(body[:MAX_TEXT_BYTES])
 
     def text(self, declared_charset: Callable[[bytes], str | None] = lambda body: None) -> str:
-        """As `body`, decoded; by what a document of its kind declares if the Content-Type says nothing."""
+        """As `body`, decoded; if the Content-Type has no charset, by the declaration of this kind of
+        document."""
         body = self.body()
         self.codec = codec_of(body, self.fetch.charset or declared_charset(body))
         return body.decode(self.codec, "replace")
@@ -117,7 +117,7 @@ class Document:
         self.notes.append(note(f"xmlError:{why}"))
 
     def links(self, references: Iterable[Reference]) -> Iterator[Outlink]:
-        """The links that references relative to its own URI make, as many as are wanted."""
+        """The links of references that are relative to its own URI, within the limit."""
         found = References(self.settings.max_links, self.follow)
         for reference in references:
             found.add(*reference)
@@ -132,8 +132,8 @@ class Document:
         *args: Parameters.args,
         **kwargs: Parameters.kwargs,
     ) -> Iterator[Item]:
-        """What an extractor finds until the document breaks it, if it does: that costs the rest of what this
-        one would have found; `error` and `broken` tell."""
+        """The finds of an extractor, up to an error if the document breaks it; then `error` and `broken` tell
+        so."""
         try:
             yield from extractor(*args, **kwargs)
         except MemoryError:

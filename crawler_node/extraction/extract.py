@@ -1,7 +1,7 @@
-"""The links of what was fetched: what kind of document it is, and which extractor reads that kind.
+"""The links of a fetch: finds out the kind of document, and calls the extractor for that kind.
 
-Takes time in proportion to a document's length. A document that breaks an extractor costs what this one
-would have found. Redirects are not looked at; their target is in the Fetch.
+Takes time in proportion to a document's length. A document that breaks an extractor loses only the links that
+this one would have found. The target of a redirect is in the Fetch.
 """
 
 import re
@@ -23,15 +23,15 @@ from .script_links import SCRIPT_TYPES, script_references
 from .sniff import HEADER_BYTES, says_nothing, sniffed
 
 MAX_LINK_BYTES = 8 * 1024 * 1024
-"""URI bytes of one document's links: a short document at a long URI, or with a long base, can have many."""
+"""The most URI bytes of one document's links: a short document with a long URI or base can have many."""
 
 
 class Kind(StrEnum):
-    """A kind of document. `extractorFailed:` names extractors by it."""
+    """A kind of document, and the name of its extractor in `extractorFailed:`."""
 
     HTML = "html"
     XHTML = "xhtml"
-    """HTML or SVG in XML, which declares its charset and closes its elements in another way."""
+    """HTML or SVG in XML, which has another way to declare its charset and to close its elements."""
     CSS = "css"
     FEED = "feed"
     SITEMAP = "sitemap"
@@ -47,14 +47,14 @@ _KINDS: dict[str, Kind] = {
     "application/ld+json": Kind.JSON_LD,
     **dict.fromkeys((media_type for media_type in SCRIPT_TYPES if "/" in media_type), Kind.SCRIPT),
 }
-# XML is what its root element says, whatever media type it has.
+# The root element tells the kind of XML, whatever its media type.
 _ROOTS: dict[bytes, Kind] = {
     **dict.fromkeys((b"html", b"svg"), Kind.XHTML),
     **dict.fromkeys((b"urlset", b"sitemapindex"), Kind.SITEMAP),
     **dict.fromkeys((b"rss", b"feed", b"rdf"), Kind.FEED),
 }
 _XML_TYPES = frozenset({"application/xml", "text/xml", "text/rss", "text/atom", "text/rdf"})
-_UNTOLD_TYPES = ZIPPED_TYPES | {"", "application/octet-stream"}  # which say nothing of what was zipped
+_UNTOLD_TYPES = ZIPPED_TYPES | {"", "application/octet-stream"}  # they do not tell what was zipped
 _LIST_NAME = re.compile(r"sitemap[^/]*\.txt$", re.IGNORECASE)
 _ROOT = re.compile(
     rb"""
@@ -76,17 +76,17 @@ _SITEMAP_ROOT = re.compile(rb"<(?:[\w.-]{1,100}:)?(?:urlset|sitemapindex)[\s>]")
 
 
 def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_listed: bool = False) -> Found:
-    """The links of what was fetched: those of its body, then those of its headers, each URI once, as it is
-    found first.
+    """The links of a fetch: those of its body, then those of its headers, each URI once, where it is found
+    first.
 
-    At most `settings.max_links`, of a sitemap sitemap.MAX_URIS, and MAX_LINK_BYTES. `product_token` is our
-    name in rules for robots. `is_listed`: robots.txt or a sitemap named it, so that it is read as a sitemap
-    if it looks like one, whatever its media type.
+    At most `settings.max_links` links (sitemap.MAX_URIS for a sitemap) and MAX_LINK_BYTES. `product_token` is
+    our name in rules for robots. `is_listed`: robots.txt or a sitemap names the document, so that it is read
+    as a sitemap if it looks like one, whatever its media type.
 
-    The notes are `sniffed:<kind>`, if it was read as another kind of document than its media type says,
-    `xmlError:<why>` for a sitemap or feed that is broken XML, `nofollow`, if links were left out because such
-    a rule says so, `extractorFailed:<name>` for each extractor that it broke, which is logged as well, and
-    `linksCut`, if there are more bytes of links than that.
+    The notes: `sniffed:<kind>` if it was read as another kind of document than its media type says;
+    `xmlError:<why>` for a sitemap or feed that is broken XML; `nofollow` if such a rule left links out;
+    `extractorFailed:<name>` for each extractor that it broke, which is logged as well; `linksCut` if there
+    are more bytes of links than MAX_LINK_BYTES.
     """
     try:
         document = Document(fetch, settings, product_token, is_listed)
@@ -95,7 +95,7 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
     with document:
         kind = _kind_of(document)
         body = iter(()) if kind is None else document.attempt(kind, _EXTRACTORS[kind], document)
-        # After the body, which may forbid to follow these as well.
+        # After the body, which may forbid to follow the links of headers, too.
         head = document.attempt("header", _header_links, document)
         limit = sitemap.MAX_URIS if kind in (Kind.SITEMAP, Kind.SITEMAP_LIST) else settings.max_links
         found: dict[str, Outlink] = {}
@@ -119,11 +119,11 @@ def outlinks(fetch: Fetch, settings: ExtractSettings, product_token: str, is_lis
 
 
 def _kind_of(document: Document) -> Kind | None:
-    """The kind it is read as; its notes say so if its media type says otherwise."""
+    """The kind to read it as. Notes it if the media type says another one."""
     said = _said(document)
     kind = (document.is_listed and _sitemap_of_any_type(document)) or said or _sniffed(document)
     if kind is Kind.HTML and said is Kind.HTML:
-        # WHATWG MIME Sniffing 7.3: feeds are often called HTML. So are sitemaps.
+        # Feeds are often called HTML (WHATWG MIME Sniffing 7.3), and so are sitemaps.
         root = _ROOTS.get(_root_of(document))
         kind = root if root in _LISTS else kind
     if kind is not said:
@@ -132,7 +132,7 @@ def _kind_of(document: Document) -> Kind | None:
 
 
 def _said(document: Document) -> Kind | None:
-    """What its media type says that it is; XML is what its root element says."""
+    """The kind that its media type says, or for XML its root element."""
     media_type = document.fetch.media_type
     if media_type in _KINDS:
         return _KINDS[media_type]
@@ -148,7 +148,7 @@ def _said(document: Document) -> Kind | None:
 
 
 def _sniffed(document: Document) -> Kind | None:
-    """The kind it looks like, if its media type says nothing."""
+    """The kind that it looks like, if its media type says nothing."""
     if not says_nothing(document.fetch.media_type):
         return None
     header = document.beginning(HEADER_BYTES)
@@ -161,19 +161,19 @@ def _sniffed(document: Document) -> Kind | None:
         return None
     if _LIST_NAME.search(document.path):
         return Kind.SITEMAP_LIST
-    # Not in the standard: XML without a declaration, and what has a byte order mark.
+    # Beyond the standard: XML without a declaration, and text with a byte order mark.
     kind = _ROOTS.get(_root_of(document)) if _OPENING.match(header.replace(b"\0", b"")) else None
     return Kind.HTML if kind is Kind.XHTML else kind
 
 
 def _sitemap_of_any_type(document: Document) -> Kind | None:
-    """The kind of sitemap that it looks like; a feed is one, too."""
+    """The kind of sitemap that it looks like, feeds included."""
     root = _root_of(document)
     if root in _ROOTS:
         kind = _ROOTS[root]
         return kind if kind in _LISTS else None
     beginning = _ascii_beginning(document)
-    if _SITEMAP_ROOT.search(beginning):  # after a warning of whatever wrote it, say
+    if _SITEMAP_ROOT.search(beginning):  # perhaps behind a warning of the program that wrote it
         return Kind.SITEMAP
     return Kind.SITEMAP_LIST if _LIST_LINE.match(beginning) else None
 
@@ -185,7 +185,7 @@ def _root_of(document: Document) -> bytes:
 
 
 def _ascii_beginning(document: Document) -> bytes:
-    """Its beginning; without zeros UTF-16 reads as ASCII, as far as tags are concerned."""
+    """Its beginning without zeros, which makes tags in UTF-16 ASCII."""
     return document.beginning(_ROOT_WITHIN_BYTES).replace(b"\0", b"")
 
 

@@ -1,6 +1,6 @@
 """The links of feeds: RSS 0.9x and 2.0, RSS 1.0 (RDF) and Atom (RFC 4287), with Media RSS and the like.
 
-What a feed quotes of its pages' contents is left to the pages.
+The links in contents that a feed quotes of pages are left to these pages.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from .xml_reader import XmlReader
 
 _XML_BASE = "http://www.w3.org/XML/1998/namespace base"
 
-# Whose text is a URI, and whose attribute is one: by local name, as feeds mix their namespaces.
+# Elements whose text or attribute is a URI, by local name, as feeds mix their namespaces.
 _TEXTS = {
     **dict.fromkeys(("link", "guid", "comments", "origLink"), Hop.LINK),
     **dict.fromkeys(("logo", "icon"), Hop.EMBED),
@@ -28,19 +28,19 @@ _ATTRIBUTES = {
 
 
 def feed_links(base: Base, xml: str, broke: Callable[[str], None] = lambda why: None) -> Iterator[Outlink]:
-    """The links of a feed, in order and as often as they are there; see XmlReader. `base` is its own URI. If
-    the XML is broken, `broke` is told how."""
+    """The links of a feed, in their order, with repetitions; see XmlReader. `base` is the feed's own URI.
+    `broke` gets the reason if the XML is broken."""
     return _FeedReader(base).read([xml.encode()], broke)
 
 
 class _FeedReader(XmlReader[Outlink]):
-    max_depth = 256  # entries may have whole pages in them
+    max_depth = 256  # entries may contain whole pages
     roots = frozenset({"rss", "feed", "rdf"})
     parents = roots | {"channel"}
 
     def __init__(self, base: Base) -> None:
         super().__init__()
-        self._open: list[tuple[str, Base]] = [("", base)]  # the elements that we are in
+        self._open: list[tuple[str, Base]] = [("", base)]  # the open elements
 
     def is_entry(self, name: str) -> bool:
         return name.rpartition(" ")[2] in ("item", "entry")

@@ -1,4 +1,4 @@
-"""The links in an answer's headers: Link (RFC 8288), Refresh, Content-Location. Location is in the Fetch."""
+"""The links in an answer's headers: Link (RFC 8288), Refresh, Content-Location. The Fetch has Location."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ _REFRESH = re.compile(
 
 
 def header_references(fetch: Fetch, obey_nofollow: bool) -> Iterator[Reference]:
-    """What the headers refer to, how, and in which header. All are relative to what was fetched."""
+    """The references of the headers, relative to the URI of the fetch."""
     for target, parameters in _LINK.findall(_text(fetch, "link")):
         given: dict[str, str] = {}
         for name, quoted, bare in _PARAMETER.findall(parameters):
-            given.setdefault(name.lower(), quoted or bare)  # of several the first one counts (RFC 8288 3.3)
+            given.setdefault(name.lower(), quoted or bare)  # the first one counts (RFC 8288 3.3)
         rel = given.get("rel", "")
         hop = hop_of(rel)
-        # With an anchor it is a link of another document.
+        # A link with an anchor is one of another document.
         if hop is not None and "anchor" not in given and not (obey_nofollow and is_nofollow(rel)):
             yield target, hop, "Link"
     target = refresh_target(_text(fetch, "refresh"))
@@ -37,13 +37,13 @@ def header_references(fetch: Fetch, obey_nofollow: bool) -> Iterator[Reference]:
 
 
 def refresh_target(refresh: str) -> str | None:
-    """Where a Refresh header or its `<meta>` leads to, as it is written there: `5; url=next`."""
+    """The target of a Refresh header or `<meta>`, as written there: `5; url=next`."""
     found = _REFRESH.match(refresh)
     return (found[1] or found[2] or found[3]) if found else None
 
 
 def _text(fetch: Fetch, header: str) -> str:
-    """A header as text: UTF-8 if it is that, else Latin-1; empty when there is none."""
+    """A header as text, in UTF-8 if possible, else Latin-1; empty when there is none."""
     value = (fetch.header(header) or "")[:_MAX_CHARS]
     if value.isascii():
         return value

@@ -1,7 +1,7 @@
 """The links of an HTML document, or of a picture in SVG.
 
-A tokenizer, no tree: time is in proportion to the length, whatever the nesting. Links in `<template>`,
-`<noscript>`, `<noframes>` and `srcdoc` count as well.
+It has a tokenizer and no tree, so that time is in proportion to the length, whatever the nesting. Links in
+`<template>`, `<noscript>`, `<noframes>` and `srcdoc` count as well.
 """
 
 import re
@@ -27,7 +27,7 @@ _TEXT = turbohtml.TokenType.TEXT
 _FALLBACKS = frozenset({"noscript", "noframes"})
 _READ = _FALLBACKS | {"style", "script"}
 _JSON_TYPE = "application/ld+json"
-_MAX_CONTEXT_CHARS = 32  # of what a page calls its elements and attributes
+_MAX_CONTEXT_CHARS = 32  # of the names of elements and attributes
 
 _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 
@@ -35,12 +35,12 @@ _SRCSET_URI = re.compile(r"[\s,]*+(\S++)")
 def html_links(document: Document, text: str, is_xml: bool = False) -> Iterator[Outlink]:
     """The document's links, in the order of their appearance.
 
-    The first `<base href>` holds for all of them, and so does the page's charset for their queries. If the
-    page forbids robots to follow its links, and that is obeyed, `document.follow` is False afterwards.
+    The first `<base href>` holds for all links, and so does the page's charset for their queries. If the page
+    forbids robots to follow its links, and the settings obey that, `document.follow` is False afterwards.
     """
     page = _Page(document, is_xml)
     page.read(text)
-    if document.follow != page.follows:  # it says so itself: what came before that is not followed either
+    if document.follow != page.follows:  # the page forbids it, for the links before that as well
         page = _Page(document, is_xml)
         page.read(text)
     base = document.base.written_in(encoder_of(document.codec))
@@ -48,7 +48,7 @@ def html_links(document: Document, text: str, is_xml: bool = False) -> Iterator[
 
 
 class _Page:
-    """Reads a document from its start to its end, or to where there are links enough."""
+    """Reads a document from its start to its end, or until it has enough links."""
 
     def __init__(self, document: Document, is_xml: bool) -> None:
         self.base: str | None = None
@@ -79,7 +79,7 @@ class _Page:
     def read(self, text: str) -> None:
         """Reads a document."""
         elements, references = self._elements, self.references
-        content = ""  # what the text that comes next is the content of, if that matters
+        content = ""  # the element whose content the next text is, if it is one that is read
         for token in tokens(text, self._is_xml):
             kind = token.type
             if kind is _START_TAG:
@@ -100,8 +100,8 @@ class _Page:
                 self._read_content(content, token.data or "")
 
     def _read_inner(self, text: str) -> None:
-        """Reads what is one text to the tokenizer and a document by itself: once, lest nesting take quadratic
-        time."""
+        """Reads a document that is one text to the tokenizer. Ignores documents within that, lest nesting
+        take quadratic time."""
         if not self._is_inner:
             self._is_inner = True
             self.read(text)
@@ -143,10 +143,10 @@ class _Page:
             elif is_plausible(value):
                 self._add(value, hop, context)
             else:
-                self._read_css(value, context)  # data-bg is also written as the style that it becomes
+                self._read_css(value, context)  # pages also write data-bg as the style that it becomes
 
     def _rule_of(self, name: str, tag: str) -> tuple[Rule | None, str]:
-        """How an attribute of a tag refers, and what that is called; remembered: pages repeat themselves."""
+        """The rule for an attribute of a tag, and its context; cached, as pages repeat themselves."""
         rules = RULES[name]
         known = rules[tag] if tag in rules else rules.get(ANY), f"{tag[:_MAX_CONTEXT_CHARS]}/@{name}"
         self._rules[name, tag] = known
@@ -196,7 +196,7 @@ class _Page:
             self._add_action(token, "formaction")
 
     def _add_action(self, token: turbohtml.Token, name: str) -> None:
-        """Forms that get a page are links, those that post are not: they would change something."""
+        """Adds the target of a form that gets a page. Forms that post might change something."""
         if not (self._settings.obey_nofollow and is_nofollow(token.attr("rel") or "")):
             self._add_if_any(token.attr(name), Hop.LINK, f"{token.tag}/@{name}")
 
@@ -222,7 +222,7 @@ class _Page:
 
 
 def _pass(token: turbohtml.Token) -> None:
-    """The element matters for its content only."""
+    """Does nothing, as only the content of the element matters."""
 
 
 def _value(attributes: list[tuple[str, str]], wanted: str) -> str:

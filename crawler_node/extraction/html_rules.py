@@ -1,6 +1,6 @@
-"""Which attributes of HTML and SVG elements hold references, how they are written, and how they are followed.
+"""Which attributes of HTML and SVG elements hold references, in which form, and how they are followed.
 
-A page is gone to (`L`), the rest is part of the page (`E`), as in Heritrix.
+A reference to another page is a link (`L`), one to a part of the page an embed (`E`), as in Heritrix.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class Form(Enum):
     URI = "one"
     SRCSET = "several, each with descriptors"
     CSS = "declarations of a style"
-    LAZY = "one, if it looks like one: what scripts make of it is their own affair"
+    LAZY = "one, if it looks like one; scripts may use it in other ways"
 
 
 Rule = tuple[Form, Hop]
@@ -27,7 +27,7 @@ ANY = ""
 _LINK: Rule = (Form.URI, Hop.LINK)
 _EMBED: Rule = (Form.URI, Hop.EMBED)
 
-# SVG's elements refer by href or xlink:href to what they draw.
+# SVG's elements draw the target of their href or xlink:href.
 _DRAWN = ("image", "use", "feimage", "script", "lineargradient", "radialgradient", "pattern", "textpath")
 _HREFS: Rules = {"a": _LINK, "area": _LINK, **dict.fromkeys(_DRAWN, _EMBED)}
 _LINKS: Rules = {ANY: _LINK}
@@ -37,7 +37,7 @@ _LAZY: Rules = {ANY: (Form.LAZY, Hop.EMBED)}
 
 RULES: dict[str, Rules] = {
     **dict.fromkeys(("href", "xlink:href"), _HREFS),
-    # Every element with a src loads it, elements of one's own making included; an <input> only as a picture.
+    # Every element loads its src, custom elements included, but an <input> only as a picture.
     "src": {ANY: _EMBED, "input": None},
     **dict.fromkeys(("background", "poster", "lowsrc", "dynsrc"), _EMBEDS),
     **dict.fromkeys(("srcset", "imagesrcset"), _SRCSETS),
@@ -46,7 +46,7 @@ RULES: dict[str, Rules] = {
     "style": {ANY: (Form.CSS, Hop.EMBED)},
     # Pictures and frames that scripts load when they come into view: lazysizes, lozad, vanilla-lazyload,
     # jQuery.lazyload (data-original), WordPress (data-lazy-src), backgrounds (data-bg). Left out: data-url
-    # and data-link, which are as often something to call or to share.
+    # and data-link, which are as often a URI to call or to share.
     **dict.fromkeys(
         (
             *("data-src", "data-original", "data-lazy", "data-lazy-src", "data-lazyload", "data-poster"),
@@ -59,7 +59,7 @@ RULES: dict[str, Rules] = {
     # Rows and cards that a script makes clickable.
     "data-href": {ANY: (Form.LAZY, Hop.LINK)},
 }
-"""By attribute, then by tag: how it refers. None: not at all."""
+"""By attribute, then by tag: how the value refers. None: it does not."""
 
 METAS: dict[str, Hop] = {
     **dict.fromkeys(
@@ -77,4 +77,4 @@ METAS: dict[str, Hop] = {
 """The `<meta>`s, by name or property, whose content is a URI."""
 
 PARAMS = frozenset({"movie", "src", "filename", "url"})
-"""The `<param>`s of plugins whose value is what they play."""
+"""The `<param>`s of plugins whose value is the file that they play."""

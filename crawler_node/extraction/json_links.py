@@ -1,7 +1,7 @@
-"""The references of JSON-LD (https://schema.org): the pages and the media that a page tells of.
+"""The references of JSON-LD (https://schema.org): the pages and the media that a page describes.
 
-Read token by token and not parsed: what is written by hand into pages is often no proper JSON, and what is
-written to do harm is nested without end. Time is in proportion to the length.
+It is read token by token and not parsed: JSON that is written into pages by hand is often broken, and hostile
+JSON is nested without end. Takes time in proportion to the length.
 """
 
 import json
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from ..fetching.references import MAX_URI_BYTES
 from .links import Hop, is_plausible
 
-# Properties whose value is a URI, in lower case. Left out are those that name things or the forms of
-# addresses, and no documents: @id, @context, @type, sameAs (the same elsewhere), target, urlTemplate.
+# Properties whose value is a URI, in lower case. Left out are properties that name things or templates
+# instead of documents: @id, @context, @type, sameAs (the same elsewhere), target, urlTemplate.
 _HOPS = {
     **dict.fromkeys(("image", "logo", "photo", "thumbnail", "screenshot", "primaryimageofpage"), Hop.EMBED),
     **dict.fromkeys(("contenturl", "thumbnailurl", "embedurl", "associatedmedia"), Hop.EMBED),
     **dict.fromkeys(("url", "mainentityofpage", "item", "relatedlink", "significantlink"), Hop.LINK),
     **dict.fromkeys(("discussionurl", "downloadurl"), Hop.LINK),
 }
-# What an object is called by itself; it counts as the property that holds the object.
+# The own names of an object, which count as the property that holds the object.
 _OWN = frozenset({"url", "@id"})
 _MAX_DEPTH = 64
 _MAX_ESCAPED_CHARS = 6 * MAX_URI_BYTES
@@ -28,20 +28,20 @@ _TOKEN = re.compile(r'"((?:[^"\\]++|\\.)*+)("?)\s*+(:?)|[{}\[\]]', re.DOTALL)
 
 
 def hop_of_property(name: str) -> Hop | None:
-    """How the URI that is the value of a schema.org property is followed; None for what names no document."""
+    """How to follow the URI in a schema.org property; None if the property names no document."""
     return _HOPS.get(name.lower())
 
 
 def json_references(text: str) -> Iterator[tuple[str, Hop]]:
-    """What a JSON-LD document refers to, and whether that is another page or part of this one.
+    """The references of a JSON-LD document, each with the hop to another page or to a part of this one.
 
-    An object's own `url` or `@id` counts as the property that holds it: an `image` that is an ImageObject
-    with a `url` is an image. What lies deeper than 64 objects and lists is left out.
+    An object's own `url` or `@id` counts as the property that holds the object: an `image` that is an
+    ImageObject with a `url` is an image. References deeper than 64 objects and lists are left out.
     """
-    # Of each object and list that is open, innermost last: the property that it is the value of, and the one
-    # that its own name counts as.
+    # For each open object and list, innermost last: the property whose value it is, and the property that its
+    # own name counts as.
     holders: list[tuple[str, str]] = []
-    name = ""  # the property that the next value is of
+    name = ""  # the property of the next value
     too_deep = 0
     for token in _TOKEN.finditer(text):
         mark = token[0]
@@ -72,7 +72,7 @@ def json_references(text: str) -> Iterator[tuple[str, Hop]]:
 
 
 def _unescaped(string: str) -> str:
-    """What a JSON string says; empty if it makes no sense."""
+    """The text of a JSON string; empty if it makes no sense."""
     if "\\" not in string:
         return string
     try:

@@ -1,6 +1,6 @@
-"""The title and the text of an HTML page, for those who want data and not archives.
+"""The title and the text of an HTML page, for users who want data and not archives.
 
-A tokenizer, no tree: time is in proportion to the length, whatever the nesting.
+It has a tokenizer and no tree, so that time is in proportion to the length, whatever the nesting.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .charset import text_of
 from .tokens import tokens
 
 MAX_PAGE_BYTES = 8 * 1024 * 1024
-"""The part of a page, decoded, that is read."""
+"""How much of a page, decoded, is read."""
 
 MAX_TITLE_CHARS = 1000
 
@@ -21,9 +21,9 @@ _START_TAG = turbohtml.TokenType.START_TAG
 _END_TAG = turbohtml.TokenType.END_TAG
 _TEXT = turbohtml.TokenType.TEXT
 
-# What they hold is one text to the tokenizer, and none to a reader.
+# Their content is one text to the tokenizer, and invisible to a reader.
 _UNREAD = frozenset({"iframe", "noembed", "noframes", "noscript", "script", "style"})
-# They can be nested, and what they hold is marked up.
+# They can be nested, and their content has markup.
 _UNSHOWN = frozenset({"template", "svg", "math"})
 _CELLS = frozenset({"td", "th", "option"})
 _TEXTS = {"address", "blockquote", "br", "center", "figcaption", "figure", "hr", "p", "pre", "textarea"}
@@ -37,9 +37,10 @@ _BLOCKS = frozenset(_TEXTS | _HEADINGS | _SECTIONS | _MORE_SECTIONS | _LISTS | _
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """What a page says. `text` has a line for each block, blanks within it collapsed, and no empty lines.
+    """The title and the text of a page. `text` has a line for each block, with blanks collapsed, and no empty
+    lines.
 
-    At most MAX_TITLE_CHARS and MAX_TEXT_CHARS long; the rest is cut off.
+    They are at most MAX_TITLE_CHARS and MAX_TEXT_CHARS long; the rest is cut off.
     """
 
     title: str
@@ -47,15 +48,15 @@ class PageText:
 
 
 def page_text(body: bytes, charset: str | None) -> PageText:
-    """The title and the text of an HTML page: what a browser without scripts and pictures would show, but for
-    what stands in for scripts and frames.
+    """The title and the text of an HTML page, as a browser without scripts and pictures would show them, but
+    without the substitutes for scripts and frames.
 
-    `body` is without Content-Encoding; `charset` is what the Content-Type says. A page without a title has
-    an empty one. Never raises for what a page holds.
+    `body` is without Content-Encoding; `charset` is that of the Content-Type. A page without a title has an
+    empty one. Never raises, whatever the page contains.
     """
     title = ""
     pieces: list[str] = []
-    within = ""  # the tag that the last one was, if it was a start tag
+    within = ""  # the last tag, if it was a start tag
     depths = dict.fromkeys(_UNSHOWN, 0)
     shown = True
     source = text_of(body[:MAX_PAGE_BYTES], charset)

@@ -1,10 +1,10 @@
-"""What a link relation (`rel` of `<link>`, of the Link header and of Atom's `<link>`) leads to."""
+"""Link relations: the `rel` of `<link>`, of the Link header and of Atom's `<link>`."""
 
 from .links import Hop
 
 _MAX_REL_CHARS = 1000
 
-# Relations that are not named here (preconnect, dns-prefetch, pingback, hub, EditURI) name no document.
+# Other relations (preconnect, dns-prefetch, pingback, hub, EditURI) lead to no document.
 _EMBEDDED = (
     *("stylesheet", "icon", "mask-icon", "fluid-icon", "manifest", "preload", "modulepreload", "import"),
     *(
@@ -25,8 +25,8 @@ _HOPS = dict.fromkeys(_EMBEDDED, Hop.EMBED) | dict.fromkeys(_LINKED, Hop.LINK)
 
 
 def hop_of(rel: str) -> Hop | None:
-    """How the words of a `rel` are followed: what is part of the page goes before what is another page. None
-    when there is nothing to follow."""
+    """The hop of a `rel`. A part of the page goes before another page. None when there is no document to
+    follow."""
     hops = {_HOPS[word] for word in words(rel) if word in _HOPS}
     return Hop.EMBED if Hop.EMBED in hops else next(iter(hops), None)
 

@@ -1,6 +1,6 @@
-"""What a page tells robots about its links: `<meta name="robots">` and the X-Robots-Tag header.
+"""A page's rules for robots: `<meta name="robots">` and the X-Robots-Tag header.
 
-Only `nofollow` and `none` matter here; of several rules that are for us, the strictest one holds.
+Only `nofollow` and `none` matter here. If several rules are for us, the strictest one holds.
 """
 
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ _WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview"
 
 
 def meta_forbids(name: str, content: str, product_token: str) -> bool:
-    """Whether a `<meta>` forbids to follow the page's links: one for all robots, or for us."""
+    """Whether a `<meta>` for all robots or for us forbids following the page's links."""
     return _is_us(name, product_token) and any(rule in _FORBID for rule in _rules(content))
 
 
 def header_forbids(values: Iterable[str], product_token: str) -> bool:
-    """Whether X-Robots-Tag headers forbid it. `agent: rule, rule` is for that agent, up to the next agent."""
+    """Whether X-Robots-Tag headers forbid it. In `agent: rule, rule` rules are for the agent before them."""
     for value in values:
         agent = "robots"
         for rule in _rules(value):

@@ -1,8 +1,8 @@
-"""Strings in scripts that look like URIs. Guesses: many of them lead nowhere.
+"""Strings in scripts that look like URIs. They are guesses: many of them lead nowhere.
 
-A string counts only if it is whole (no part of what is put together), has nothing in it that URIs do not
-have, and begins as one does or ends in the name of a document. Scripts are not understood: a quote in a
-regular expression can hide what follows it on its line. Time is in proportion to the length.
+A string counts only if it is whole (not concatenated with others), has only characters of URIs, and begins
+like a URI or ends in the name of a document. Scripts are not parsed, so a quote in a regular expression can
+hide the rest of its line. Takes time in proportion to the length.
 """
 
 import re
@@ -14,10 +14,10 @@ SCRIPT_TYPES = frozenset(
         *("text/ecmascript", "application/ecmascript", "text/jscript"),
     }
 )
-"""What a `<script>` calls a script."""
+"""The types of a `<script>` that is JavaScript."""
 
 MAX_CHARS = 2048
-"""Longer strings are no guesses."""
+"""Longer strings are ignored."""
 
 _TOKEN = re.compile(
     r"""
@@ -45,10 +45,10 @@ _OF_A_PAGE = re.compile(rf"{_ABSOLUTE}|{_ROOTED}|{_DOTTED}|{_DOCUMENT}", re.ASCI
 
 
 def script_references(script: str, inline: bool) -> Iterator[str]:
-    """The strings of a script that are likely to be URIs, in order and as often as they are there.
+    """The strings of a script that are likely to be URIs, in their order, with repetitions.
 
-    `inline`: it stands in a page, to which a mere file name is relative. In a script of its own nobody can
-    tell what that is relative to, and it is left out.
+    `inline`: the script is in a page, to which a mere file name is relative. The base of one in a separate
+    script is unknown, so it is left out.
     """
     likely = _OF_A_PAGE if inline else _OF_A_SCRIPT
     for token in _TOKEN.finditer(script):
@@ -62,7 +62,7 @@ def script_references(script: str, inline: bool) -> Iterator[str]:
 
 
 def _is_joined(script: str, string: re.Match[str]) -> bool:
-    """Whether it is a part of something longer: `"/user/" + name`."""
+    """Whether a string is a part of something longer: `"/user/" + name`."""
     before = script[max(0, string.start() - 20) : string.start()]
     return bool(_JOINED_BEFORE.search(before) or _JOINED_AFTER.match(script, string.end()))
 

@@ -11,14 +11,14 @@ from .links import Hop, Outlink
 from .xml_reader import XmlReader, small
 
 MAX_URIS = 50_000
-"""URIs taken from one sitemap; the protocol allows no more."""
+"""The most URIs taken from one sitemap; the protocol allows no more."""
 
 MAX_ROBOTS_SITEMAPS = 100
-"""Sitemaps taken from one robots.txt."""
+"""The most sitemaps taken from one robots.txt."""
 
 _ENTRIES = {"urlset": "url", "sitemapindex": "sitemap"}
 _SITEMAP_LINE = re.compile(rb"[ \t]*+sitemap[ \t]*+:[ \t]*+([^\r\n#]++)", re.IGNORECASE)
-# https://www.w3.org/TR/NOTE-datetime, and what is often written instead: a blank, no zone, no colon in it.
+# https://www.w3.org/TR/NOTE-datetime, and common mistakes: a blank, no zone, or no colon in the zone.
 _DATETIME = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?)?)?",
     re.ASCII,
@@ -32,10 +32,10 @@ def links_of_xml(
     lastmod_until_ms: int | None = None,
     broke: Callable[[str], None] = lambda why: None,
 ) -> Iterator[Outlink]:
-    """The URIs of a sitemap or sitemap index given in pieces; none for other XML (see XmlReader).
+    """The URIs of a sitemap or sitemap index that comes in pieces; none for other XML (see XmlReader).
 
     With `lastmod_until_ms`, the present, each also has the time of its `lastmod` (see `last_modified_ms`).
-    If the XML is broken, `broke` is told how.
+    `broke` gets the reason if the XML is broken.
     """
     for location, lastmod in _SitemapReader().read(pieces, broke):
         uri = base.resolve(location)
@@ -45,7 +45,7 @@ def links_of_xml(
 
 
 def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
-    """The URIs of a sitemap that is a plain text of one URI a line; other lines are passed over."""
+    """The URIs of a sitemap that is a plain text with one URI a line. Skips other lines."""
     for line in _lines(pieces):
         reference = line.strip()
         if reference[:5].lower() in (b"http:", b"https"):
@@ -55,7 +55,7 @@ def links_of_list(base: Base, pieces: Iterable[bytes]) -> Iterator[Outlink]:
 
 
 def sitemaps_of_robots(body: bytes) -> list[str]:
-    """The sitemaps that a decoded robots.txt names, for whatever group, up to MAX_ROBOTS_SITEMAPS."""
+    """The sitemaps that a decoded robots.txt names in any group, up to MAX_ROBOTS_SITEMAPS."""
     found: dict[str, None] = {}
     for line in body.splitlines():
         match = _SITEMAP_LINE.match(line)
@@ -68,12 +68,12 @@ def sitemaps_of_robots(body: bytes) -> list[str]:
 
 
 def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
-    """The last moment at which a page can have changed that a `lastmod` tells of, in milliseconds since the
-    epoch: what was fetched before may be out of date. None for what makes no sense.
+    """The last moment at which a page can have changed according to its `lastmod`, in milliseconds since the
+    epoch: an earlier fetch may be out of date. None for a `lastmod` that makes no sense.
 
-    A date without a time, in UTC, means the end of that day, month or year, or its beginning as long as it
-    is not over: otherwise a page would be fetched anew all day. What is to come within a day, as clocks and
-    zones differ, means `now_ms`; what is later than that makes no sense.
+    A date without a time, in UTC, means the end of that day, month or year, or its beginning until it is
+    over: otherwise the page would be fetched anew all day. A moment within the next day means `now_ms`, as
+    clocks and zones differ; a later one makes no sense.
     """
     found = _DATETIME.fullmatch(lastmod.strip()[:64])
     if found is None:
@@ -104,7 +104,7 @@ def last_modified_ms(lastmod: str, now_ms: int) -> int | None:
 
 
 class _SitemapReader(XmlReader[tuple[str, str]]):
-    """Finds the locations of a sitemap, each with its lastmod, or an empty one."""
+    """Finds the locations of a sitemap, each with its lastmod, which may be empty."""
 
     roots = parents = frozenset(_ENTRIES)
 
@@ -157,5 +157,5 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in small(pieces):
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
-        rest = rest[: MAX_URI_BYTES + 1]  # a longer line stays too long
+        rest = rest[: MAX_URI_BYTES + 1]  # a line that is too long stays so
     yield rest

@@ -1,13 +1,13 @@
-"""What a document is by its first bytes, where its media type does not say: WHATWG MIME Sniffing.
+"""The media type of a document by its first bytes, if the server does not tell: WHATWG MIME Sniffing.
 
-A crawler has no user whom `X-Content-Type-Options: nosniff` would protect, so that it is not looked at: at
-worst there are links that nobody wanted.
+`X-Content-Type-Options: nosniff` is ignored: a crawler has no user whom it would protect, and sniffing finds
+unwanted links at worst.
 """
 
 import re
 
 HEADER_BYTES = 1445
-"""The part of a document that is looked at (section 5.2)."""
+"""How many bytes of a document are examined (section 5.2)."""
 
 _REGISTERED = frozenset(
     {
@@ -44,9 +44,9 @@ _BINARY = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 def says_nothing(media_type: str) -> bool:
     """Whether a media type, in lower case, leaves open what a document is.
 
-    Empty it stands for what is missing or no media type at all (quoted, say). Besides, it may be one that
-    stands for anything (`application/octet-stream`) or a misspelt one: of a top-level type that is not
-    registered (`test/html`), or a text that nobody knows (`text/hmtl`).
+    An empty one is missing or malformed (quoted, say). Others stand for anything (`application/octet-stream`)
+    or are misspelt: with a top-level type that is not registered (`test/html`), or an unknown kind of text
+    (`text/hmtl`).
     """
     top, _, subtype = media_type.partition("/")
     if media_type in _UNKNOWN or top not in _REGISTERED:
@@ -59,8 +59,8 @@ def says_nothing(media_type: str) -> bool:
 def sniffed(header: bytes) -> str:
     """The media type of a resource of unknown type (section 7.1), by its first HEADER_BYTES.
 
-    The tables of pictures, sounds, fonts and archives are left out: none of these is searched for links, and
-    all of them are `application/octet-stream` here.
+    The tables of pictures, sounds, fonts and archives are left out: these are not searched for links, and
+    count as `application/octet-stream` here.
     """
     header = header[:HEADER_BYTES]
     if _HTML.match(header):

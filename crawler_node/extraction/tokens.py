@@ -1,8 +1,8 @@
 """The tokens of an HTML document.
 
-turbohtml's tokenizer makes no tree, and does not know where it is. In XML, and within `<svg>` and `<math>`,
-an element that closes itself is closed, also one such as `<script/>`, whose content in HTML is text up to its
-end tag. Here that is written out, lest it hide the rest of the document.
+turbohtml's tokenizer makes no tree, and does not know the context of a tag. In XML, and within `<svg>` and
+`<math>`, `<script/>` is a whole element, but to the tokenizer, as in HTML, the text up to an end tag is its
+content. So this module writes the end tag out, lest the element hide the rest of the document.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""XmlReader: what sitemaps and feeds are read with. XML comes in pieces and is not kept.
+"""XmlReader: reads sitemaps and feeds. XML comes in pieces and is not kept.
 
-XML that is broken is read on as far as it can be made out, from the last start tag before the break. A
-document type ends the reading: what robots are given has none, and entities are what XML is attacked with.
+Broken XML is read on from the last start tag before the break, as far as it can be made out. A document type
+ends the reading: XML for robots has none, and its entities are a means of attack.
 """
 
 from abc import ABC, abstractmethod
@@ -14,14 +14,14 @@ from xml.parsers import expat
 from .broken_xml import Doctype, EndTag, StartTag, broken_tokens
 
 _PIECE_BYTES = 64 * 1024
-# The parser looks at an unfinished tag, comment or the like again for every piece that is added to it.
+# The parser reads an unfinished tag, comment or the like again with every piece that is added.
 _MAX_TOKEN_BYTES = 256 * 1024
 
 MAX_BROKEN_TOKENS = 700_000
-"""Tags and texts that are read after a break: those of the longest sitemap, with all that it may say."""
+"""The most tags and texts that are read after a break: those of the longest sitemap with all its elements."""
 
 _Namespaces: TypeAlias = dict[str, str]
-"""By prefix; an empty one is that of names without any."""
+"""By prefix; names without a prefix have an empty one."""
 
 _MAX_NAMESPACES = 100
 _NO_NAMESPACES = {"xml": "http://www.w3.org/XML/1998/namespace"}
@@ -31,29 +31,29 @@ Item = TypeVar("Item")
 
 
 class NothingMore(Exception):
-    """Raised by a reader: nothing more is to be had from this XML."""
+    """A reader has read enough of this XML."""
 
 
 class _Odd(Exception):
-    """Well-formed, and not as it should be: a break all the same."""
+    """The XML is well-formed but not as it should be, which counts as a break."""
 
 
 class XmlReader(ABC, Generic[Item]):
-    """Reads one document, in UTF-8 whatever it declares. Subclasses put what they find into `found`.
+    """Reads one document, in UTF-8 whatever it declares. Subclasses put their finds into `found`.
 
-    Names are `namespace local`, or `local` without a namespace. `depth` is how many elements are open; no
-    more than `max_depth` ever are.
+    Names are `namespace local`, or `local` without a namespace. `depth` is the number of open elements, at
+    most `max_depth`.
     """
 
     max_depth = 32
     roots: frozenset[str]
-    """The local names, in lower case, that a document may begin with; others are passed over."""
+    """The local names, in lower case, of the elements that a document may begin with; others are skipped."""
     parents: frozenset[str]
-    """The local names, in lower case, of what entries are in: one within anything else is a break, and ends
-    all that is between."""
+    """The local names, in lower case, of the elements that contain entries. An entry within another element
+    is a break, and ends the elements between."""
 
     def __init__(self) -> None:
-        # A declared charset would be looked up among Python's codecs, which remember every name they lack.
+        # Python would look up a declared charset among its codecs, and remember every name it lacks.
         parser = expat.ParserCreate("UTF-8", " ")
         parser.buffer_text = True
         parser.StartDoctypeDeclHandler = self._doctype
@@ -62,19 +62,19 @@ class XmlReader(ABC, Generic[Item]):
         parser.EndElementHandler = self._end_well_formed
         parser.CharacterDataHandler = self._characters
         self._parser = parser
-        # Those that are open: name, namespaces within, and whether an entry may begin there.
+        # The open elements: name, namespaces within, and whether an entry may begin there.
         self._elements: list[tuple[str, _Namespaces, bool]] = []
         self.depth = 0
         self._declared: _Namespaces = {}  # for the next element
-        self._last_start_at = 0  # where the last start tag was
+        self._last_start_at = 0  # the position of the last start tag
         self._ends: int | None = None  # how many elements ended since; None before the first start tag
-        self._text: list[str] | None = None  # of the element that it is wanted of
+        self._text: list[str] | None = None  # of the current element, if its text is wanted
         self.found: list[Item] = []
 
     def read(
         self, pieces: Iterable[bytes], broke: Callable[[str], None] = lambda why: None
     ) -> Iterator[Item]:
-        """Yield items while the document is read. If the XML is broken, `broke` is told how."""
+        """Yields items while it reads the document. `broke` gets the reason if the XML is broken."""
         pieces = small(_without_blanks(pieces))
         try:
             unread = yield from self._read_well_formed(pieces, broke)
@@ -87,23 +87,23 @@ class XmlReader(ABC, Generic[Item]):
 
     @abstractmethod
     def is_entry(self, name: str) -> bool:
-        """Whether elements of this name are the entries that the document is a list of."""
+        """Whether elements of this name are the entries of the document."""
 
     def opened(self, name: str, attributes: dict[str, str]) -> bool:
-        """An element begins. True if its text is wanted; that of the elements within it is not."""
+        """An element begins. Returns whether to collect its text, without that of the elements in it."""
         raise NotImplementedError
 
     def closed(self, name: str, text: str | None) -> None:
-        """An element ends; with its text, if that was wanted."""
+        """An element ends. `text` is its text if `opened` asked for it."""
         raise NotImplementedError
 
     def ended(self) -> None:
-        """Nothing more will come."""
+        """The document ends."""
 
     def _read_well_formed(
         self, pieces: Iterator[bytes], broke: Callable[[str], None]
     ) -> Generator[Item, None, bytes | None]:
-        """Reads to the end, or to where it is broken: then returns what came from the last start tag on."""
+        """Reads to the end, or to a break. Then it returns the bytes from the last start tag on."""
         recent, recent_at = b"", 0  # from the last start tag on, and where that is
         for piece in chain(pieces, [b""]):
             recent += piece
@@ -122,7 +122,7 @@ class XmlReader(ABC, Generic[Item]):
         return None
 
     def _read_broken(self, pieces: Iterable[bytes], broke: Callable[[str], None]) -> Iterator[Item]:
-        """Reads what comes from the last start tag on, without what was read of it already."""
+        """Reads on from the last start tag, without the part behind it that was already read."""
         tokens = broken_tokens(pieces)
         if self._ends is not None:
             last = next(tokens, None)
@@ -191,13 +191,13 @@ class XmlReader(ABC, Generic[Item]):
             self._end_broken(name, open_names)
 
     def _end_broken(self, name: str, open_names: dict[str, int]) -> None:
-        """Ends an element and all that is open in it; nothing if there is no such element."""
+        """Ends an element and all open elements in it; does nothing if there is no such element."""
         if name in open_names:
             ended = ""
             while ended != name:
                 ended = self._elements[-1][0]
                 if open_names[ended] == 1:
-                    del open_names[ended]  # there may be millions of names
+                    del open_names[ended]  # a document may have millions of names
                 else:
                     open_names[ended] -= 1
                 self._end()
@@ -233,8 +233,8 @@ class XmlReader(ABC, Generic[Item]):
 
 
 def _with(namespaces: _Namespaces, declared: _Namespaces) -> _Namespaces:
-    """The namespaces within an element that declares some; those of an element that has too many are ignored,
-    since each that is open keeps its own."""
+    """The namespaces within an element that declares some. If that makes too many, its own are ignored, as
+    each open element keeps its namespaces."""
     if not declared or len(namespaces) + len(declared) > _MAX_NAMESPACES:
         return namespaces
     return namespaces | declared
@@ -245,7 +245,7 @@ def _local(name: str) -> str:
 
 
 def _qualified(name: str, namespaces: _Namespaces) -> str:
-    """A name as the parser would have it; a prefix that was never declared counts as a namespace."""
+    """A name in the parser's form. A prefix that was never declared counts as a namespace."""
     prefix, local = "", name
     if ":" in name:
         prefix, _, local = name.rpartition(":")
@@ -254,7 +254,7 @@ def _qualified(name: str, namespaces: _Namespaces) -> str:
 
 
 def _without_blanks(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Blanks before XML are an error, and common."""
+    """Removes blanks before the XML, which are an error, and common."""
     begun = False
     for piece in pieces:
         rest = piece if begun else piece.lstrip()
@@ -263,7 +263,7 @@ def _without_blanks(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def small(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces that cost little memory each."""
+    """The same bytes in pieces that each cost little memory."""
     for piece in pieces:
         for at in range(0, len(piece), _PIECE_BYTES):
             yield piece[at : at + _PIECE_BYTES]

@@ -315,7 +315,8 @@ def _network(value: str) -> Network:
         return ip_network(value)
     except ValueError as problem:
         raise ValueError(
-            f"allowed addresses must be loopback, public, or networks such as 10.1.0.0/16: {problem}"
+            f"an allowed address must be loopback, public or a network such as 10.1.0.0/16, got {value!r}: "
+            f"{problem}"
         ) from None
 
 

@@ -119,7 +119,7 @@ class Link:
         if address is not None:
             self._allowed(host, (address,))
         elif not self._rule.allows_name(host):
-            raise AddressRefused(f"{host}: a name of addresses that are not allowed")
+            raise AddressRefused(f"{host}: its addresses are not among the allowed ones")
 
     def pay(self, byte_count: int) -> None:
         """Waits as long as the throttles ask for bytes that were read, at most until the deadline."""

@@ -1,4 +1,4 @@
-"""One request over a connection, and the answer to it (HTTP/1.1)."""
+"""One request over a connection, and its answer (HTTP/1.1)."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ SWITCHING_PROTOCOLS = 101
 
 
 class Unsendable(Exception):
-    """A request that would not be the one it says it is: with a line end in a header, say."""
+    """The request would not arrive as it is meant, with a line end in a header, say."""
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class Answer:
 
     head: AnswerHead
     has_ambiguous_length: bool
-    """Whether the head names several lengths, or one that is odd: the body may be meant to be another."""
+    """Whether the head names several lengths, or an odd one, so that another body may be meant."""
     _body: Body = field(repr=False)
     _connection: Connection = field(repr=False)
-    _come: bytes = field(repr=False)  # behind the head, with it
+    _come: bytes = field(repr=False)  # the bytes that came with the head, behind it
 
     @property
     def status(self) -> int:
@@ -35,17 +35,17 @@ class Answer:
 
     @property
     def announced(self) -> int | None:
-        """The length of the body, if its end was announced by one."""
+        """The length of the body, if the head announces one."""
         return self._body.length if isinstance(self._body, Counted) else None
 
     @property
     def is_chunked(self) -> bool:
-        """Whether the body comes in chunks, which `body` takes away."""
+        """Whether the body comes in chunks, which `body` removes."""
         return isinstance(self._body, Chunked)
 
     def body(self) -> Iterator[bytes]:
-        """The body as it is read, without its chunks. Raises ConnectionLost where it breaks off, and the
-        other errors of `ask`."""
+        """Reads the body, without its chunks. Raises ConnectionLost where it breaks off, and the other errors
+        of `ask`."""
         body, data = self._body, self._come
         while True:
             yield from body.feed(data)
@@ -59,17 +59,17 @@ class Answer:
 
 
 def ask(connection: Connection, method: bytes, target: bytes, headers: Sequence[Header]) -> Answer:
-    """Sends a request without body, and reads the head of its answer; interim ones are passed over.
+    """Sends a request without body, and reads the head of its answer. Skips interim answers.
 
-    Raises Unsendable, ProtocolError for an answer that is none, and the errors of `connection`. How long a
-    head may be is the connection's limit.
+    Raises Unsendable, ProtocolError for bytes that are no answer, and the errors of `connection`, whose limit
+    bounds the head.
     """
     with suppress(WriteFailed):  # the server may have answered before it hung up
         connection.write(_checked(head(b"%s %s HTTP/1.1" % (method, target), headers), len(headers)))
     come = bytearray()
     while (answer := _read_head(connection, come)).status < 200:
         if answer.status == SWITCHING_PROTOCOLS:
-            raise ProtocolError("101 Switching Protocols, which nobody asked for")
+            raise ProtocolError("101 Switching Protocols, unasked")
     has_body = method != CONNECT or answer.status >= 300
     body, is_ambiguous = framing(answer, has_body=has_body)
     return Answer(answer, is_ambiguous, body, connection, bytes(come))
@@ -88,7 +88,7 @@ def _checked(request: bytes, header_count: int) -> bytes:
 
 
 def _read_head(connection: Connection, come: bytearray) -> AnswerHead:
-    """Takes a head off what has come, and reads on until there is one."""
+    """Reads until `come` has a head, and takes that off it."""
     seen = 0
     while True:
         check_beginning(come)

@@ -1,7 +1,7 @@
-"""A fetch: how it is asked for, what came of it, and the Fetcher interface.
+"""A fetch: its policy, its outcome, and the Fetcher interface.
 
-A fetch never raises for what the network or the server does; it ends with a status. Redirects are not
-followed, but for robots.txt. What comes back is bytes as sent: decoding is decode's business.
+A fetch does not raise for anything that the network or the server does, but ends with a status. Only fetches
+of robots.txt follow redirects. Bodies are as sent; decode undoes their codings.
 """
 
 import re
@@ -15,21 +15,21 @@ from .outcome import Status, Truncation
 from .proxy import Proxy
 
 MAX_ROBOTS_REDIRECTS = 5
-"""Redirects of a robots.txt that are followed (RFC 9309 2.3.1.2)."""
+"""The most redirects of a robots.txt to follow (RFC 9309 2.3.1.2)."""
 
 MAX_ROBOTS_BYTES = 500 * 1024
-"""The part of a robots.txt that is read, as sent, and that is reported, decoded (RFC 9309 2.5 wants at least
-so much to be read)."""
+"""How much of a robots.txt is read, as sent, and how much is reported, decoded. RFC 9309 2.5 asks for at
+least so much."""
 
 NOT_MODIFIED = 304
 
 UNKNOWN_MEDIA_TYPE = "application/octet-stream"
-"""What an answer is taken for that does not say what it is (RFC 9110 8.3)."""
+"""The media type of an answer that does not name one (RFC 9110 8.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractSettings:
-    """Where links are looked for. See the contract's ExtractSpec."""
+    """Where to look for links. See the contract's ExtractSpec."""
 
     max_links: int = 6000
     javascript: bool = False
@@ -40,10 +40,10 @@ class ExtractSettings:
 
 @dataclass(frozen=True, slots=True)
 class FetchPolicy:
-    """How a crawl's pages are fetched. See the contract's FetchPolicy.
+    """How to fetch a crawl's pages. See the contract's FetchPolicy.
 
-    `timeout_ms` is for the whole of a fetch, from the look-up of the name to the last byte. `max_bytes` are
-    body bytes as sent; the rest is cut off. Raises ValueError for what makes no sense.
+    `timeout_ms` limits the whole fetch, from the look-up of the name to the last byte. `max_bytes` counts
+    body bytes as sent; the rest is cut off. Raises ValueError for values that make no sense.
     """
 
     policy_id: str
@@ -68,23 +68,23 @@ class FetchPolicy:
         for name in ("timeout_ms", "max_bytes", "connect_timeout_ms", "read_timeout_ms"):
             if getattr(self, name) <= 0:
                 raise ValueError(
-                    f"fetch policy {self.policy_id!r}: {name} is {getattr(self, name)}, not above zero"
+                    f"fetch policy {self.policy_id!r}: {name} must be above 0, got {getattr(self, name)}"
                 )
         for name in ("max_content_length", "max_bytes_per_second"):
             if getattr(self, name) < 0:
                 raise ValueError(
-                    f"fetch policy {self.policy_id!r}: {name} is {getattr(self, name)}, below zero"
+                    f"fetch policy {self.policy_id!r}: {name} must be at least 0, got {getattr(self, name)}"
                 )
         if self.proxy:
             Proxy.parse(self.proxy)
 
     @property
     def is_selective(self) -> bool:
-        """Whether there are bodies that are not read."""
+        """Whether some bodies are left unread."""
         return bool(self.accept_media_types or self.reject_media_types or self.max_content_length)
 
     def wants(self, media_type: str, content_length: int | None) -> bool:
-        """Whether a body of this type (empty if unknown) and announced length is read."""
+        """Whether to read a body of this type (empty if unknown) and announced length."""
         if self.max_content_length and (content_length or 0) > self.max_content_length:
             return False
         kind = (media_type or UNKNOWN_MEDIA_TYPE).lower()
@@ -95,8 +95,8 @@ class FetchPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What the last visit left behind to ask with whether there is anything new (RFC 9110 section 13), as the
-    server sent it; empty where there is nothing.
+    """The validators of the last visit, as the server sent them; an empty one is missing. They ask whether
+    the page has changed (RFC 9110 section 13).
     """
 
     etag: str = ""
@@ -108,16 +108,16 @@ NO_VALIDATORS = Validators()
 
 @dataclass(slots=True)
 class Fetch:
-    """What became of one fetch. Close it: its body may be a temporary file.
+    """The outcome of one fetch. Close it, as its body may be a temporary file.
 
-    `status` is the HTTP status, or a Status below zero. One that HTTP does not define (600 and up) counts
-    as 500 (RFC 9110 section 15) and is named in the annotations.
+    `status` is the HTTP status, or a Status below zero. A status that HTTP does not define (600 and up)
+    counts as 500 (RFC 9110 section 15), and the annotations name it.
 
-    The heads are the exchange's own bytes, but for Transfer-Encoding in the answer's, since the body is
-    without its chunks; what was said to prove who we are, of which `Authorization: Basic *` is left; and
-    what was said to a proxy. `digest` is that of the body bytes, `sha1:` and base 32, empty without an
-    answer. `body` is at its end after a fetch. `annotations` are words for the crawl log. An answer keeps its
-    status and its redirect when its body breaks off (Truncation.DISCONNECT).
+    The heads are the exchange's own bytes, with three exceptions: the answer's has no Transfer-Encoding,
+    since the body has no chunks; credentials become `*`, as in `Authorization: Basic *`; headers for a proxy
+    are left out. `digest` is that of the body bytes, `sha1:` and base 32; it is empty without an answer.
+    `body` is at its end after a fetch. `annotations` go into the crawl log. An answer keeps its status and
+    its redirect when its body breaks off (Truncation.DISCONNECT).
     """
 
     uri: str
@@ -132,33 +132,32 @@ class Fetch:
     truncation: Truncation = Truncation.NONE
     digest: str = ""
     peer_address: str | None = None
-    redirect_target: str | None = None  # absolute; None also when the Location makes no sense
+    redirect_target: str | None = None  # absolute; None also for a Location that makes no sense
     annotations: tuple[str, ...] = ()
-    hops: tuple["Fetch", ...] = ()  # the redirects that led here, first one first; robots.txt only
-    redirects_exhausted: bool = False  # there was one more redirect than is followed
+    hops: tuple["Fetch", ...] = ()  # the redirects that led here, in their order; robots.txt only
     error: Exception | None = None  # with RUNTIME_EXCEPTION, for the log
-    conditional: bool = False  # it was asked for only if it is not what it was
+    conditional: bool = False  # the request asked for the page only if it has changed
 
     @property
     def unchanged(self) -> bool:
-        """Whether the server says that there is nothing new since the last visit."""
+        """Whether the server says that the page has not changed since the last visit."""
         return self.conditional and self.status == NOT_MODIFIED
 
     def header(self, name: str) -> str | None:
-        """A header of the answer, several of the same name joined by commas; None when there is none."""
+        """A header of the answer, with commas between several of the same name; None when there is none."""
         wanted = name.lower().encode("ascii")
         values = [value for key, value in self.headers if key.lower() == wanted]
         return b", ".join(values).decode("latin-1") if values else None
 
     @property
     def media_type(self) -> str:
-        """The media type without parameters, in lower case; empty when there is none that makes sense."""
+        """The media type without parameters, in lower case; empty if there is none, or it makes no sense."""
         found = _MEDIA_TYPE.match(self.header("content-type") or "")
         return found[1].lower() if found else ""
 
     @property
     def charset(self) -> str | None:
-        """The charset that the Content-Type names, as it is written there."""
+        """The charset that the Content-Type names, as written there."""
         found = _CHARSET.search((self.header("content-type") or "")[:1000])
         return found[1] if found else None
 
@@ -178,12 +177,12 @@ class Fetch:
 
 
 class Fetcher(Protocol):
-    """Fetches. Used by many threads at once.
+    """Fetches. Many threads use it at once.
 
-    `crawl` names whose cookies are sent and kept, where the policy has cookies. Where it has credentials, a
-    401 that asks for them is followed by one more request, within the same deadline; what comes of that is
-    the answer, with the annotation `credentialsSent`. The 401 is not kept: two answers to the same URI at the
-    same time are one too many for an archive.
+    `crawl` names the crawl whose cookies are sent and kept, if the policy has cookies. If it has credentials,
+    one more request within the same deadline follows a 401 that asks for them. The outcome of that request is
+    the answer, with the annotation `credentialsSent`. The 401 is dropped, as an archive has no use for two
+    answers of one URI at the same time.
     """
 
     def fetch(
@@ -194,8 +193,8 @@ class Fetcher(Protocol):
         validators: Validators = NO_VALIDATORS,
         crawl: str = "",
     ) -> Fetch:
-        """Fetches a page, if it has changed where validators are given. A redirect is an answer like any
-        other, and so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
+        """Fetches a page; with validators only if it has changed. A redirect is an answer like any other, and
+        so is a 304. A body that the policy does not want is left unread (Truncation.FILTER)."""
         ...
 
     def fetch_robots(
@@ -203,10 +202,10 @@ class Fetcher(Protocol):
     ) -> Fetch:
         """Fetches a robots.txt, following at most MAX_ROBOTS_REDIRECTS redirects within the one deadline.
 
-        The answer is the last one's, with the earlier ones as `hops`. After too many redirects that is a
-        redirect too, and `redirects_exhausted` is set: RFC 9309 then lets a crawler take the file for
-        unavailable (as a 404). A redirect to nowhere sensible is returned as it is. It is read whatever its
-        media type and length; credentials are shown to its own origin only.
+        Returns the last answer, with the earlier ones as `hops`. After too many redirects the last answer is
+        a redirect as well: RFC 9309 then lets a crawler treat the file as unavailable (like a 404). A
+        redirect whose target makes no sense is returned as it is. The file is read whatever its media type
+        and length. Only its own origin gets credentials.
         """
         ...
 

@@ -1,4 +1,5 @@
-"""Where the body of an answer ends (RFC 9112, 6.3). Pure: all bytes go in, those of the body come out."""
+"""Finds the end of an answer's body (RFC 9112, 6.3). Pure: all bytes go in, and those of the body come
+out."""
 
 import re
 from collections.abc import Iterator
@@ -7,10 +8,10 @@ from typing import Protocol
 from .answer_head import AnswerHead, ProtocolError
 
 MAX_LINE_BYTES = 16 * 1024
-"""Most of a line between chunks."""
+"""The longest line between chunks."""
 
 MAX_LENGTH = 10**18
-"""Longer lengths are as good as this one."""
+"""Longer lengths count as this one."""
 
 _LENGTH = re.compile(rb"[0-9]+")
 _LENGTH_AND_MORE = re.compile(rb"\+?[0-9].*", re.DOTALL)
@@ -21,13 +22,13 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 
 class Body(Protocol):
-    """Takes the bytes behind a head, until it is complete."""
+    """Takes the bytes behind a head, until the body is complete."""
 
     complete: bool
-    """Whether nothing more belongs to the body."""
+    """Whether the body has come to its end."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The parts of the body in what came. Raises ProtocolError where what comes makes no sense."""
+        """The parts of the body in the data. Raises ProtocolError where the data makes no sense."""
         ...
 
     def may_end(self) -> bool:
@@ -36,8 +37,8 @@ class Body(Protocol):
 
 
 class Counted:
-    """A body of a length that was announced, or of one of several: then of the longest, if the connection
-    does not end at a shorter one."""
+    """A body of an announced length. If the head names several, the longest holds, unless the connection ends
+    at a shorter one."""
 
     def __init__(self, lengths: set[int]) -> None:
         self.length = max(lengths)
@@ -74,10 +75,10 @@ class UntilClose:
 
 
 class Chunked:
-    """A body in chunks (RFC 9112, 7.1). Ends with its last chunk: what comes behind is left unread."""
+    """A body in chunks (RFC 9112, 7.1). It ends with its last chunk; later bytes are left unread."""
 
     def __init__(self) -> None:
-        self._line = b""  # as much of it as has come
+        self._line = b""  # its part that has come
         self._left = 0  # of the present chunk
         self._is_behind_chunk = False
         self.complete = False
@@ -95,7 +96,7 @@ class Chunked:
             end = data.find(b"\n", at)
             line = self._line + (data[at:] if end < 0 else data[at:end])
             if len(line) > MAX_LINE_BYTES:
-                raise ProtocolError("a line between chunks has no end")
+                raise ProtocolError(f"a line between chunks has more than {MAX_LINE_BYTES} bytes")
             is_whole = end >= 0
             size = self._line_end(line) if self._is_behind_chunk else self._size(line, is_whole)
             if not is_whole:
@@ -116,7 +117,7 @@ class Chunked:
         return 0
 
     def _size(self, line: bytes, is_whole: bool) -> int:
-        """The size of the next chunk, or what has come of it."""
+        """The size of the next chunk, as far as it has come."""
         found = _CHUNK_LINE.fullmatch(line)
         if found is None or (is_whole and not found[1]) or len(found[1].lstrip(b"0")) > _MAX_CHUNK_DIGITS:
             raise ProtocolError(f"no size of a chunk: {line[:40]!r}")
@@ -124,18 +125,18 @@ class Chunked:
 
 
 def framing(head: AnswerHead, *, has_body: bool = True) -> tuple[Body, bool]:
-    """How the body behind a head is read, and whether its length is ambiguous, so that it may be another one.
+    """How to read the body behind a head, and whether its length is ambiguous, so that another may be meant.
 
-    Chunks go before lengths. Of several lengths the longest is waited for; a length with something around its
-    digits is none. Raises ProtocolError for what is no length at all, and for transfer codings that hide the
-    body: nobody asked for those.
+    Chunks go before lengths. The longest of several lengths holds; a length with more than digits is ignored.
+    Raises ProtocolError for a value that is no length at all, and for transfer codings that hide the body,
+    which no request asks for.
     """
     codings = head.listed(b"transfer-encoding")
     lengths = head.listed(b"content-length")
     if not has_body or head.status in _WITHOUT_BODY:
         return Counted({0}), False
     if not _UNASKED_CODINGS.isdisjoint(codings):
-        raise ProtocolError(f"a transfer coding that nobody asked for: {b', '.join(codings)[:40]!r}")
+        raise ProtocolError(f"unasked transfer coding: {b', '.join(codings)[:40]!r}")
     if b"chunked" in codings:
         return Chunked(), bool(lengths)
     is_odd = not {b"identity"}.issuperset(codings)

@@ -35,10 +35,10 @@ from .throttle import Throttle
 from .transport import Target, Transport, trust
 
 MAX_HEAD_BYTES = 300 * 1024
-"""Most bytes until an answer's head is complete, interim answers included; as many as curl takes."""
+"""The most bytes of an answer's head, interim answers included; curl takes as many."""
 
 SPOOL_BYTES = 1024 * 1024
-"""The part of a body that is kept in memory; a longer body goes to a temporary file."""
+"""How much of a body is kept in memory; a longer body goes to a temporary file."""
 
 UNAUTHORIZED = 401
 
@@ -50,10 +50,10 @@ _WITHOUT_BODY = frozenset({204, NOT_MODIFIED})
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """What the exchanges of one fetch have in common: it may take several, if credentials are asked for, or
-    of a robots.txt."""
+    """The common part of a fetch's exchanges. It has several if the server asks for credentials, and for the
+    redirects of a robots.txt."""
 
-    uri: str  # the one that was asked for
+    uri: str  # of the first exchange
     policy: FetchPolicy
     crawl: str
     cancellation: Cancellation
@@ -65,14 +65,14 @@ class _Visit:
 class HttpFetcher:
     """The Fetcher over httpx.
 
-    Each exchange has a connection of its own, which is closed after it (`Connection: close`, as Heritrix
-    does): politeness keeps two fetches of a host seconds apart, a server's idle connections are its own
-    again, and a connection that one rule of addresses allowed can never serve another.
+    Each exchange has a connection of its own, which is closed after it (`Connection: close`, as in Heritrix):
+    politeness keeps two fetches of a host seconds apart, a server gets its idle connections back, and a
+    connection that one rule of addresses allowed cannot serve another.
 
-    `ca_file` names further trusted certificates (PEM), beside the system's and those that httpx ships.
-    Bodies that do not fit in memory are kept in `spool_directory` (the system's temporary folder by
-    default). All fetches together read at most `max_bytes_per_second` of bodies (0: no limit), each its
-    share. Raises ValueError when the certificates cannot be read.
+    `ca_file` names trusted certificates (PEM), in addition to the system's and those that httpx ships. Long
+    bodies go to `spool_directory` (by default the system's temporary folder). All fetches together read at
+    most `max_bytes_per_second` of bodies (0: no limit), in equal shares. Raises ValueError when the
+    certificates cannot be read.
     """
 
     def __init__(
@@ -116,11 +116,10 @@ class HttpFetcher:
             hops.append(fetch)
             fetch = self._fetch(fetch.redirect_target, visit)
         fetch.hops = tuple(hops)
-        fetch.redirects_exhausted = fetch.redirect_target is not None
         return fetch
 
     def _fetch(self, uri: str, visit: _Visit) -> Fetch:
-        """Asks for a URI, and once more with the credentials if they are asked for."""
+        """Requests a URI, and once more with credentials if the server asks for them."""
         fetch = self._exchange(uri, visit)
         if fetch.status == UNAUTHORIZED and visit.policy.user:
             credentials = _credentials(fetch, visit)
@@ -152,8 +151,8 @@ class HttpFetcher:
         except MemoryError:
             fetch.close()
             raise
-        except Exception as error:  # whatever it is, it is this fetch's outcome and nobody else's
-            # After a cut the error is the cut itself, whatever it looks like.
+        except Exception as error:  # any error is this fetch's outcome, and must not end its thread
+            # After a cut any error is the effect of the cut.
             fetch.status = status_of(Cancelled() if visit.cancellation.cancelled else error)
             if fetch.status == Status.RUNTIME_EXCEPTION:
                 fetch.error = error
@@ -195,7 +194,7 @@ class HttpFetcher:
                 fetch.truncation = Truncation.FILTER
                 fetch.digest = _digest(hashlib.sha1(usedforsecurity=False))
                 return
-            # Chunks cost bytes beside the body's; as many again are more than any honest server needs.
+            # Chunks add bytes to the body's; no honest server needs as many again.
             max_bytes = min(policy.max_bytes, MAX_ROBOTS_BYTES) if visit.is_robots else policy.max_bytes
             link.wire_limit = link.received + 2 * max_bytes + MAX_HEAD_BYTES
             self._take_body(fetch, response, max_bytes, link)
@@ -221,10 +220,10 @@ class HttpFetcher:
         except DeadlinePassed:
             fetch.truncation = Truncation.TIME
         except (ConnectionLost, ProtocolError) as error:
-            link.cancellation.check()  # being cut looks like a lost connection
+            link.cancellation.check()  # a cut looks like a lost connection
             if isinstance(error, ProtocolError) and not fetch.body_bytes:
-                raise  # none of it can be read
-            # The answer came, if not all of it: its status, its head and what there is of its body count.
+                raise  # no part of the body can be read
+            # A part of the answer came: its status, its head and the body so far count.
             fetch.truncation = Truncation.DISCONNECT
             fetch.annotations += (note(f"{type(error).__name__}:{error}"),)
         finally:
@@ -232,7 +231,7 @@ class HttpFetcher:
 
 
 def _conditions(validators: Validators) -> list[Header]:
-    """The headers that ask with validators; none for what no header can carry."""
+    """The headers that carry validators, without values that no header can carry."""
     asked = ((b"If-None-Match", validators.etag), (b"If-Modified-Since", validators.last_modified))
     return [(name, value.encode("latin-1")) for name, value in asked if _HEADER_VALUE.fullmatch(value)]
 
@@ -256,17 +255,17 @@ def _take_head(fetch: Fetch, answer: Answer) -> None:
 
 
 def _is_unwanted(fetch: Fetch, policy: FetchPolicy, announced: int | None) -> bool:
-    """Whether the body of an answer is one that the policy leaves alone."""
+    """Whether the policy leaves the body of this answer unread."""
     if not policy.is_selective or fetch.status in _WITHOUT_BODY:
         return False
     return announced != 0 and not policy.wants(fetch.media_type, announced)
 
 
 def _credentials(fetch: Fetch, visit: _Visit) -> bytes | None:
-    """What to answer a 401 with, if it is asked in a way that is understood, and by whom it is meant for."""
+    """The credentials for a 401; None if its challenge is not understood, or comes from another origin."""
     target = Target.of(fetch.uri)
     if target.origin != Target.of(visit.uri).origin:
-        return None  # a robots.txt that was redirected to somebody else
+        return None  # a robots.txt was redirected to another origin
     asked = [value for name, value in fetch.headers if name.lower() == b"www-authenticate"]
     return authorization(asked, visit.policy.user, visit.policy.password, target.path)
 
@@ -286,5 +285,5 @@ def _deadline_s(policy: FetchPolicy) -> float:
     return time.monotonic() + policy.timeout_ms / 1000
 
 
-# What a request may have in a header (RFC 9110 5.5), and servers sent in theirs.
+# The values that a request's header may have (RFC 9110 5.5).
 _HEADER_VALUE = re.compile(r"[!-~\x80-\xff]([ \t!-~\x80-\xff]*[!-~\x80-\xff])?")

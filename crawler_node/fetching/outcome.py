@@ -1,4 +1,4 @@
-"""What became of a fetch: the statuses below zero, and which error means which. Pure."""
+"""The outcome of a fetch: the statuses below zero, and the errors that mean them. Pure."""
 
 import re
 from datetime import UTC
@@ -17,7 +17,7 @@ MAX_NOTE_CHARS = 128
 
 
 class Status(IntEnum):
-    """Why there is no answer (Heritrix's fetch status codes, section 2.10; -10 is ours)."""
+    """Why there is no answer: Heritrix's fetch status codes, and -10, which is ours."""
 
     DOMAIN_UNRESOLVABLE = -1
     CONNECT_FAILED = -2
@@ -38,7 +38,7 @@ class Truncation(Enum):
     TIME = "time"
     DISCONNECT = "disconnect"
     FILTER = "unspecified"
-    """It was not read: its media type or its length is one that the crawl leaves alone."""
+    """The crawl does not want bodies of this media type or length, and leaves them unread."""
 
 
 def status_of(error: Exception) -> Status:
@@ -50,15 +50,15 @@ def status_of(error: Exception) -> Status:
 
 
 def note(text: str) -> str:
-    """A text as an annotation of the crawl log: printable ASCII without blanks and commas, short."""
+    """Makes a text an annotation of the crawl log: short printable ASCII, without blanks and commas."""
     return re.sub(r"[^!-+\--~]+", "_", text[: 4 * MAX_NOTE_CHARS])[:MAX_NOTE_CHARS]
 
 
 def retry_after_ms(header: str | None, now_ms: int) -> int | None:
     """How long a Retry-After header asks to wait, in milliseconds from `now_ms` (since the epoch).
 
-    Takes seconds or an HTTP date (RFC 9110 10.2.3); a date that has passed means 0. None without a header
-    and for one that makes no sense.
+    Takes seconds or an HTTP date (RFC 9110 10.2.3); a past date means 0. None without a header, and for one
+    that makes no sense.
     """
     text = (header or "").strip()[:64]
     if re.fullmatch(r"[0-9]{1,10}", text):
@@ -67,7 +67,7 @@ def retry_after_ms(header: str | None, now_ms: int) -> int | None:
         date = parsedate_to_datetime(text)
     except (ValueError, OverflowError):
         return None
-    if date.tzinfo is None:  # "-0000": a time in UTC from who knows where
+    if date.tzinfo is None:  # "-0000": a time in UTC, from an unknown zone
         date = date.replace(tzinfo=UTC)
     return max(0, int(date.timestamp() * 1000) - now_ms)
 

@@ -1,4 +1,4 @@
-"""A proxy that everything is fetched through (RFC 9110 9.3.6 and RFC 9112 3.2.2)."""
+"""A proxy for all fetches (RFC 9110 9.3.6 and RFC 9112 3.2.2)."""
 
 import base64
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_ANSWER = (ConnectionLost, DeadlinePassed, Stalled, WireLimitReached, Protoco
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Where a proxy is, and the header that says who we are to it, if it asks for that."""
+    """The address of a proxy, and the header with our credentials for it, if we have any."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class Proxy:
     def parse(cls, text: str) -> "Proxy":
         """Reads http://HOST:PORT or http://USER:PASSWORD@HOST:PORT.
 
-        Raises ValueError, which does not show the password.
+        Raises ValueError, whose message does not show the password.
         """
         try:
             parts = urlsplit(text)
@@ -43,7 +43,9 @@ class Proxy:
             parts, port = urlsplit(""), None
         if parts.scheme != "http" or not parts.hostname or not port:
             shown = text.rpartition("@")[2][:80]
-            raise ValueError(f"proxy {shown!r} is not http://HOST:PORT or http://USER:PASSWORD@HOST:PORT")
+            raise ValueError(
+                f"proxy must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, got {shown!r}"
+            )
         headers: tuple[tuple[bytes, bytes], ...] = ()
         if parts.username is not None:
             said = unquote_to_bytes(parts.username) + b":" + unquote_to_bytes(parts.password or "")
@@ -53,19 +55,19 @@ class Proxy:
     def connect(self, link: Link, host: str) -> Connection:
         """Connects to the proxy on behalf of a host.
 
-        The proxy is an operator's choice, and may have any address. The host must be allowed as far as its
-        URI tells (see Link.vet): its name is looked up by the proxy. Raises AddressRefused, ConnectFailed.
+        The proxy may have any address, as an operator chose it. The host must be allowed as far as its URI
+        tells (see Link.vet), as the proxy looks up its name. Raises AddressRefused, ConnectFailed.
         """
         link.vet(host)
         try:
             connection = link.connect(self.host, self.port, as_configured=True)
         except (Unresolvable, ConnectFailed) as problem:
             raise ConnectFailed(f"proxy {problem}") from problem
-        link.peer = None  # it is not the host's
+        link.peer = None  # the address is not the host's
         return connection
 
     def tunnel(self, connection: Connection, host: bytes, port: int) -> None:
-        """Lets the proxy connect us through to a host. Raises ConnectFailed."""
+        """Asks the proxy for a tunnel to a host. Raises ConnectFailed."""
         authority = (b"[%s]:%d" if b":" in host else b"%s:%d") % (host, port)
         try:
             answer = ask(connection, CONNECT, authority, [(b"Host", authority), *self.headers])

@@ -1,7 +1,7 @@
-"""Race: connects to whichever of a host's addresses answers first (Happy Eyeballs, RFC 8305 section 5).
+"""Race: connects to the first of a host's addresses that answers (Happy Eyeballs, RFC 8305 section 5).
 
 An address that leads nowhere costs a quarter of a second, and not the whole patience for a connection. One
-thread waits for all attempts: the libraries that race do so on an event loop, and a fetch is a thread.
+thread waits for all attempts. Libraries that do this need an event loop, whereas a fetch is a thread.
 """
 
 import errno
@@ -18,7 +18,7 @@ from .addresses import Address
 from .cancellation import Cancellation, shut
 
 ATTEMPT_DELAY_S = 0.25
-"""How long an attempt is alone before the next one joins it (RFC 8305: Connection Attempt Delay)."""
+"""How long an attempt has before the next one joins it (RFC 8305: Connection Attempt Delay)."""
 
 
 def first_to_answer(
@@ -30,12 +30,13 @@ def first_to_answer(
     cancellation: Cancellation,
     prepare: Callable[[socket.socket], None],
 ) -> tuple[socket.socket, Address]:
-    """A connection to the first address that answers, and that address; the other attempts are ended.
+    """Connects to the first address that answers, and ends the other attempts. Returns the connection and its
+    address.
 
-    Attempts begin in the order of `addresses`, ATTEMPT_DELAY_S apart, and at once where none is under way or
-    one has failed. Each has `attempt_s`. `patience_s` says how much of a wait is left, or raises. `prepare`
-    gets each socket before it connects. Raises the OSError of the last attempt when all of them have failed,
-    and Cancelled.
+    Attempts begin in the order of `addresses`, ATTEMPT_DELAY_S apart, or at once after a failure and when
+    none is under way. Each may take `attempt_s`. `patience_s` says how much of a wait is left, or raises.
+    `prepare` gets each socket before it connects. Raises Cancelled, and the OSError of the last attempt when
+    all have failed.
     """
     ahead = deque(addresses)
     race = _Race(port, attempt_s, prepare)
@@ -69,8 +70,8 @@ class _Attempt:
 
 
 class _Race:
-    """The attempts that are under way. Sockets are in it only once they have begun to connect: shutting
-    another one does nothing, and a cancellation would be forgotten."""
+    """The attempts under way. Their sockets have begun to connect: shutting any other socket would do
+    nothing, and the cancellation would be lost."""
 
     def __init__(self, port: int, attempt_s: float, prepare: Callable[[socket.socket], None]) -> None:
         self._port = port
@@ -80,10 +81,10 @@ class _Race:
         self.running: dict[int, _Attempt] = {}  # by file descriptor
         self.failures = 0
         self.problem = OSError("no address")
-        """Why the last attempt that failed did so."""
+        """The error of the last attempt that failed."""
 
     def begin(self, address: Address) -> _Attempt | None:
-        """Begins an attempt; returns it if it is connected at once."""
+        """Begins an attempt. Returns it if it connects at once."""
         sock = None
         try:
             family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
@@ -108,12 +109,12 @@ class _Race:
         return None
 
     def soonest_end_s(self, other_s: float | None) -> float:
-        """When the first of the attempts has taken too long, or `other_s` if that is sooner."""
+        """When the first attempt will have taken too long, or `other_s` if that is sooner."""
         ends_s = [each.end_s for each in self.running.values()]
         return min(ends_s if other_s is None else [*ends_s, other_s])
 
     def wait(self, most_s: float) -> _Attempt | None:
-        """Waits for an attempt to be answered; returns one that is connected."""
+        """Waits for an attempt to connect or fail. Returns one that is connected."""
         for descriptor, _ in self._answers.poll(most_s * 1000):
             attempt = self._take(descriptor)
             error = attempt.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -128,7 +129,7 @@ class _Race:
         return None
 
     def close(self) -> None:
-        """Ends what is under way."""
+        """Ends the attempts under way."""
         for attempt in self.running.values():
             attempt.sock.close()
         self.running.clear()

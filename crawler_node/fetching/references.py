@@ -1,4 +1,4 @@
-"""How a reference becomes an absolute URI."""
+"""Turns references into absolute URIs."""
 
 import codecs
 import re
@@ -12,10 +12,10 @@ _SCHEMES = ("http:", "https:")
 
 
 class Base:
-    """What the references of one document are relative to.
+    """The base of the references of one document.
 
-    `encoder` is the codec that their queries are written in, if that is not UTF-8. Raises ValueError for a
-    URI that is not absolute, or neither http nor https.
+    `encoder` is the codec of their queries, if that is not UTF-8. Raises ValueError unless the URI is an
+    absolute http or https URI.
     """
 
     __slots__ = ("_encoder", "_url")
@@ -23,24 +23,24 @@ class Base:
     def __init__(self, uri: str, encoder: str | None = None) -> None:
         url = _parse(uri)
         if url is None or url.protocol not in _SCHEMES:
-            raise ValueError(f"base {uri[:200]!r} is not an absolute http or https URI")
+            raise ValueError(f"the base must be an absolute http or https URI, got {uri[:200]!r}")
         self._url = url
         self._encoder = encoder
 
     def moved(self, reference: str | None) -> "Base":
-        """The base that a `<base href>` makes of this one; this one if that makes no sense."""
+        """The base after a `<base href>`; this one if that makes no sense."""
         uri = None if reference is None else self.resolve(reference)
         return self if uri is None else Base(uri, self._encoder)
 
     def written_in(self, encoder: str | None) -> "Base":
-        """The same base for references whose queries are in another charset."""
+        """The same base, for references whose queries have another charset."""
         return self if encoder == self._encoder else Base(self._url.href, encoder)
 
     def resolve(self, reference: str) -> str | None:
         """The absolute URI that a reference means, without its fragment.
 
-        Parsed as the WHATWG URL standard says: blanks around it and tabs and line ends within it do not
-        count. None for what is malformed, too long, or neither http nor https.
+        Parses the reference as the WHATWG URL standard says: blanks around it and tabs and line ends in it do
+        not count. None if it is malformed, too long, or neither http nor https.
         """
         reference = reference.strip(" \t\r\n\f")
         if len(reference) > MAX_URI_BYTES:
@@ -60,7 +60,7 @@ class Base:
 
 
 def resolve(base: str, reference: str) -> str | None:
-    """As Base.resolve, for a single reference; None for an impossible base too."""
+    """As Base.resolve, for a single reference. None for an impossible base, too."""
     try:
         return Base(base).resolve(reference)
     except ValueError:
@@ -68,7 +68,7 @@ def resolve(base: str, reference: str) -> str | None:
 
 
 def absolute(uri: str) -> str | None:
-    """As resolve, for what must be absolute by itself."""
+    """As resolve, for a URI that must be absolute by itself."""
     return resolve(uri.strip(), "")
 
 
@@ -80,7 +80,7 @@ _REFERENCED = "toehold.referenced"
 
 def _with_query_in(reference: str, encoder: str) -> str:
     """A reference with its query percent-encoded in a charset (WHATWG URL, percent-encode after encoding).
-    What the charset lacks becomes a character reference, as forms send it."""
+    Characters that the charset lacks become character references, as in forms."""
     found = _QUERY.match(reference)
     if found is None:
         return reference
@@ -94,7 +94,7 @@ def _percent_encoded(text: str, encoder: str) -> str:
 
 
 def _referenced(error: UnicodeError) -> tuple[str, int]:
-    """A character reference, percent-encoded, for what an encoder lacks."""
+    """The percent-encoded character references for characters that an encoder lacks."""
     assert isinstance(error, UnicodeEncodeError)
     return "".join(f"%26%23{ord(each)}%3B" for each in error.object[error.start : error.end]), error.end
 

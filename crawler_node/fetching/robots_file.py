@@ -1,4 +1,4 @@
-"""What a fetch of a robots.txt means: which rules there are, if it was had (RFC 9309, 2.3.1). Pure."""
+"""The robots.txt that a fetch brought, or why there is none (RFC 9309, 2.3.1). Pure."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ class RobotsFile:
     """The report of a robots.txt."""
 
     status: int
-    """The HTTP status, or a Status below zero if the file could not be had, whatever HTTP says."""
+    """The HTTP status, or a Status below zero if the file is unavailable, whatever HTTP says."""
     body: bytes = b""
-    """Its first MAX_ROBOTS_BYTES, decoded. With a status of 2xx: if empty, so is the file."""
+    """Its first MAX_ROBOTS_BYTES, decoded. With a status of 2xx an empty body means an empty file."""
 
     @property
     def was_had(self) -> bool:
-        """Whether there are rules, or none on purpose."""
+        """Whether there is a file, be it empty."""
         return 200 <= self.status < 300
 
 
@@ -29,9 +29,9 @@ def robots_file(fetch: Fetch) -> RobotsFile:
     """The file that a fetch of a robots.txt brought.
 
     A redirect that was not followed, or leads nowhere, means that there is no file. A file that broke off
-    counts as far as it came, if anything did: a line that may be cut forbids no less than the whole line,
-    unless it begins an `Allow`, which is left out. A file that dripped until the deadline could not be had:
-    most of it may be missing. Bytes that are no text, and that no coding explains, are no file either.
+    counts as far as it came, unless it is empty: a cut line forbids no less than the whole line, except an
+    `Allow`, which is left out. A file that dripped until the deadline is unavailable, as most of it may be
+    missing. Bytes that are no text, and that no coding explains, are no file either.
     """
     if 300 <= fetch.status < 400:
         return RobotsFile(Status.DEEMED_NOT_FOUND)
@@ -50,13 +50,13 @@ def robots_file(fetch: Fetch) -> RobotsFile:
 
 
 def _is_credible(fetch: Fetch, body: bytes) -> bool:
-    """Whether a body that was decoded, or taken as it came, is what its author wrote."""
+    """Whether a body, decoded or as it came, is the one that its author wrote."""
     if not body:
         return holds_nothing(fetch.body)
     return not coding_note(fetch.body, fetch.content_encoding) or is_text_body(fetch.body)
 
 
 def _without_torn_permission(body: bytes) -> bytes:
-    """A body without the line that it breaks off in, if that would permit or name more than the whole one."""
+    """A body without its last, cut line, if that might permit or name more than the whole line would."""
     torn = max(body.rfind(b"\r"), body.rfind(b"\n")) + 1
     return body[:torn] + b"#" + body[torn:] if _GENEROUS.match(body, torn) else body

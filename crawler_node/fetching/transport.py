@@ -1,4 +1,4 @@
-"""Transport: carries one request of httpx over a connection of its own, straight or through a proxy."""
+"""Transport: carries one httpx request over a connection of its own, directly or through a proxy."""
 
 import ssl
 from collections.abc import Iterator, Sequence
@@ -20,13 +20,13 @@ MAX_SITES = 1000
 
 _NO_BODY = httpx.ByteStream(b"")
 _site = lru_cache(MAX_SITES)(httpx.URL)
-"""The URL of a site for httpx, whose parsing takes long; the Target knows what is asked for there."""
+"""The URL of a site for httpx, cached as httpx takes long to parse it. The Target has the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The parts of a URI that a request is made of. By the same parser as everywhere: httpx has one of its
-    own, which quotes more."""
+    """The parts of a URI that make a request, from the same parser as everywhere: that of httpx quotes
+    more."""
 
     uri: str
     scheme: str
@@ -44,9 +44,9 @@ class Target:
             raise httpx.UnsupportedProtocol("not an absolute URI") from problem
         scheme = url.protocol[:-1]
         if scheme not in ("http", "https"):
-            raise httpx.UnsupportedProtocol(f"scheme {scheme} is not fetched")
+            raise httpx.UnsupportedProtocol(f"the scheme must be http or https, got {scheme}")
         url.hash = ""
-        url.username = url.password = ""  # a page's links do not say who we are
+        url.username = url.password = ""  # a page's links must not say who we are
         return cls(
             uri=url.href,
             scheme=scheme,
@@ -65,17 +65,17 @@ class Target:
         return self.scheme, self.host, self.port
 
     def request(self, headers: Sequence[Header], link: Link, proxy: Proxy | None) -> httpx.Request:
-        """A GET of it for the Transport, by way of the link."""
+        """A GET request for the Transport, by way of the link."""
         companions = {"target": self, "link": link, "proxy": proxy}
         url = _site(f"{self.scheme}://{self.authority}/")
         return httpx.Request("GET", url, headers=headers, stream=_NO_BODY, extensions=companions)
 
 
 class Transport(httpx.BaseTransport):
-    """Carries a Target's request over a connection that its link opens, which is closed with the response.
+    """Carries a Target's request over a connection that its link opens and the response closes.
 
-    The response has no headers but those of the Answer in its extensions: httpx would read all that nobody
-    needs. Raises the errors of `connection` and `exchange`. Thread-safe.
+    The headers are in the Answer in the response's extensions: httpx would parse them all again. Raises the
+    errors of `connection` and `exchange`. Thread-safe.
     """
 
     def __init__(self, trusted: ssl.SSLContext) -> None:
@@ -90,7 +90,7 @@ class Transport(httpx.BaseTransport):
             if target.is_https:
                 if proxy is not None:
                     proxy.tunnel(connection, target.host.encode("ascii"), target.port)
-                    proxy = None  # from here on it is not seen
+                    proxy = None  # from here on the proxy sees no requests
                 connection.start_tls(self._trusted, target.host)
             answer = _ask(connection, target, proxy, request.headers.raw)
         except BaseException:
@@ -114,12 +114,12 @@ def trust(ca_file: Path | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca_file)
         except OSError as problem:  # SSLError is one
-            raise ValueError(f"certificates in {str(ca_file)!r} cannot be read: {problem}") from problem
+            raise ValueError(f"cannot read certificates in {str(ca_file)!r}: {problem}") from problem
     return context
 
 
 def _ask(connection: Connection, target: Target, proxy: Proxy | None, headers: list[Header]) -> Answer:
-    """Asks the target, or a proxy that fetches it for us, and returns the head of the answer."""
+    """Sends the request to the target, or to a proxy that fetches it for us. Returns the answer."""
     path = target.path
     if proxy is not None:
         headers, path = [*headers, *proxy.headers], target.uri

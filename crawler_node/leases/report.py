@@ -52,7 +52,7 @@ _LINK_OVERHEAD_BYTES = 150  # the objects that an Outlink is made of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FinishedPage:
-    """What a toe hands to the reporter when it is done with a lease, fetched, failed, or handed back.
+    """A lease that a toe is done with, be it fetched, failed, or handed back, for the reporter.
 
     `stored_in` is the epoch that Archive.append answered; None when nothing was stored for it.
     """

@@ -1,1 +1,1 @@
-"""What the node keeps of a visit, and where."""
+"""The output of the node: WARC files, pages, logs, and the user's hook."""

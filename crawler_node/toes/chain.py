@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Step(StrEnum):
-    """What a toe thread is doing (Heritrix's ToeThread.Step); heartbeats tell it."""
+    """The step that a toe thread is at (Heritrix's ToeThread.Step); heartbeats tell it."""
 
     ABOUT_TO_GET_URI = "ABOUT_TO_GET_URI"
     FETCHING = "FETCHING"

@@ -67,12 +67,12 @@ class ToeThread:
 
     @property
     def step(self) -> Step:
-        """What it is doing."""
+        """The step that it is at."""
         return self._step
 
     @property
     def step_since_s(self) -> float:
-        """Since when it has been doing that."""
+        """When it began that step."""
         return self._step_since_s
 
     @property
@@ -131,7 +131,7 @@ class ToeThread:
         self._thread.join(timeout_s)
 
     def report(self) -> ToeReport:
-        """What it is doing now."""
+        """The state of the thread now."""
         return ToeReport(
             serial=self._serial,
             step=self._step,

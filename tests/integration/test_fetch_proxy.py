@@ -282,6 +282,6 @@ def test_a_proxy_may_be_named(proxy: Site) -> None:
     ],
 )
 def test_a_proxy_that_makes_no_sense_is_refused_without_its_password(text: str) -> None:
-    with pytest.raises(ValueError, match="is not http://HOST:PORT") as refusal:
+    with pytest.raises(ValueError, match="must be http://HOST:PORT") as refusal:
         Proxy.parse(text)
     assert "s3cret" not in str(refusal.value)

@@ -144,7 +144,7 @@ def test_networks_of_a_site_that_carry_ipv4_need_both_allowed(network: str, addr
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ([], "no addresses"),
+        ([], "no allowed addresses"),
         (["private"], "'private'"),
         (["10.0.0.0/8", "nonsense"], "'nonsense'"),
         (["10.0.0.1/8"], "'10.0.0.1/8'"),

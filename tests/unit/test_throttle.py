@@ -62,5 +62,5 @@ def test_pieces_are_small_enough_to_flow(rate: int, piece: int) -> None:
 
 @pytest.mark.parametrize("rate", [0, -1])
 def test_a_limit_of_nothing_is_refused(rate: int) -> None:
-    with pytest.raises(ValueError, match="above zero"):
+    with pytest.raises(ValueError, match="must be above 0"):
         Throttle(rate)

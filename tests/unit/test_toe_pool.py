@@ -159,7 +159,7 @@ def test_mending_a_whole_pool_changes_nothing(rig: Rig) -> None:
 
 
 def test_a_negative_size_is_refused(rig: Rig) -> None:
-    with pytest.raises(ValueError, match="-1 toe threads"):
+    with pytest.raises(ValueError, match="size must be at least 0, got -1"):
         rig.pool.set_size(-1)
 
 
