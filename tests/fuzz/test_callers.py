@@ -10,8 +10,8 @@ from frontier_harness.calls import TIMEOUT_S
 from frontier_harness.process import ServerProcess
 from frontier_harness.soaking import Soak
 from fuzz.callers import MAX_GROWN_BYTES, MAX_RESIDENT_BYTES, TIDY, HostileCallers, HostileNodeCallers
-from integration.test_node_life import Run
 from node_doubles.frontier import FakeFrontier
+from node_doubles.node import Run
 
 from crawler_node.control.service import NodeServer
 from crawler_node.control.single_process import SingleProcessControl

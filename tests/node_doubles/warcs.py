@@ -15,7 +15,9 @@ from node_doubles.leases import lease
 
 from crawler_node.fetching.fetch import Fetch
 from crawler_node.fetching.outcome import Truncation
+from crawler_node.output.repair import parts_of_records, repair
 from crawler_node.output.visit import Visit
+from crawler_node.output.warc import SUFFIX, WarcWriter
 
 START_MS = 1_700_000_000_123
 BODY = b"<html>caf\xe9</html>\r\n\r\n"
@@ -105,3 +107,33 @@ def check(*paths: Path) -> None:
 
 def files(directory: Path) -> list[Path]:
     return sorted(directory.iterdir())
+
+
+def left_behind(directory: Path, pages: int = 3) -> Path:
+    """A WARC file as a process leaves it that dies after its last page."""
+    writer = WarcWriter(directory, "node")
+    for n in range(pages):
+        writer.append(visit(f"http://a.example/{n}", b"page %d" % n))
+    (path,) = directory.glob("*.open")
+    content = path.read_bytes()
+    writer.close()
+    path.with_suffix("").unlink()
+    path.write_bytes(content)
+    return path
+
+
+def mend(directory: Path) -> None:
+    """Repairs the WARC files in a directory."""
+    repair(directory, SUFFIX, parts_of_records)
+
+
+def bodies(directory: Path) -> dict[str, bytes]:
+    """The bodies of all pages, by URI. Every file is checked."""
+    found = {}
+    paths = sorted(directory.glob("*.warc.gz"))
+    check(*paths)
+    for path in paths:
+        with path.open("rb") as file:
+            for each in ArchiveIterator(file, record_types=WarcRecordType.response):
+                found[each.headers["WARC-Target-URI"]] = each.reader.read()
+    return found

@@ -67,7 +67,7 @@ def looped() -> dict[str, object]:
         (lambda page: {"rate": float("nan")}, "ValueError: Out of range float values"),
         (
             lambda page: {"long": "x" * 1_000_000},
-            "ValueError: a hook's value may have 1000000 characters as JSON, got 1000011",
+            "ValueError: a hook's value must have at most 1000000 characters as JSON, got 1000011",
         ),
         (lambda page: looped(), "ValueError: Circular reference"),
         (lambda page: page.nothing, "AttributeError: 'HookPage' object has no attribute 'nothing'"),

@@ -14,9 +14,9 @@ from frontier_harness.waiting import PATIENCE_S
 from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from integration.test_node_life import Run
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
+from node_doubles.node import Run
 from node_doubles.waiting import eventually
 
 from crawler_node.control.handler import MAX_POOL_SIZE
@@ -69,8 +69,7 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    frontier = FakeFrontier()
+def served(frontier: FakeFrontier, tmp_path: Path) -> Iterator[Served]:
     served = Served(frontier, tmp_path)
     served.run.start()
     eventually(lambda: served.pool().pool.alive_count == 2)
@@ -81,7 +80,6 @@ def served(tmp_path: Path) -> Iterator[Served]:
     served.run.exit_code()
     served.channel.close()
     served.server.stop()
-    frontier.stop()
 
 
 def test_it_describes_the_node_and_its_pool(served: Served) -> None:

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
@@ -33,25 +32,6 @@ from crawler_node.fetching.fetch import FetchPolicy, Validators
 from crawler_node.fetching.outcome import Status, Truncation
 
 NOTHING = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # the digest of no bytes
-
-
-@pytest.fixture
-def site() -> Iterator[Site]:
-    site = Site()
-    yield site
-    site.close()
-
-
-@pytest.fixture
-def resolver() -> Resolver:
-    return Resolver(lookup=lambda host: [IPv4Address("127.0.0.1")])
-
-
-@pytest.fixture
-def fetcher(resolver: Resolver) -> Iterator[Fetching]:
-    fetcher = Fetching(resolver)
-    yield fetcher
-    fetcher.close()
 
 
 # Patience

@@ -1,12 +1,8 @@
-"""Files that a dead process left behind: what is whole in them is kept, and read by independent readers."""
+"""Files that a dead process left behind: a repair keeps their whole records, for independent readers."""
 
 import fcntl
 import gzip
 import os
-import random
-import signal
-import subprocess
-import sys
 import threading
 import tracemalloc
 import zlib
@@ -14,35 +10,16 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from fastwarc.warc import ArchiveIterator, WarcRecordType
-from node_doubles.warcs import check, digest_of, files, read, visit
+from node_doubles.warcs import bodies, check, files, left_behind, mend, read, visit
 
 from crawler_node.output import repair as repairing
 from crawler_node.output.repair import Part, State, parts_of_lines, parts_of_records, repair
-from crawler_node.output.rolling import Rolling
-from crawler_node.output.warc import SUFFIX, WarcWriter
-
-
-def left_behind(directory: Path, pages: int = 3) -> Path:
-    """A WARC file as a process leaves it that dies after its last page."""
-    writer = WarcWriter(directory, "node")
-    for n in range(pages):
-        writer.append(visit(f"http://a.example/{n}", b"page %d" % n))
-    (path,) = directory.glob("*.open")
-    content = path.read_bytes()
-    writer.close()
-    path.with_suffix("").unlink()
-    path.write_bytes(content)
-    return path
+from crawler_node.output.warc import WarcWriter
 
 
 def boundaries(path: Path) -> list[int]:
     """Where the records of a file begin."""
     return [record.offset for record in read(path)]
-
-
-def mend(directory: Path) -> None:
-    repair(directory, SUFFIX, parts_of_records)
 
 
 def test_a_file_that_ends_with_a_whole_record_is_closed_as_it_is(tmp_path: Path) -> None:
@@ -384,6 +361,8 @@ def test_a_bomb_costs_no_memory(tmp_path: Path) -> None:
 
 
 W, D, U = State.WHOLE, State.DAMAGED, State.UNFINISHED
+
+
 PIECE = 64 * 1024
 
 
@@ -419,102 +398,3 @@ def test_lines_behind_a_hole_are_kept_and_the_hole_is_kept_apart(tmp_path: Path)
     repair(tmp_path, ".jsonl", parts_of_lines)
     assert (tmp_path / "x.jsonl").read_bytes() == b"{}\n" * 50_000 + b"[]\n"
     assert (tmp_path / "x.jsonl.torn").read_bytes() == b'{"a":' + bytes(100_000) + b"1}\n"
-
-
-# Processes that are killed
-
-_WRITE = """
-import os, random, sys
-sys.path[:0] = {path!r}
-from pathlib import Path
-from node_doubles.warcs import visit
-from crawler_node.output.rolling import Rolling
-from crawler_node.output.warc import WarcWriter
-
-writer = WarcWriter(Path(sys.argv[1]), "node", rolling=Rolling(max_bytes=500_000))
-n = 0
-while True:
-    body = random.Random(n).randbytes(n * 7919 % 150_000)
-    writer.append(visit(f"http://a.example/{{n}}", body))
-    if n % 5 == 0:
-        writer.sync()
-        os.write(1, b"%d\\n" % n)
-    n += 1
-"""
-
-
-def writing(directory: Path) -> "subprocess.Popen[bytes]":
-    script = _WRITE.format(path=[path for path in sys.path if path])
-    return subprocess.Popen([sys.executable, "-c", script, str(directory)], stdout=subprocess.PIPE)
-
-
-def bodies(directory: Path) -> dict[str, bytes]:
-    """The bodies of all pages, by URI. Every file is checked."""
-    found = {}
-    paths = sorted(directory.glob("*.warc.gz"))
-    check(*paths)
-    for path in paths:
-        with path.open("rb") as file:
-            for each in ArchiveIterator(file, record_types=WarcRecordType.response):
-                found[each.headers["WARC-Target-URI"]] = each.reader.read()
-    return found
-
-
-def test_after_kill_9_every_page_that_was_durable_replays_byte_for_byte(tmp_path: Path) -> None:
-    durable = -1
-    for kill in range(3):
-        directory = tmp_path / str(kill)
-        process = writing(directory)
-        assert process.stdout is not None
-        for _ in range(5 + kill):
-            durable = int(process.stdout.readline())
-        process.send_signal(signal.SIGKILL)
-        for line in process.stdout:
-            durable = int(line)
-        process.wait()
-        process.stdout.close()
-        assert len(list(directory.glob("*.open"))) <= 1
-        mend(directory)
-        assert all(path.name.endswith(".warc.gz") for path in files(directory))
-        assert len(files(directory)) > 1
-        found = bodies(directory)
-        for n in range(durable + 1):
-            expected = random.Random(n).randbytes(n * 7919 % 150_000)
-            assert found[f"http://a.example/{n}"] == expected
-
-
-def test_a_process_that_lives_keeps_its_file_while_others_are_repaired(tmp_path: Path) -> None:
-    """Whoever repairs first, no file of a living process is touched; that of a dead one is, once."""
-    living, dead = writing(tmp_path), writing(tmp_path)
-    try:
-        for process in (living, dead):
-            assert process.stdout is not None
-            process.stdout.readline()
-        dead.kill()
-        dead.wait()
-        mend(tmp_path)
-        open_now = [path.name for path in tmp_path.glob("*.open")]
-        assert all(f"~{living.pid}." in name for name in open_now)
-        assert any(f"~{dead.pid}." in path.name for path in tmp_path.glob("*.gz"))
-    finally:
-        for process in (living, dead):
-            process.kill()
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-    mend(tmp_path)
-    assert not list(tmp_path.glob("*.open"))
-    assert bodies(tmp_path)
-
-
-def test_revisits_and_rolled_files_are_read_by_others_after_a_kill(tmp_path: Path) -> None:
-    path = left_behind(tmp_path / "a", 1)
-    writer = WarcWriter(tmp_path / "a", "other", rolling=Rolling(max_bytes=1000))
-    writer.append(visit("http://a.example/0", b"page 0", last_digest=digest_of(b"page 0")))
-    writer.append(visit("http://a.example/1", os.urandom(2000)))
-    writer.close()
-    mend(tmp_path / "a")
-    assert path.with_suffix("").exists() and len(files(tmp_path / "a")) == 3
-    for each in files(tmp_path / "a"):
-        check(each)
-    assert bodies(tmp_path / "a")["http://a.example/0"] == b"page 0"

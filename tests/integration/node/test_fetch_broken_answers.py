@@ -1,0 +1,331 @@
+"""HttpFetcher with servers that stall, break off, or send broken HTTP."""
+
+import hashlib
+import socket
+import struct
+import sys
+import termios
+from base64 import b32encode
+from collections.abc import Callable, Iterator
+from fcntl import ioctl
+
+import pytest
+from frontier_harness.waiting import eventually
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from node_doubles.loopback import (
+    LONG_MS,
+    SHORT_MS,
+    Fetching,
+    Site,
+    body_of,
+    ok,
+    policy,
+    wait_for_hang_up,
+)
+
+from crawler_node.fetching.addresses import Resolver
+from crawler_node.fetching.outcome import Status, Truncation
+
+
+def test_a_dripped_body_ends_at_the_deadline_and_is_kept(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\n\r\n", b"x")
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=SHORT_MS))
+    assert (fetch.status, fetch.truncation) == (200, Truncation.TIME)
+    assert body_of(fetch) == b"x" * fetch.body_bytes != b""
+    assert SHORT_MS <= fetcher.took_ms < LONG_MS
+
+
+def test_a_dripped_head_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = lambda client: site.drip(client, b"HTTP/1.1 200 OK\r\nX: ", b"x")
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=200))
+    assert (fetch.status, fetch.response_head) == (Status.TIMEOUT, b"")
+    assert 200 <= fetcher.took_ms < LONG_MS
+
+
+def test_a_silent_server_ends_at_the_deadline(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = wait_for_hang_up
+    fetch = fetcher.fetch(site.url("/"), policy(timeout_ms=100))
+    assert fetch.status == Status.TIMEOUT
+    assert 100 <= fetcher.took_ms < LONG_MS
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"])
+def test_a_server_that_falls_silent_is_left_before_the_deadline(
+    site: Site, fetcher: Fetching, sent: bytes
+) -> None:
+
+    def answer(client: socket.socket) -> None:
+        client.sendall(sent)
+        wait_for_hang_up(client)
+
+    site.answers["/"] = answer
+    fetch = fetcher.fetch(site.url("/"), policy(read_timeout_ms=100))
+    assert fetch.status == Status.TIMEOUT
+    assert 100 <= fetch.duration_ms < LONG_MS
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTT", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 200 OK\r\n"])
+def test_a_server_that_hangs_up_before_its_head_is_complete_is_a_lost_connection(
+    site: Site, fetcher: Fetching, sent: bytes
+) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.response_head) == (Status.CONNECT_LOST, b"")
+    assert fetch.annotations
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+        b"ICY 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 400_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 60_000 + b"\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
+        b"<html>HTTP/0.9 has no head",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 99 OK\r\n\r\n",
+        b"HTTP/1.1 -200 OK\r\n\r\n",
+        b"HTTP/1.1 OK\r\n\r\n",
+        b"HTTP 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
+        b"HTTP/1.1 200 O\0K\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX\0: b\r\n\r\n",
+        b"\0" * 1000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<p>no chunk",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\nx",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 20_000,
+        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n!",
+        b"\x15\x03\x01\x00\x02\x02\x0a",
+    ],
+    ids=lambda sent: repr(sent[:70]),
+)
+def test_what_is_no_http_is_a_status_of_its_own(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.PROTOCOL_ERROR
+    assert fetch.body_bytes == 0
+    assert fetch.annotations
+
+
+def test_what_is_no_http_is_told_at_its_first_bytes(site: Site, fetcher: Fetching) -> None:
+    """A server of another protocol waits for its client to speak."""
+
+    def greet(client: socket.socket) -> None:
+        client.sendall(b"220 ready")
+        wait_for_hang_up(client)
+
+    site.answers["/"] = greet
+    assert fetcher.fetch(site.url("/"), policy()).status == Status.PROTOCOL_ERROR
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!!\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" + b"f" * 30 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nContent-Length: 9\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nhello",
+    ],
+    ids=lambda sent: repr(sent[17:70]),
+)
+def test_a_body_that_breaks_off_keeps_its_status_and_what_came(
+    site: Site, fetcher: Fetching, sent: bytes
+) -> None:
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.truncation) == (200, Truncation.DISCONNECT)
+    assert body_of(fetch) == b"hello"
+    assert fetch.digest == "sha1:" + b32encode(hashlib.sha1(b"hello").digest()).decode()
+    assert fetch.annotations and fetch.response_head.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def _unacknowledged_bytes(connection: socket.socket) -> int:
+    return int.from_bytes(ioctl(connection, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+
+def test_a_body_of_which_nothing_came_keeps_its_status_too(site: Site, fetcher: Fetching) -> None:
+    for length, expected in ((b"5", Truncation.DISCONNECT), (b"0", Truncation.NONE)):
+        site.answers["/"] = b"HTTP/1.1 404 Gone\r\nContent-Length: %s\r\n\r\n" % length
+        fetch = fetcher.fetch(site.url("/"), policy())
+        assert (fetch.status, fetch.truncation, body_of(fetch)) == (404, expected, b"")
+
+
+def test_a_redirect_whose_body_breaks_off_is_one(site: Site, fetcher: Fetching) -> None:
+    site.answers["/"] = b"HTTP/1.1 301 Moved\r\nLocation: /there\r\nContent-Length: 100\r\n\r\n<p>"
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.truncation) == (301, Truncation.DISCONNECT)
+    assert fetch.redirect_target == site.url("/there")
+
+
+def test_a_robots_txt_that_breaks_off_keeps_its_status(site: Site, fetcher: Fetching) -> None:
+    site.answers["/robots.txt"] = b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\nUser-agent: *"
+    fetch = fetcher.fetch_robots(site.url("/robots.txt"), policy())
+    assert (fetch.status, fetch.truncation, body_of(fetch)) == (200, Truncation.DISCONNECT, b"User-agent: *")
+
+
+def reset_after(sent: bytes) -> Callable[[socket.socket], None]:
+    def answer(client: socket.socket) -> None:
+        client.sendall(sent)
+        # With this, closing throws away what is not sent and resets the connection.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        eventually(lambda: not _unacknowledged_bytes(client))
+
+    return answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_connection_that_is_reset_before_the_head_is_complete_is_lost(
+    site: Site, fetcher: Fetching, sent: bytes
+) -> None:
+    site.answers["/"] = reset_after(sent)
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status == Status.CONNECT_LOST
+    assert "reset" in fetch.annotations[0]
+
+
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 99\r\n"])
+def test_a_connection_that_is_reset_within_the_body_breaks_it_off(
+    site: Site, fetcher: Fetching, length: bytes
+) -> None:
+    site.answers["/"] = reset_after(b"HTTP/1.1 200 OK\r\n%s\r\nhello" % length)
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, fetch.truncation) == (200, Truncation.DISCONNECT)
+    assert "reset" in fetch.annotations[0]
+    assert body_of(fetch) == b"hello"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/0.9 200 OK\r\n\r\nhello",
+        b"HTTP/2.0 200 OK\r\n\r\nhello",
+        b"HTTP/2 200 \r\n\r\nhello",
+        b"http/1.1 200 OK\r\n\r\nhello",
+        b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1  200  All  is  well\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1\t200\tOK\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than was said",
+        b"HTTP/1.1 200 OK\r\nX: caf\xe9 \x01\r\n folded\r\n\r\nhello",
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n000\r\nT: \r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n: nameless\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\n folded at once\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\n\xc3\x9cber: sch\xc3\xb6n\r\nX [1]@: y\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nX: a\rContent-Length: 3\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\nContent-Length:\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n 5 \r\nhello\r\n0 \r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nno trailer\r\n\r\n",
+    ],
+    ids=lambda sent: repr(sent[:80]),
+)
+def test_nonsense_that_does_no_harm_is_overlooked(site: Site, fetcher: Fetching, sent: bytes) -> None:
+    """What curl or http.client take is taken."""
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
+    assert fetch.annotations == ()
+
+
+@pytest.mark.parametrize(
+    ("headers", "sent"),
+    [
+        (b"Content-Length: 3\r\nTransfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
+        (b"Content-Length: many\r\nTransfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
+        (b"Content-Length: 5\r\nContent-Length: 3", b"hello!"),
+        (b"Content-Length: 5\r\nContent-Length: 9", b"hello"),
+        (b"Content-Length: 3, 5", b"hello!"),
+        (b"Content-Length: +5", b"hello"),
+        (b"Content-Length: 5;", b"hello"),
+        (b"Content-Length: 0x10", b"hello"),
+        (b"Transfer-Encoding: binary\r\nContent-Length: 5", b"hello!"),
+        (b"Transfer-Encoding: UTF-8", b"hello"),
+    ],
+)
+def test_a_length_that_is_ambiguous_is_noted_and_the_connection_is_closed(
+    site: Site, fetcher: Fetching, headers: bytes, sent: bytes
+) -> None:
+    site.answers["/"] = b"HTTP/1.1 200 OK\r\n%s\r\nConnection: keep-alive\r\n\r\n%s" % (headers, sent)
+    for _ in range(2):
+        fetch = fetcher.fetch(site.url("/"), policy())
+        assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
+        assert fetch.annotations == ("ambiguousLength",)
+    assert site.connections == 2, "no second answer is read off a connection whose first one has no sure end"
+
+
+def test_an_answer_behind_an_answer_is_nobody_s(site: Site, fetcher: Fetching) -> None:
+    """RFC 9112 11.2: a server behind a shared connection must not answer what was never asked."""
+    site.answers["/"] = ok(b"hello", b"Connection: keep-alive") + ok(b"smuggled")
+    site.answers["/next"] = ok(b"mine")
+    assert body_of(fetcher.fetch(site.url("/"), policy())) == b"hello"
+    assert body_of(fetcher.fetch(site.url("/next"), policy())) == b"mine"
+
+
+def test_a_sloppy_head_is_kept_byte_for_byte(site: Site, fetcher: Fetching) -> None:
+    head = (
+        b"HTTP/1.1  200\tAll  well \nX : y\r\n: nameless\r\nnothing to see\r\nX:\ta\rb\r\n  folded\n"
+        b"\xc3\x9cber: sch\xc3\xb6n  \r\nTransfer-Encoding: identity\r\nContent-Length : 5\n\r\n"
+    )
+    site.answers["/"] = head + b"hello"
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.response_head, body_of(fetch)) == (head, b"hello")
+    assert fetch.headers == [
+        (b"X", b"y"),
+        (b"X", b"a b folded"),
+        (b"\xc3\x9cber", b"sch\xc3\xb6n"),
+        (b"Transfer-Encoding", b"identity"),
+        (b"Content-Length", b"5"),
+    ]
+
+
+def test_a_head_is_kept_but_for_the_chunks_that_the_body_has_lost(site: Site, fetcher: Fetching) -> None:
+    chunks = b"5\r\nhello\r\n0\r\n\r\n"
+    site.answers["/"] = (
+        b"HTTP/1.1 200 OK\r\nA:  b\r\ntransfer-encoding :\r\n chunked\r\nC : d\r\n\r\n" + chunks
+    )
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert (fetch.response_head, body_of(fetch)) == (
+        b"HTTP/1.1 200 OK\r\nA:  b\r\nC : d\r\n\r\n",
+        b"hello",
+    )
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[tuple[Site, Fetching]]:
+    site, fetcher = Site(), Fetching(Resolver())
+    yield site, fetcher
+    site.close()
+    fetcher.close()
+
+
+@given(sent=st.binary(max_size=300) | st.binary(max_size=100).map(lambda tail: b"HTTP/1.1 200 OK\r\n" + tail))
+@settings(max_examples=200, deadline=None)
+def test_whatever_a_server_sends_is_an_outcome(lasting: tuple[Site, Fetching], sent: bytes) -> None:
+    site, fetcher = lasting
+    site.answers["/"] = sent
+    fetch = fetcher.fetch(site.url("/"), policy())
+    assert fetch.status in (Status.CONNECT_LOST, Status.PROTOCOL_ERROR) or 200 <= fetch.status < 600
