@@ -194,6 +194,7 @@ def test_a_toe_that_cannot_be_interrupted_is_left_behind(
 ) -> None:
     """Its host was asked, and must rest: what it is at goes back as put off."""
     monkeypatch.setattr(pool_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(node_module, "WATCH_S", 0.02)
     stuck = threading.Event()
 
     def never(uri: str) -> object:
@@ -215,6 +216,7 @@ def test_a_process_that_too_many_toes_were_left_behind_in_ends_and_says_so(
     run: Run, frontier: FakeFrontier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module, "GRACE_S", 0.1)
+    monkeypatch.setattr(node_module, "WATCH_S", 0.02)
     stuck = threading.Event()
 
     def never(uri: str) -> object:
