@@ -1,4 +1,4 @@
-"""What is made of a fetch: which kind of document it is, what breaks, and how many links it may have."""
+"""The links of documents: their charset, bounds, headers, and what breaks an extractor."""
 
 import gzip
 import html
@@ -11,194 +11,18 @@ from node_doubles.extracting import FOLDER, NOW_MS, PAGE, fetch, find, pairs
 
 from crawler_node.extraction import charset, extract, html_links
 from crawler_node.extraction.document import MAX_TEXT_BYTES
-from crawler_node.extraction.extract import MAX_LINK_BYTES, outlinks
-from crawler_node.extraction.links import Found, Hop, Outlink
+from crawler_node.extraction.extract import MAX_LINK_BYTES
+from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.fetching.fetch import ExtractSettings, Fetch
 from crawler_node.fetching.references import MAX_URI_BYTES
 
 HTML = "<html><a href=x></a></html>"
-PROLOGUE = '<?xml version="1.0"?><!-- <rss> --><!DOCTYPE html [<!ENTITY a "b">]>'
-XHTML = PROLOGUE + '<html xmlns="urn:x"><a href="x"/></html>'
-SVG = "<svg xmlns='http://www.w3.org/2000/svg'><a href='x'/></svg>"
+
+
 RSS = "<rss><channel><link>http://a.example/dir/x</link></channel></rss>"
+
+
 SITEMAP = "<urlset><url><loc>http://a.example/dir/x</loc></url></urlset>"
-LD = '{"url": "./x"}'
-
-
-@pytest.mark.parametrize(
-    ("media_type", "body", "hop"),
-    [
-        ("text/html", HTML, "L"),
-        ("TEXT/HTML;charset=utf-8", HTML, "L"),
-        ("application/xhtml+xml", XHTML, "L"),
-        ("application/xhtml+xml", HTML, "L"),
-        ("application/vnd.wap.xhtml+xml", XHTML, "L"),
-        ("application/xml", XHTML, "L"),
-        ("text/xml", HTML, "L"),
-        ("image/svg+xml", SVG, "L"),
-        ("text/css", "a { b: url(x) }", "E"),
-        ("application/rss+xml", RSS, "L"),
-        ("application/xml", RSS, "L"),
-        ("text/xml", "  \n" + RSS, "L"),
-        ("application/rss+xml", SITEMAP, "M"),
-        ("application/xml", SITEMAP, "M"),
-        ("application/ld+json", LD, "L"),
-    ],
-)
-def test_a_document_is_what_its_media_type_or_its_root_says(media_type: str, body: str, hop: str) -> None:
-    assert pairs(find(fetch(body, media_type))) == [(hop, "x")]
-
-
-@pytest.mark.parametrize("media_type", ["text/plain", "image/png", "application/pdf", "application/json"])
-@pytest.mark.parametrize("body", [HTML, "http://a.example/", RSS, LD])
-def test_other_documents_have_no_links(media_type: str, body: str) -> None:
-    found = find(fetch(body, media_type))
-    assert (found.links, found.notes) == ([], ())
-
-
-@pytest.mark.parametrize(
-    "media_type",
-    [
-        *(
-            "",
-            " ",
-            ";",
-            '"text/html"',
-            "'text/html; charset=utf-8'",
-            "text/html charset=utf-8",
-            "html",
-            "*/*",
-        ),
-        *(
-            "text",
-            "text/",
-            "/html",
-            "text-html",
-            "text/hmtl",
-            "text/htm",
-            "test/html",
-            "txt/html",
-            "\xff/html",
-        ),
-        *("application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"),
-        *("application/html", "application/x-httpd-php", "content/unknown"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("body", "kind", "hop"),
-    [
-        (HTML, "html", "L"),
-        ("\ufeff \n" + HTML, "html", "L"),
-        ("<!doctype HTML >" + HTML, "html", "L"),
-        ("<!-- a --><a href=x></a>", "html", "L"),
-        ('<?xml version="1.0"?>' + XHTML.partition("?>")[2], "xhtml", "L"),
-        ("  <?xml version='1.0'?>" + RSS, "feed", "L"),
-        (RSS, "feed", "L"),
-        (SITEMAP, "sitemap", "M"),
-        (HTML.encode("utf-16"), "html", "L"),
-        (gzip.compress(HTML.encode()), "html", "L"),
-    ],
-)
-def test_a_document_without_a_media_type_that_makes_sense_is_what_it_looks_like(
-    media_type: str, body: str | bytes, kind: str, hop: str
-) -> None:
-    encoding = "gzip" if body[:1] == b"\x1f" else ""
-    found = find(fetch(body, media_type, content_encoding=encoding))
-    assert (pairs(found), found.notes) == ([(hop, "x")], (f"sniffed:{kind}",))
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        *("", "text", "text <html><a href=x>", "%PDF-1.7 <html><a href=x>", "{'url': './x'}", "<x:y/>"),
-        *("a { b: url(x) }", "http://a.example/", b"\0<html><a href=x>", b"\x89PNG <html><a href=x>"),
-        *(" " * 1445 + HTML, "<" * 5000),
-    ],
-)
-def test_what_looks_like_nothing_that_is_searched_has_no_links(body: str | bytes) -> None:
-    for media_type in ("", "application/octet-stream"):
-        found = find(fetch(body, media_type))
-        assert (found.links, found.notes) == ([], ())
-
-
-def test_the_type_that_was_sent_stays() -> None:
-    page = fetch(HTML, '"text/html"')
-    find(page)
-    assert (page.media_type, page.header("content-type")) == ("", '"text/html"')
-
-
-def test_a_list_without_a_media_type_is_one_by_its_name() -> None:
-    found = find(fetch("http://a.example/dir/x\n", "", "http://a.example/sitemap.txt"))
-    assert (pairs(found), found.notes) == ([("M", "x")], ("sniffed:list",))
-
-
-@pytest.mark.parametrize("body", [RSS, "\n<!-- a --><?b?>" + RSS])
-def test_a_feed_that_is_called_html_is_a_feed(body: str) -> None:
-    """WHATWG MIME Sniffing 7.3."""
-    found = find(fetch(body, "text/html"))
-    assert (pairs(found), found.notes) == ([("L", "x")], ("sniffed:feed",))
-    assert find(fetch("<p>" + body, "text/html")).notes == ()
-
-
-# What robots.txt or a sitemap named
-
-
-def listed(body: str | bytes, media_type: str, uri: str = PAGE) -> Found:
-    return outlinks(fetch(body, media_type, uri), ExtractSettings(), "toehold", is_listed=True)
-
-
-@pytest.mark.parametrize(
-    "media_type",
-    ["", "text/html", "text/plain", "application/octet-stream", "image/png", "application/json", "x"],
-)
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
-        (SITEMAP, "sitemap"),
-        ("<?xml version='1.0'?><!-- a -->" + SITEMAP, "sitemap"),
-        ("<sitemapindex><sitemap><loc>./x</loc></sitemap></sitemapindex>", "sitemap"),
-        ("\ufeff\nhttp://a.example/dir/x\r\n", "list"),
-        (gzip.compress(SITEMAP.encode()), "sitemap"),
-    ],
-)
-def test_what_was_named_as_a_sitemap_is_read_as_one_whatever_its_media_type(
-    media_type: str, body: str | bytes, kind: str
-) -> None:
-    found = listed(body, media_type)
-    assert (pairs(found), found.notes) == ([("M", "x")], (f"sniffed:{kind}",))
-
-
-def test_a_sitemap_behind_a_warning_is_found_if_it_was_named_as_one() -> None:
-    found = listed("<br />\n<b>Warning</b>: oops in <b>x.php</b><br />" + SITEMAP, "text/html")
-    assert pairs(found) == [("M", "x")]
-    assert found.notes == ("sniffed:sitemap", "xmlError:line_1_begins_with_br")
-
-
-def test_what_was_named_as_a_sitemap_may_have_as_many_codings_as_any() -> None:
-    twice = gzip.compress(gzip.compress(SITEMAP.encode()))
-    page = fetch(twice, "text/xml", content_encoding="gzip, gzip")
-    for is_listed in (False, True):
-        assert pairs(outlinks(page, ExtractSettings(), "toehold", is_listed)) == [("M", "x")]
-
-
-def test_a_feed_may_be_named_as_a_sitemap() -> None:
-    assert pairs(listed(RSS, "text/plain")) == [("L", "x")]
-
-
-def test_a_page_that_a_sitemap_lists_is_what_its_media_type_says() -> None:
-    for body, media_type in (
-        (HTML, "text/html"),
-        ("<html><a href=x></a><script>'<urlset>'</script></html>", "text/html"),
-        (XHTML, "application/xhtml+xml"),
-        (SITEMAP, "application/xml"),
-    ):
-        found = listed(body, media_type)
-        assert ([link.uri for link in found.links], found.notes) == ([FOLDER + "x"], ())
-    for body in ("text", "http://a.example/ is where we are", "{}", ""):
-        assert listed(body, "text/plain").links == []
-
-
-# Broken XML
 
 
 def test_broken_xml_is_noted_and_read_on() -> None:
@@ -207,9 +31,6 @@ def test_broken_xml_is_noted_and_read_on() -> None:
     assert found.notes == ("xmlError:line_2_not_well-formed_(invalid_token)",)
     found = find(fetch(RSS.replace("</rss>", "</p></rss>"), "text/xml"))
     assert (pairs(found), found.notes) == ([("L", "x")], ("xmlError:line_1_mismatched_tag",))
-
-
-# The charset of queries
 
 
 @pytest.mark.parametrize(
@@ -267,21 +88,6 @@ def test_every_charset_that_pages_are_read_in_can_be_written() -> None:
         assert letters.encode(encoder, "ignore").decode(codec) != ""
 
 
-@pytest.mark.parametrize(
-    "body", ["", "<", "text", "<!-- <html> -->", "<?xml <html>", "<foaf><a href='x'/></foaf>"]
-)
-def test_other_xml_has_no_links(body: str) -> None:
-    found = find(fetch(body, "application/xml"))
-    assert (found.links, found.notes) == ([], ())
-
-
-def test_scripts_are_searched_only_if_asked_for() -> None:
-    for media_type in ("text/javascript", "application/javascript", "application/x-javascript"):
-        script = fetch("go('/x.html'); more('./y.js'); name('z.html')", media_type)
-        assert find(script).links == []
-        assert pairs(find(script, javascript=True)) == [("X", "http://a.example/x.html"), ("X", "y.js")]
-
-
 def test_a_document_without_a_proper_uri_has_no_links() -> None:
     for uri in ("", "nonsense", "ftp://a.example/"):
         assert find(fetch("<a href=http://a.example/>", uri=uri)).links == []
@@ -310,37 +116,6 @@ def test_a_large_document_gives_its_turn_back() -> None:
         assert pairs(find(fetch(" " * 2_000_000 + HTML))) == [("L", "x")]
 
 
-@pytest.mark.parametrize(
-    ("media_type", "encoding", "times_zipped"),
-    [
-        ("application/x-gzip", "", 1),
-        ("application/gzip", "gzip", 2),
-        ("application/gzip", "gzip", 1),
-        ("application/octet-stream", "", 1),
-        ("", "", 1),
-        ("application/xml", "", 1),
-        ("text/xml", "gzip", 1),
-        ("text/xml", "", 0),
-    ],
-)
-def test_a_zipped_sitemap_is_unzipped_however_it_is_labelled(
-    media_type: str, encoding: str, times_zipped: int
-) -> None:
-    body = SITEMAP.encode()
-    for _ in range(times_zipped):
-        body = gzip.compress(body)
-    sitemap = fetch(body, media_type, "http://a.example/dir/sitemap.XML.gz", content_encoding=encoding)
-    assert pairs(find(sitemap)) == [("M", "x")]
-
-
-def test_other_zipped_files_have_no_links() -> None:
-    body = gzip.compress(SITEMAP.encode())
-    assert find(fetch(body, "application/gzip", "http://a.example/data.tar.gz")).links == []
-
-
-# Headers
-
-
 def test_links_of_headers_come_last_and_are_relative_to_what_was_fetched() -> None:
     page = fetch("<base href=/b/><a href=x><a href=/dir/y>", link="<y>; rel=canonical, <z.css>; rel=preload")
     links = [("L", "http://a.example/b/x"), ("L", "y"), ("E", "z.css")]
@@ -365,9 +140,6 @@ def test_a_header_may_forbid_to_follow_a_documents_links(rule: str) -> None:
 def test_a_page_may_forbid_to_follow_its_headers_links_too() -> None:
     page = fetch("<meta name=robots content=none>", link="<x>; rel=next, <y>; rel=icon", refresh="0; url=z")
     assert pairs(find(page)) == [("E", "y"), ("R", "z")]
-
-
-# Sitemaps
 
 
 def test_a_sitemap_tells_when_pages_changed_only_if_asked_for() -> None:
@@ -418,9 +190,6 @@ def test_links_are_bounded_in_bytes_too() -> None:
     assert len(find(page, max_links=10).links) == 10 and find(page, max_links=10).notes == ()
     body = "<urlset>" + "".join(f"<url><loc>{n}</loc></url>" for n in range(2000)) + "</urlset>"
     assert find(fetch(body, "text/xml", f"http://a.example{far}")).notes == ("linksCut",)
-
-
-# What a document breaks
 
 
 class Broken(Exception):
@@ -477,6 +246,8 @@ MEDIA_TYPES = [
     ),
     *("application/rss+xml", "text/javascript", "application/ld+json", "application/gzip"),
 ]
+
+
 PIECES = [
     "<rss>",
     "<feed>",

@@ -79,29 +79,10 @@ def test_a_server_that_hangs_up_before_its_head_is_complete_is_a_lost_connection
     "sent",
     [
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
-        b"ICY 200 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 400_000 + b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 60_000 + b"\r\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 20_000,
-        b"<html>HTTP/0.9 has no head",
-        b"HTTP/1.1 2000 OK\r\n\r\n",
-        b"HTTP/1.1 99 OK\r\n\r\n",
-        b"HTTP/1.1 -200 OK\r\n\r\n",
-        b"HTTP/1.1 OK\r\n\r\n",
-        b"HTTP 200 OK\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
-        b"HTTP/1.1 200 O\0K\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX\0: b\r\n\r\n",
-        b"\0" * 1000,
-        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n<p>no chunk",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 17 + b"\r\nx",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 20_000,
-        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n!",
-        b"\x15\x03\x01\x00\x02\x02\x0a",
     ],
     ids=lambda sent: repr(sent[:70]),
 )
@@ -128,15 +109,7 @@ def test_what_is_no_http_is_told_at_its_first_bytes(site: Site, fetcher: Fetchin
     "sent",
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhello",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n-1\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello!!\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" + b"f" * 30 + b"\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nContent-Length: 9\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nhello",
     ],
     ids=lambda sent: repr(sent[17:70]),
 )
@@ -206,70 +179,11 @@ def test_a_connection_that_is_reset_within_the_body_breaks_it_off(
     assert body_of(fetch) == b"hello"
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"HTTP/0.9 200 OK\r\n\r\nhello",
-        b"HTTP/2.0 200 OK\r\n\r\nhello",
-        b"HTTP/2 200 \r\n\r\nhello",
-        b"http/1.1 200 OK\r\n\r\nhello",
-        b"HTTP/1.1 200\r\nContent-Length: 5\r\n\r\nhello",
-        b"HTTP/1.1  200  All  is  well\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1\t200\tOK\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello and more than was said",
-        b"HTTP/1.1 200 OK\r\nX: caf\xe9 \x01\r\n folded\r\n\r\nhello",
-        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n000\r\nT: \r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding : chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\n: nameless\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nno colon here\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\n folded at once\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\n\xc3\x9cber: sch\xc3\xb6n\r\nX [1]@: y\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nX: a\rContent-Length: 3\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello!",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, Chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding:\r\nContent-Length:\r\n\r\nhello",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"5\r\nhello\r\n0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n 5 \r\nhello\r\n0 \r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nno trailer\r\n\r\n",
-    ],
-    ids=lambda sent: repr(sent[:80]),
-)
-def test_nonsense_that_does_no_harm_is_overlooked(site: Site, fetcher: Fetching, sent: bytes) -> None:
-    """What curl or http.client take is taken."""
-    site.answers["/"] = sent
-    fetch = fetcher.fetch(site.url("/"), policy())
-    assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)
-    assert fetch.annotations == ()
-
-
-@pytest.mark.parametrize(
-    ("headers", "sent"),
-    [
-        (b"Content-Length: 3\r\nTransfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
-        (b"Content-Length: many\r\nTransfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n"),
-        (b"Content-Length: 5\r\nContent-Length: 3", b"hello!"),
-        (b"Content-Length: 5\r\nContent-Length: 9", b"hello"),
-        (b"Content-Length: 3, 5", b"hello!"),
-        (b"Content-Length: +5", b"hello"),
-        (b"Content-Length: 5;", b"hello"),
-        (b"Content-Length: 0x10", b"hello"),
-        (b"Transfer-Encoding: binary\r\nContent-Length: 5", b"hello!"),
-        (b"Transfer-Encoding: UTF-8", b"hello"),
-    ],
-)
 def test_a_length_that_is_ambiguous_is_noted_and_the_connection_is_closed(
-    site: Site, fetcher: Fetching, headers: bytes, sent: bytes
+    site: Site, fetcher: Fetching
 ) -> None:
-    site.answers["/"] = b"HTTP/1.1 200 OK\r\n%s\r\nConnection: keep-alive\r\n\r\n%s" % (headers, sent)
+    lengths = b"Content-Length: 5\r\nContent-Length: 3"
+    site.answers["/"] = b"HTTP/1.1 200 OK\r\n%s\r\nConnection: keep-alive\r\n\r\nhello!" % lengths
     for _ in range(2):
         fetch = fetcher.fetch(site.url("/"), policy())
         assert (fetch.status, body_of(fetch), fetch.truncation) == (200, b"hello", Truncation.NONE)

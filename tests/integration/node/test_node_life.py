@@ -44,30 +44,24 @@ def test_a_policy_is_told_once(run: Run, frontier: FakeFrontier) -> None:
     assert set(frontier.statuses().values()) == {200}
 
 
-def test_no_more_leases_are_taken_than_toes_can_start_soon(run: Run, frontier: FakeFrontier) -> None:
+def test_a_node_takes_as_many_leases_as_its_toes_can_start_soon_and_names_them_in_heartbeats(
+    run: Run, frontier: FakeFrontier
+) -> None:
     run.fetcher.hold()
     frontier.give(*(lease(f"http://h/{n}") for n in range(10)))
     run.start()
     eventually(lambda: len(run.fetcher.asked) == 2)
-    eventually(lambda: frontier.heartbeats and len(frontier.heartbeats[-1].tokens) == 3)
-    assert frontier.left() == 7
-    run.fetcher.let_go()
-    eventually(lambda: len(frontier.reports) == 10)
-
-
-def test_heartbeats_name_all_that_is_held_and_what_the_toes_do(run: Run, frontier: FakeFrontier) -> None:
-    run.fetcher.hold()
-    run.start()
-    frontier.give(*(lease(f"http://h/{n}") for n in range(3)))
 
     def told() -> bool:
         last = frontier.heartbeats[-1:]
         steps = [{step.step: step.count for step in each.toe_steps} for each in last]
         return steps == [{"FETCHING": 2}] and len(last[0].tokens) == 3
 
-    eventually(told, "what is held, and what the toes do")
-    last = frontier.heartbeats[-1]
-    assert (last.node, last.session) == ("node", "session")
+    eventually(told, "what the node holds, and what its toes do")
+    assert (frontier.heartbeats[-1].node, frontier.heartbeats[-1].session) == ("node", "session")
+    assert frontier.left() == 7
+    run.fetcher.let_go()
+    eventually(lambda: len(frontier.reports) == 10)
 
 
 def test_a_node_outlives_its_frontier_and_reports_what_it_finished_meanwhile(
@@ -115,30 +109,6 @@ def test_without_an_answer_for_a_lease_period_no_fetch_is_started(run: Run, fron
     assert frontier.released() == ["http://h/2"]
 
 
-def test_ended_leases_are_cut_and_not_reported(run: Run, frontier: FakeFrontier) -> None:
-    run.fetcher.hold()
-    run.start()
-    frontier.give(*(lease(f"http://h/{n}") for n in range(3)))
-    eventually(lambda: len(run.fetcher.asked) == 2)
-    started = list(run.fetcher.asked)
-    frontier.ended = [started[0].encode(), b"http://h/2"]
-    eventually(lambda: [list(beat.tokens) for beat in frontier.heartbeats[-1:]] == [[started[1].encode()]])
-    run.fetcher.let_go()
-    eventually(lambda: frontier.statuses() == {started[1]: 200})
-    assert frontier.released() == []
-
-
-def test_leases_of_a_crawl_that_pauses_are_handed_back_if_unstarted(run: Run, frontier: FakeFrontier) -> None:
-    run.fetcher.hold()
-    run.start()
-    frontier.give(*(lease(f"http://h/{n}") for n in range(3)))
-    eventually(lambda: len(run.fetcher.asked) == 2)
-    frontier.to_release = [b"http://h/0", b"http://h/1", b"http://h/2"]
-    eventually(lambda: frontier.released() == ["http://h/2"])
-    run.fetcher.let_go()
-    eventually(lambda: sorted(frontier.statuses()) == ["http://h/0", "http://h/1"])
-
-
 def test_a_crawl_whose_end_is_hurried_gets_back_what_was_not_started_and_breaks_off_the_rest(
     run: Run, frontier: FakeFrontier
 ) -> None:
@@ -176,16 +146,6 @@ def test_a_pool_of_another_size_works_on_and_one_of_none_takes_no_leases(
     frontier.pool_size = None
     eventually(lambda: len(frontier.statuses()) == 8)
     eventually(lambda: sum(step.count for step in frontier.heartbeats[-1].toe_steps) == 2)
-
-
-def test_leases_that_come_for_a_pool_of_none_are_handed_back(run: Run, frontier: FakeFrontier) -> None:
-    run.start()
-    eventually(lambda: frontier.asked)  # and waits now
-    frontier.pool_size = 0
-    eventually(lambda: not run.node._pool.steps())
-    frontier.give(lease("http://h/"))
-    eventually(lambda: frontier.released() == ["http://h/"])
-    assert run.fetcher.asked == []
 
 
 def test_a_node_that_drains_keeps_no_pool_whatever_size_is_wanted(run: Run, frontier: FakeFrontier) -> None:
@@ -228,22 +188,13 @@ def test_a_node_waits_for_a_crawl_that_is_not_there_yet(
     assert capsys.readouterr().out.count("gives no leases") == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "reason"),
-    [
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"),
-        (grpc.StatusCode.UNAVAILABLE, "CRAWL_HELD"),
-    ],
-)
-def test_a_frontier_that_refuses_for_now_is_waited_for(
-    run: Run, frontier: FakeFrontier, code: grpc.StatusCode, reason: str
-) -> None:
+def test_a_node_waits_for_a_frontier_that_refuses_for_now(run: Run, frontier: FakeFrontier) -> None:
     refused: list[ScheduleRequest] = []
 
     def refuse(request: ScheduleRequest) -> None:
         refused.append(request)
         if len(refused) < 4:
-            raise Refusal(code, reason)
+            raise Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
 
     frontier.on_schedule = refuse
     run.fetcher.answer = lambda uri: page(uri, body=b"http://h/link")
