@@ -123,7 +123,7 @@ class Archive:
         was_low = self._low
         self._low = self._disk.check()
         if self._low and not was_low:
-            log.warning("the node takes no leases until there is room", problem=self._low)
+            log.warning("no leases are taken until there is room", problem=self._low)
         if self._low:
             self._on_failure()
 
