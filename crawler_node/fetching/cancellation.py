@@ -48,7 +48,7 @@ class Cancellation:
 
 
 def shut(sock: socket.socket) -> None:
-    """Wakes whoever waits at a socket, from another thread. Harmless on a socket that is gone."""
+    """Wakes the thread that waits at a socket, from another thread. Harmless on a socket that is gone."""
     with suppress(OSError):
         # The plain socket's method: the TLS one's would tear the session from under the reader.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)

@@ -184,7 +184,7 @@ def test_a_node_of_several_processes_is_asked_steered_and_drained_as_one(
 ) -> None:
     at = ("--at", node.address)
     code, _, errors = toehold("nodes", "kill", "1", *at)
-    assert (code, "the node has the processes 1 to 2" in errors) == (2, True)
+    assert (code, "worker must be between 1 and 2, got 0" in errors) == (2, True)
     assert toehold("nodes", "resize", "7", *at)[0] == 0
 
     def pool() -> dict[str, Any]:

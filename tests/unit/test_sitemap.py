@@ -196,7 +196,7 @@ def test_repetition_takes_time_in_proportion(start: bytes, again: bytes) -> None
         assert xml(start, *([piece] * pieces)) == []
         return time.thread_time() - began
 
-    assert took_s(40) < 8 * took_s(10) + MEASURABLE_S
+    assert took_s(20) < 8 * took_s(5) + MEASURABLE_S
 
 
 @pytest.mark.parametrize("start", [b"<urlset>&", b"<urlset><url><x>&"])
