@@ -654,7 +654,7 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
         (("localhost", "--min-delay", "nan"), "not a number to reckon with"),
         (("localhost", "--toes", "0"), "--toes"),
-        (("localhost", "--processes", "20"), "20 processes with 16 toes have nothing to do"),
+        (("localhost", "--processes", "20"), "20 processes need 20 toes or more, got 16"),
         (("localhost", "--no-warc"), "With --no-warc pages would go nowhere"),
         (("localhost", "--hook", "nonsense"), "hook 'nonsense' must have the form"),
         (("localhost", "--hook", "nonsense:x", "--processes", "2"), "nonsense cannot be imported"),
