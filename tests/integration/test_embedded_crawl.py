@@ -339,8 +339,8 @@ def test_what_is_written_may_be_another_thing_in_each_run_and_gaps_are_told(
     code, stdout, _ = crawl("--no-warc", "--pages").end()
     assert code == 0
     it = tmp_path / "it"
-    assert f"This run writes nothing to {it / 'warcs'}, as earlier ones did." in stdout
-    assert f"The pages so far are not in {it / 'pages'}, which begins with this run." in stdout
+    assert f"Earlier runs wrote to {it / 'warcs'}; this one does not." in stdout
+    assert f"{it / 'pages'} begins with this run; it lacks the pages so far." in stdout
     root = site.url.rstrip("/")
     first, then = archived(tmp_path), {line["url"] for line in lines_of_pages(tmp_path)}
     assert {f"{root}{path}" for path in ALL_PATHS} <= first | then
@@ -647,14 +647,14 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
     [
         (("www.example.com",), "--contact is needed"),
         (("http://[",), "is not a URL"),
-        ((), "Name at least one URL"),
+        ((), "give at least one URL"),
         (("localhost", "--spec", "none.toml"), "none.toml cannot be read"),
         (("localhost", "--contact", "nobody"), "neither an http(s) URL nor an e-mail address"),
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
         (("localhost", "--min-delay", "nan"), "not a finite number"),
         (("localhost", "--toes", "0"), "--toes"),
         (("localhost", "--processes", "20"), "20 processes need 20 toes or more, got 16"),
-        (("localhost", "--no-warc"), "With --no-warc pages would go nowhere"),
+        (("localhost", "--no-warc"), "--no-warc needs --pages or --hook"),
         (("localhost", "--hook", "nonsense"), "hook 'nonsense' must have the form"),
         (("localhost", "--hook", "nonsense:x", "--processes", "2"), "nonsense cannot be imported"),
         (("localhost", "--ca-file", "none.pem"), "none.pem"),
