@@ -747,7 +747,7 @@ def test_reports_for_people_and_for_programs(crawled: At) -> None:
     assert [queue["queue_key"] for queue in crawled.json("report", "nonempty")] == [key(crawled)]
 
 
-def test_all_figures_are_shown(crawled: At) -> None:
+def test_all_statistics_are_shown(crawled: At) -> None:
     """Heritrix 2.16."""
     shown = facts(crawled.output("stats"))
     assert (shown["finished"], shown["succeeded"], shown["failed"]) == ("2", "1, 2.0 kB", "1")

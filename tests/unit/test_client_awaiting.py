@@ -31,7 +31,7 @@ def rests(pace: Pace, clock: Clock, *took_s: float) -> list[float]:
     return found
 
 
-def test_a_state_that_did_not_come_in_time_is_told_with_the_last_one_heard_of() -> None:
+def test_a_state_that_did_not_come_in_time_is_told_with_the_last_one() -> None:
     awaited = AwaitedState("c", {CrawlState.CRAWL_STATE_PAUSED})
     assert str(awaited.late(0.2, DeadlineExceeded("late"))).endswith("within 0.2 s; its state is unknown")
     pausing = CrawlStatus(state=CrawlState.CRAWL_STATE_PAUSING)

@@ -331,7 +331,7 @@ def test_a_crawl_has_ended_with_its_last_event(
 # Lines, objects, and a picture for good.
 
 
-def test_a_line_tells_state_rates_figures_and_why() -> None:
+def test_a_line_tells_state_rates_statistics_and_why() -> None:
     assert line(look()) == (
         "RUNNING  1 234 pages  7.5 pages/s, 92.1 kB/s now; 12.3, 123.5 kB/s on average  "
         f"5 678 queued  6 failed  12.3 MB  {WHY}"

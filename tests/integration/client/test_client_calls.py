@@ -56,7 +56,7 @@ OVERLOADED = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much at once", "OV
 RUNNING = CrawlStatus(state=CrawlState.CRAWL_STATE_RUNNING)
 FOUND = GetCrawlResponse(crawl=Crawl(crawl="c", status=RUNNING))
 LEASES = frontier_pb2.NextResponse(leases=[frontier_pb2.Lease(uri="http://www.example.com/")])
-FIGURES = admin_pb2.GetStatisticsResponse(statistics=crawl_pb2.Statistics(queued_count=3), status=RUNNING)
+STATISTICS = admin_pb2.GetStatisticsResponse(statistics=crawl_pb2.Statistics(queued_count=3), status=RUNNING)
 STALE = ReportResult(disposition=crawl_pb2.DISPOSITION_STALE)
 NEXT = {
     "node": "n",
@@ -241,8 +241,8 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, Message, Message, o
         {},
         "GetStatistics",
         admin_pb2.GetStatisticsRequest(crawl="c"),
-        FIGURES,
-        FIGURES,
+        STATISTICS,
+        STATISTICS,
     ),
     (
         "get_frontier",

@@ -306,7 +306,7 @@ def statistics(state: CrawlState.ValueType) -> GetStatisticsResponse:
     return GetStatisticsResponse(status=CrawlStatus(state=state))
 
 
-def test_figures_come_at_their_pace_to_the_end_of_the_crawl(
+def test_statistics_come_at_their_pace_to_the_end_of_the_crawl(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     told = [statistics(RUNNING), statistics(RUNNING), statistics(FINISHED)]
@@ -316,7 +316,7 @@ def test_figures_come_at_their_pace_to_the_end_of_the_crawl(
     assert 0.4 <= time.monotonic() - began_s < PATIENCE_S
 
 
-def test_the_first_figures_come_at_once(frontier: FakeFrontier, controller: CrawlController) -> None:
+def test_the_first_statistics_come_at_once(frontier: FakeFrontier, controller: CrawlController) -> None:
     frontier.will("GetStatistics", statistics(RUNNING))
     assert next(iter(controller.statistics_every(3600))) == statistics(RUNNING)
 

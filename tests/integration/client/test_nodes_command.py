@@ -26,7 +26,7 @@ from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
 from toehold.node.v1 import node_pb2
 
 HEARD_S = 1_800_000_000
-FIGURES = PoolStatistics(size=4, alive_count=3, died_count=2, killed_count=5, abandoned_count=1)
+STATISTICS = PoolStatistics(size=4, alive_count=3, died_count=2, killed_count=5, abandoned_count=1)
 STEPS = [ToeStepCount(step="ABOUT_TO_GET_URI", count=1), ToeStepCount(step="FETCHING", count=2)]
 HOSTILE = "http://a.example/\x1b[2J\x07?a=\u202eb"
 SHOWN = r"http://a.example/\x1b[2J\x07?a=\u202eb"
@@ -61,7 +61,7 @@ def pool(name: str = "n1", *workers: node_pb2.Worker, draining: bool = False) ->
         node=name,
         frontier_address="127.0.0.1:7707",
         draining=draining,
-        pool=FIGURES,
+        pool=STATISTICS,
         toe_steps=STEPS,
         workers=workers,
     )
@@ -94,7 +94,7 @@ def test_list_tells_what_became_of_toe_threads_and_who_drains(
 ) -> None:
     hears(
         frontier,
-        listed("n1", "10.0.0.1:7708", pool=FIGURES, draining=True, leased_count=7, toe_steps=STEPS),
+        listed("n1", "10.0.0.1:7708", pool=STATISTICS, draining=True, leased_count=7, toe_steps=STEPS),
         listed("foreign", toe_steps=STEPS, pool_size=9),
     )
     code, output, _ = toehold_at("nodes")
@@ -107,7 +107,7 @@ def test_list_tells_what_became_of_toe_threads_and_who_drains(
 
 
 def test_list_says_it_all_to_programs(toehold_at: Toehold, frontier: FakeFrontier) -> None:
-    hears(frontier, listed("n1", "10.0.0.1:7708", pool=FIGURES, draining=True))
+    hears(frontier, listed("n1", "10.0.0.1:7708", pool=STATISTICS, draining=True))
     (told,) = said(toehold_at("nodes", "list", "--json")[1])
     assert (told["node"], told["service_address"], told["draining"]) == ("n1", "10.0.0.1:7708", True)
     assert told["pool"]["abandoned_count"] == 1
@@ -165,7 +165,7 @@ def test_a_node_that_cannot_be_asked_is_told(toehold_at: Toehold, frontier: Fake
     assert "has no address of 'n1'" in errors and "--at" in errors
 
 
-def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_heard(
+def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_seen(
     toehold_at: Toehold, frontier: FakeFrontier
 ) -> None:
     hears(frontier, listed("n1", "127.0.0.1:1"))
@@ -223,7 +223,7 @@ def test_show_tells_the_pool_its_steps_and_its_processes(
         worker=1,
         process_id=4711,
         start_time=Timestamp(seconds=HEARD_S),
-        pool=FIGURES,
+        pool=STATISTICS,
         unreported_count=6,
         restart_count=1,
     )
@@ -329,8 +329,8 @@ def test_what_a_uri_tells_a_terminal_is_shown_and_not_obeyed(
 def test_on_a_terminal_of_80_columns_no_line_is_longer(
     frontier: FakeFrontier, address: str, node: FakeFrontier, at: str, command: str, tmp_path: Path
 ) -> None:
-    hears(frontier, listed("n" * 128, "10.0.0.1:7708", pool=FIGURES, draining=True, toe_steps=STEPS))
-    well = node_pb2.Worker(worker=1, process_id=4_194_303, pool=FIGURES, start_time=Timestamp(seconds=1))
+    hears(frontier, listed("n" * 128, "10.0.0.1:7708", pool=STATISTICS, draining=True, toe_steps=STEPS))
+    well = node_pb2.Worker(worker=1, process_id=4_194_303, pool=STATISTICS, start_time=Timestamp(seconds=1))
     node.will("GetPool", pool("n" * 128, well))
     node.will("ListToes", toes(toe(2, 3, HOSTILE + "x" * 2_000, step="ABOUT_TO_GET_URI", abandoned=True)))
     which = ("--frontier", address) if command == "list" else ("--at", at)
@@ -429,7 +429,7 @@ def test_a_node_of_several_processes_is_resized_by_shares(
     assert asked == {"n1/1": 4, "n1/2": 3}
 
 
-def test_a_node_that_has_not_been_heard_yet_is_resized_for_when_it_is(
+def test_a_node_that_has_not_been_seen_yet_is_resized_for_when_it_is(
     toehold_at: Toehold, frontier: FakeFrontier
 ) -> None:
     hears(frontier)

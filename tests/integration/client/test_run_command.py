@@ -63,7 +63,7 @@ EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'c' exists already", "CR
 LAUNCHED = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is RUNNING", "ILLEGAL_STATE", {"state": "RUNNING"}
 )
-FIGURES = Statistics(
+STATISTICS = Statistics(
     succeeded_count=12,
     bytes_count=3000,
     failed_count=2,
@@ -107,7 +107,7 @@ def will_be_found(frontier: FakeFrontier, now: CrawlStatus, spec: CrawlSpec | No
 
 def will_end(frontier: FakeFrontier, end: CrawlStatus) -> None:
     frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c", status=end, seed_count=1)))
-    frontier.will("GetStatistics", GetStatisticsResponse(status=end, statistics=FIGURES))
+    frontier.will("GetStatistics", GetStatisticsResponse(status=end, statistics=STATISTICS))
 
 
 def test_a_crawl_is_launched_and_followed_to_its_end(
@@ -168,7 +168,7 @@ def test_an_end_that_this_version_does_not_know_is_no_success(
     assert (code, output.startswith("c: FINISHED (99); ")) == (1, True)
 
 
-def test_for_programs_events_come_first_and_the_figures_last(
+def test_for_programs_events_come_first_and_the_statistics_last(
     frontier: FakeFrontier, toehold_at: Toehold, spec: str
 ) -> None:
     will_launch(frontier)
@@ -329,7 +329,7 @@ def test_a_terminal_has_a_panel_that_tells_how_it_goes(
     will_be_found(frontier, PAUSED)
     told: list[Answer] = [present(PAUSED, "e1"), *story(RUNNING), SILENCE]
     frontier.will("StateEvents", [present(PAUSED, "e1")], told)
-    running = GetStatisticsResponse(status=RUNNING, statistics=FIGURES)
+    running = GetStatisticsResponse(status=RUNNING, statistics=STATISTICS)
     frontier.will("GetStatistics", *[running] * 100)
     frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
     for rpc, answer in (
