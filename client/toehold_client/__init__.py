@@ -19,8 +19,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .async_client import AsyncFrontierClient
-    from .async_controller import AsyncCrawlController
+    from .aio.client import AsyncFrontierClient
+    from .aio.controller import AsyncCrawlController
     from .client import FrontierClient
     from .controller import CrawlController
     from .errors import ToeholdError
@@ -37,8 +37,8 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AsyncCrawlController": ".async_controller",
-    "AsyncFrontierClient": ".async_client",
+    "AsyncCrawlController": ".aio.controller",
+    "AsyncFrontierClient": ".aio.client",
     "AsyncNodeClient": ".node_client",
     "CrawlController": ".controller",
     "FrontierClient": ".client",

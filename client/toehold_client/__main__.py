@@ -15,7 +15,7 @@ def main() -> NoReturn:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _CTRL_C)  # raised inside an import it may become any error
     gc.disable()
-    from .cli import main as toehold
+    from .cli.main import main as toehold
 
     gc.freeze()
     gc.enable()

@@ -10,7 +10,7 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
 from .errors import CrawlFinished, InvalidArgument, ToeholdError, UnexpectedAnswer, WaitTimedOut
-from .spec_file import differences
+from .spec.file import differences
 
 NASCENT = CrawlState.CRAWL_STATE_NASCENT
 FINISHED = CrawlState.CRAWL_STATE_FINISHED

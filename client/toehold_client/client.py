@@ -28,11 +28,11 @@ from toehold.frontier.v1.frontier_pb2 import (
     StateEventsRequest,
 )
 
-from . import calls
-from .drivers import RECONNECT_S, SEEDS_TIMEOUT_S
 from .operators import Operators
-from .streams import EventStream
-from .uploads import SeedBatches
+from .rpc import calls
+from .rpc.drivers import RECONNECT_S, SEEDS_TIMEOUT_S
+from .rpc.streams import EventStream
+from .rpc.uploads import SeedBatches
 
 
 class FrontierClient(Operators):

@@ -26,10 +26,10 @@ from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
 from .awaiting import FINISHED, NASCENT, AwaitedJob, AwaitedState, Pace, is_as_asked, is_last, is_torn_down
 from .client import FrontierClient
-from .drivers import RECONNECT_S
 from .errors import CrawlExists, DeadlineExceeded, FrontierUnavailable, IllegalState, RefusedForNow
 from .listening import Listener, Listeners
-from .streams import EventStream
+from .rpc.drivers import RECONNECT_S
+from .rpc.streams import EventStream
 
 TEARDOWN_S = 3.3
 """How long a teardown is waited for, unless another time is given: as long as Heritrix does (S0.25)."""

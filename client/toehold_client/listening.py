@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
-from .streams import AsyncEventStream, EventStream
+from .rpc.streams import AsyncEventStream, EventStream
 
 
 class _Hearing:

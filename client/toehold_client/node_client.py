@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from toehold.node.v1.node_pb2 import GetPoolResponse, Toe
 
-from . import node_calls
-from .drivers import AsyncDriver, Driver
 from .errors import NODE
+from .rpc import node_calls
+from .rpc.drivers import AsyncDriver, Driver
 
 
 class NodeClient(Driver):

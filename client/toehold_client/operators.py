@@ -19,11 +19,11 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
 
-from . import admin_calls, calls
-from .admin_calls import JobAsked
-from .drivers import IMPORT_TIMEOUT_S, RECONNECT_S, Driver
-from .streams import ExportStream, OutcomeStream
-from .uploads import ImportBatches
+from .rpc import admin_calls, calls
+from .rpc.admin_calls import JobAsked
+from .rpc.drivers import IMPORT_TIMEOUT_S, RECONNECT_S, Driver
+from .rpc.streams import ExportStream, OutcomeStream
+from .rpc.uploads import ImportBatches
 
 
 class Operators(Driver):

@@ -24,7 +24,7 @@ from frontier_harness.waiting import WHOLE_CRAWL_S
 from practice_web.practice import PracticeWeb
 from practice_web.truth import request_counts
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.plain import to_plain
+from toehold_client.spec.plain import to_plain
 
 CRAWL = "practice"
 

@@ -14,7 +14,7 @@ from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, AsyncNodeClient, CrawlController
 from toehold_client.listening import AsyncListener
-from toehold_client.streams import AsyncStream
+from toehold_client.rpc.streams import AsyncStream
 
 _C = TypeVar("_C")
 

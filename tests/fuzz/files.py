@@ -17,10 +17,11 @@ from crawler_node.output.repair import Measure, State, parts_of_lines, parts_of_
 from frontier_server import config, wire
 from frontier_server.core.spec.spec_problems import problems
 from toehold.frontier.v1 import admin_pb2
-from toehold_client import frontier_file, import_file, spec_file
-from toehold_client.commands.settings import _read as read_settings
-from toehold_client.embedded.crawl_log import last_pages
+from toehold_client.cli import frontier_file, import_file
+from toehold_client.cli.commands.settings import _read as read_settings
+from toehold_client.cli.embedded.crawl_log import last_pages
 from toehold_client.errors import ToeholdError
+from toehold_client.spec import file as spec_file
 
 from .target import Said, Target, text_of
 

@@ -20,9 +20,9 @@ from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, ScopeSettings
 from frontier_server.core.spec.spec_problems import problems
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
-from toehold_client.channel import checked_address
 from toehold_client.errors import ToeholdError
-from toehold_client.spec_file import parse
+from toehold_client.rpc.channel import checked_address
+from toehold_client.spec.file import parse
 
 from .files import SPEC
 from .target import Said, Target, encodable, text_of

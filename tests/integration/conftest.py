@@ -8,7 +8,7 @@ from frontier_harness.command_line import Toehold
 from frontier_harness.process import ServerProcess
 from frontier_harness.shared import SharedServer
 
-from toehold_client.cli import run
+from toehold_client.cli.main import run
 
 
 @pytest.fixture(scope="session")

@@ -23,10 +23,10 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from frontier_harness.waiting import PATIENCE_S, eventually
 
+from toehold_client.cli.embedded.directory import open_directory
+from toehold_client.cli.embedded.plan import Overrides, Plan, make_spec
+from toehold_client.cli.interruptions import Interruptions
 from toehold_client.client import FrontierClient
-from toehold_client.embedded.directory import open_directory
-from toehold_client.embedded.interruptions import Interruptions
-from toehold_client.embedded.plan import Overrides, Plan, make_spec
 
 PAGES = 24
 

@@ -19,7 +19,7 @@ from frontier_harness.process import ServerProcess, line_of
 from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
-from toehold_client.cli import toehold
+from toehold_client.cli.main import toehold
 
 FINISHED, PAUSED = crawl_pb2.CRAWL_STATE_FINISHED, crawl_pb2.CRAWL_STATE_PAUSED
 

@@ -30,7 +30,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
-from toehold_client.cli import run, toehold
+from toehold_client.cli.main import run, toehold
 
 
 @pytest.fixture

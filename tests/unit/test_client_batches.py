@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsRequest
 from toehold.frontier.v1.frontier_pb2 import Candidate, ScheduleRequest
-from toehold_client.batches import MAX_ITEMS, MAX_MESSAGE_BYTES, split_messages, split_texts
 from toehold_client.errors import BatchTooLarge
+from toehold_client.rpc.batches import MAX_ITEMS, MAX_MESSAGE_BYTES, split_messages, split_texts
 
 MEBIBYTE = 1024 * 1024
 

@@ -10,8 +10,8 @@ from grpc.aio import AioRpcError, Metadata
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState
 from toehold_client import errors
+from toehold_client.cli.exits import MEANINGS, ExitCode, exit_code_of
 from toehold_client.errors import ToeholdError, from_rpc_error
-from toehold_client.exits import MEANINGS, ExitCode, exit_code_of
 
 CODE = grpc.StatusCode
 

@@ -12,8 +12,8 @@ from grpc.aio import AioRpcError, Metadata
 
 from toehold_client import AsyncFrontierClient
 from toehold_client.errors import CrawlExists, from_rpc_error
-from toehold_client.first_status import FirstStatus
-from toehold_client.uploads import SeedBatches
+from toehold_client.rpc.first_status import FirstStatus
+from toehold_client.rpc.uploads import SeedBatches
 
 REFUSED = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c'", "CRAWL_EXISTS")
 LOST = Refusal(grpc.StatusCode.INTERNAL, "Internal error from Core")

@@ -10,8 +10,8 @@ from grpc.aio import AioRpcError, Metadata
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
 from toehold_client.errors import DeadlineExceeded, FrontierUnavailable
-from toehold_client.retry import Patience
-from toehold_client.streams import Following
+from toehold_client.rpc.retry import Patience
+from toehold_client.rpc.streams import Following
 
 PRESENT = StateEventsResponse(present=CrawlStatus(), cursor="e1")
 EVENT = StateEventsResponse(event=Event(sequence=2), cursor="e2")

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from toehold_client.channel import operator_metadata
+from toehold_client.rpc.channel import operator_metadata
 
 
 def name_by(monkeypatch: pytest.MonkeyPatch, user: str, host: str) -> str:

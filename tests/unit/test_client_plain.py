@@ -18,7 +18,7 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
 )
 from toehold.frontier.v1.frontier_pb2 import DIRECTIVE_HIGH, Candidate, Lease, ToeStepCount
-from toehold_client.plain import enum_word, from_plain, set_to_plain, to_plain
+from toehold_client.spec.plain import enum_word, from_plain, set_to_plain, to_plain
 
 
 def test_large_numbers_stay_numbers() -> None:

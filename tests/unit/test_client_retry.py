@@ -19,8 +19,6 @@ from toehold.frontier.v1.frontier_pb2 import (
     RequestStateResponse,
     ScheduleResponse,
 )
-from toehold_client import calls
-from toehold_client.calls import Attempt, Procedure
 from toehold_client.errors import (
     CrawlFinished,
     CrawlHeld,
@@ -31,7 +29,9 @@ from toehold_client.errors import (
     ToeholdError,
     UnexpectedAnswer,
 )
-from toehold_client.retry import Patience
+from toehold_client.rpc import calls
+from toehold_client.rpc.calls import Attempt, Procedure
+from toehold_client.rpc.retry import Patience
 
 T = TypeVar("T")
 AWAY = FrontierUnavailable("away")

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, LimitSpec
-from toehold_client import frontier_file
-from toehold_client.embedded import directory as directory_module
-from toehold_client.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
-from toehold_client.embedded.interruptions import Interruptions
-from toehold_client.embedded.node_plan import NodePlan
-from toehold_client.embedded.plan import Plan
-from toehold_client.embedded.trouble import BadDirectory, DirectoryRefused, Interrupted
+from toehold_client.cli import frontier_file
+from toehold_client.cli.embedded import directory as directory_module
+from toehold_client.cli.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
+from toehold_client.cli.embedded.node_plan import NodePlan
+from toehold_client.cli.embedded.plan import Plan
+from toehold_client.cli.embedded.trouble import BadDirectory, DirectoryRefused, Interrupted
+from toehold_client.cli.interruptions import Interruptions
 
 PLAN = Plan("crawl", CrawlSpec(allowed_addresses=["loopback"]), ("http://localhost/",))
 

@@ -8,8 +8,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Statistics
-from toehold_client.embedded.crawl_log import LoggedPage
-from toehold_client.embedded.display import LivePanel, Rate, Silent, View, WhileSeen, line, panel
+from toehold_client.cli.embedded.crawl_log import LoggedPage
+from toehold_client.cli.embedded.display import LivePanel, Rate, Silent, View, WhileSeen, line, panel
 
 
 def view(

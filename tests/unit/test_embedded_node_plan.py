@@ -8,9 +8,9 @@ import click
 import pytest
 
 from crawler_node.program import main as node
-from toehold_client.cli import toehold
-from toehold_client.embedded.node_plan import NodePlan, usual_processes
-from toehold_client.embedded.trouble import BadPlan
+from toehold_client.cli.embedded.node_plan import NodePlan, usual_processes
+from toehold_client.cli.embedded.trouble import BadPlan
+from toehold_client.cli.main import toehold
 
 WARCS, PAGES, LOGS = Path("warcs"), Path("pages"), Path("logs")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
-from toehold_client import spec_file
-from toehold_client.embedded.plan import Overrides, make_spec, sort_out
-from toehold_client.embedded.trouble import BadPlan
-from toehold_client.plain import seconds_of
+from toehold_client.cli.embedded.plan import Overrides, make_spec, sort_out
+from toehold_client.cli.embedded.trouble import BadPlan
+from toehold_client.spec import file as spec_file
+from toehold_client.spec.plain import seconds_of
 
 LOOPBACK = ("localhost",)
 PUBLIC = ("www.example.com",)

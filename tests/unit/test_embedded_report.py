@@ -10,7 +10,7 @@ from rich.console import Console
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus, Statistics
-from toehold_client.embedded import report
+from toehold_client.cli.embedded import report
 
 FINISHED = CrawlStatus(
     state=CrawlState.CRAWL_STATE_FINISHED, exit_status=ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT

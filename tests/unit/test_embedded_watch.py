@@ -19,12 +19,12 @@ from toehold.frontier.v1.crawl_pb2 import (
     Statistics,
     TargetState,
 )
+from toehold_client.cli.embedded import watch
+from toehold_client.cli.embedded.directory import CrawlDirectory, Locks
+from toehold_client.cli.embedded.display import View
+from toehold_client.cli.embedded.watch import Ending, Watch
+from toehold_client.cli.interruptions import Interruptions
 from toehold_client.client import FrontierClient
-from toehold_client.embedded import watch
-from toehold_client.embedded.directory import CrawlDirectory, Locks
-from toehold_client.embedded.display import View
-from toehold_client.embedded.interruptions import Interruptions
-from toehold_client.embedded.watch import Ending, Watch
 from toehold_client.errors import CrawlFinished, FrontierUnavailable, IllegalState
 
 FETCH_S = 20.0

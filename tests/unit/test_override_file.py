@@ -19,9 +19,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     RevisitSpec,
 )
 from toehold_client.errors import InvalidSpec
-from toehold_client.plain import key_of
-from toehold_client.spec_fields import Override
-from toehold_client.spec_file import load_override, override_plain
+from toehold_client.spec.fields import Override
+from toehold_client.spec.file import load_override, override_plain
+from toehold_client.spec.plain import key_of
 
 
 def settings_of(tmp_path: Path, text: str) -> OverrideSettings:

@@ -30,10 +30,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     RobotsUnreachable,
     ScopeSpec,
 )
-from toehold_client import spec_file
 from toehold_client.errors import InvalidSpec
-from toehold_client.plain import key_of
-from toehold_client.spec_file import (
+from toehold_client.spec import file as spec_file
+from toehold_client.spec.file import (
     MAX_FILE_BYTES,
     differences,
     load,
@@ -44,6 +43,7 @@ from toehold_client.spec_file import (
     read_seeds,
     template,
 )
+from toehold_client.spec.plain import key_of
 
 HERE = Path("some/crawl.toml")
 COMMENTED_OUT = re.compile(r"^# (?=\w+ = )", re.MULTILINE)

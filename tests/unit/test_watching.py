@@ -31,9 +31,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     UrisLeft,
 )
 from toehold.frontier.v1.frontier_pb2 import ToeStepCount
-from toehold_client.watching.displays import Lines, Objects, show_once
-from toehold_client.watching.layout import WHOLE, line, picture, share
-from toehold_client.watching.look import Look, is_problem, to_record
+from toehold_client.cli.live.displays import Lines, Objects, show_once
+from toehold_client.cli.live.layout import WHOLE, line, picture, share
+from toehold_client.cli.live.look import Look, is_problem, to_record
 
 SIZES = [(80, 24), (120, 40), (40, 10), (20, 4), (1, 1)]
 NOW_S = 1_800_000_000

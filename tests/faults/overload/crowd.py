@@ -23,7 +23,7 @@ from frontier_harness.calls import Refusal, finished_request, next_request, repo
 from toehold.frontier.v1 import admin_pb2, admin_pb2_grpc, frontier_pb2, frontier_pb2_grpc
 from toehold_client import AsyncFrontierClient
 from toehold_client.errors import RefusedForNow, ToeholdError
-from toehold_client.retry import Retries
+from toehold_client.rpc.retry import Retries
 
 CRAWL, WATCHED = "crowded", "watched"
 FOLLOW_WORK = 20  # of so many streams one follows the crawl that the nodes work for: each of them joins it

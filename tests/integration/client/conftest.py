@@ -15,7 +15,7 @@ from client_doubles.fake_frontier import FakeFrontier, serving
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client import FrontierClient
-from toehold_client.cli import run
+from toehold_client.cli.main import run
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ from toehold.frontier.v1.frontier_pb2 import (
     ScheduleResponse,
 )
 from toehold_client import FrontierClient
-from toehold_client.batches import MAX_MESSAGE_BYTES
 from toehold_client.errors import (
     BatchTooLarge,
     ClientClosed,
@@ -54,6 +53,7 @@ from toehold_client.errors import (
     UnexpectedAnswer,
     UnknownCrawl,
 )
+from toehold_client.rpc.batches import MAX_MESSAGE_BYTES
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 OVERLOADED = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too much at once", "OVERLOADED", retry_s=0.05)

@@ -65,9 +65,9 @@ from toehold.frontier.v1.crawl_pb2 import (
     Verdict,
 )
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse
-from toehold_client import spec_file
-from toehold_client.cli import toehold
-from toehold_client.exits import MEANINGS
+from toehold_client.cli.exits import MEANINGS
+from toehold_client.cli.main import toehold
+from toehold_client.spec import file as spec_file
 
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is FINISHED", "ILLEGAL_STATE", {"state": "FINISHED"}

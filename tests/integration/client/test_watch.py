@@ -41,9 +41,9 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.cli import run
-from toehold_client.watching.bell import Bell
-from toehold_client.watching.looks import Looks
+from toehold_client.cli.live.bell import Bell
+from toehold_client.cli.live.looks import Looks
+from toehold_client.cli.main import run
 
 Watch = Callable[..., tuple[int, list[str], str]]
 

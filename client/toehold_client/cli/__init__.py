@@ -1,0 +1,1 @@
+"""`toehold`: launches, steers, watches and inspects crawls from a shell."""

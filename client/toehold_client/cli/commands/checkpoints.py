@@ -1,0 +1,63 @@
+"""`toehold checkpoints`: all crawls of a frontier as they were at some moments."""
+
+from __future__ import annotations
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Checkpoint
+from toehold_client.cli import output
+from toehold_client.client import FrontierClient
+from toehold_client.spec.plain import to_plain
+
+from .options import Listing, json_option, limit_option, tell, with_frontier
+
+_COLUMNS = ("checkpoint", "made", "directory on the frontier's machine")
+
+
+@click.group(cls=Listing)
+def checkpoints() -> None:
+    """The frontier's checkpoints: list them (also without `list`), create one, delete one.
+
+    `toehold launch --checkpoint NAME` lets a crawl go on from one.
+    """
+
+
+@checkpoints.command("list")
+@limit_option
+@json_option
+@with_frontier
+def list_checkpoints(client: FrontierClient, limit: int | None, as_json: bool) -> None:
+    """List the checkpoints, the oldest first."""
+    tell(client.list_checkpoints(), _COLUMNS, _row, limit=limit, as_json=as_json)
+
+
+@checkpoints.command("create")
+@json_option
+@with_frontier
+def create_checkpoint(client: FrontierClient, as_json: bool) -> None:
+    """Keep all crawls as they are at this moment.
+
+    No crawl waits for it. It takes little room at first, as it shares its files with the frontier.
+    """
+    made = client.create_checkpoint()
+    if as_json:
+        output.record(to_plain(made))
+    else:
+        output.line(f"{made.checkpoint}: {made.path}")
+
+
+@checkpoints.command("delete")
+@click.argument("checkpoint", metavar="NAME")
+@json_option
+@with_frontier
+def delete_checkpoint(client: FrontierClient, checkpoint: str, as_json: bool) -> None:
+    """Delete the checkpoint NAME."""
+    client.delete_checkpoint(checkpoint)
+    if as_json:
+        output.record({"checkpoint": checkpoint, "deleted": True})
+    else:
+        output.line(f"{checkpoint}: deleted")
+
+
+def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
+    return checkpoint.checkpoint, output.moment(checkpoint.create_time), checkpoint.path

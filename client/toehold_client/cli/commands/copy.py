@@ -1,0 +1,29 @@
+"""`toehold copy`: a crawl as another one was described."""
+
+from __future__ import annotations
+
+import click
+
+from toehold_client.cli import output
+from toehold_client.cli.text import count_text
+from toehold_client.controller import CrawlController
+from toehold_client.spec.plain import to_plain
+
+from .options import json_option, with_crawl
+
+
+@click.command()
+@click.argument("new_name", metavar="NEWNAME")
+@click.option("--seeds", is_flag=True, help="Give it the seeds, too.")
+@json_option
+@with_crawl
+def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> None:
+    """Create the crawl NEWNAME with the settings that a crawl has now.
+
+    `toehold launch --crawl NEWNAME` starts it. A copy of seeds that was cut off goes on when it is repeated.
+    """
+    made = crawl.copy(new_name, seeds=seeds).describe()
+    if as_json:
+        output.record(to_plain(made))
+    else:
+        output.line(f"{new_name}: {output.status_words(made.status)}, {count_text(made.seed_count)} seeds")

@@ -1,0 +1,63 @@
+"""`toehold crawls` and `toehold delete`: which crawls a frontier has, and how to be rid of one."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold_client.cli import output
+from toehold_client.client import FrontierClient
+from toehold_client.controller import CrawlController
+from toehold_client.errors import ToeholdError
+from toehold_client.spec.plain import to_plain
+
+from .options import json_option, with_crawl, with_frontier
+
+_COLUMNS = ("crawl", "state", "exit status", "seeds", "created", "launched", "finished", "remarks")
+
+
+@click.command()
+@json_option
+@with_frontier
+def crawls(client: FrontierClient, as_json: bool) -> None:
+    """List the frontier's crawls."""
+    if as_json:
+        for crawl in client.list_crawls():
+            output.record(to_plain(crawl))
+    else:
+        output.table(_COLUMNS, map(_row, client.list_crawls()))
+
+
+def _row(crawl: Crawl) -> tuple[str, ...]:
+    times = (crawl.create_time, crawl.launch_time, crawl.finish_time)
+    remarks = [*output.standing(crawl.status), *filter(None, [crawl.status.reason])]
+    return (
+        crawl.crawl,
+        *output.status_names(crawl.status),
+        str(crawl.seed_count),
+        *(output.moment(time) or "-" for time in times),
+        ", ".join(remarks) or "-",
+    )
+
+
+@click.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@with_crawl
+def delete(crawl: CrawlController, yes: bool, as_json: bool) -> None:
+    """Delete a crawl and all that the frontier has stored of it.
+
+    It must have finished, or never have been launched: `toehold stop` first. What nodes wrote is not touched.
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise click.UsageError("nobody is there to be asked: confirm with --yes")
+        if not click.confirm(f"Delete crawl {crawl.crawl} and all that is stored of it?", err=True):
+            raise ToeholdError("not confirmed, so nothing was deleted")
+    crawl.delete()
+    if as_json:
+        output.record({"crawl": crawl.crawl, "deleted": True})
+    else:
+        output.line(f"{crawl.crawl}: deleted")

@@ -1,0 +1,39 @@
+"""`toehold events`: what has happened to a crawl, and what happens."""
+
+from __future__ import annotations
+
+import click
+
+from toehold_client.cli import output
+from toehold_client.cli.event_text import event_words
+from toehold_client.controller import CrawlController
+from toehold_client.spec.plain import to_plain
+
+from .options import json_option, with_crawl
+
+_CURSORS = {"now": ""}
+
+
+@click.command()
+@click.option("--follow", is_flag=True, help="Go on until the crawl has finished.")
+@click.option(
+    "--from",
+    "cursor",
+    metavar="CURSOR",
+    default="start",
+    show_default=True,
+    help="Begin after the event with this cursor; `start`: all that are kept, `now`: only what is to come.",
+)
+@json_option
+@with_crawl
+def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
+    """Print a crawl's events.
+
+    Restarts of the frontier are waited out while following: no event is missed or told twice.
+    """
+    cursor = _CURSORS.get(cursor, cursor)
+    for event in crawl.follow(cursor) if follow else crawl.events(cursor):
+        if as_json:
+            output.record(to_plain(event))
+        else:
+            output.line(f"{output.moment(event.event_time)}  {event.cursor}  {event_words(event)}")

@@ -1,0 +1,34 @@
+"""`toehold init`: writes a commented spec file to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from toehold_client.cli import output
+from toehold_client.errors import InvalidArgument
+from toehold_client.spec import file as spec_file
+
+from .options import json_option
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path), default="crawl.toml")
+@json_option
+def init(file: Path, as_json: bool) -> None:
+    """Write a crawl spec into FILE (crawl.toml).
+
+    It has every setting with its meaning and its default. A file that exists is left alone.
+    """
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(spec_file.template())
+    except FileExistsError:
+        raise InvalidArgument(f"{file} exists already, and is left as it is") from None
+    except OSError as error:
+        raise InvalidArgument(f"{file} cannot be written: {error.strerror}") from None
+    if as_json:
+        output.record({"file": str(file)})
+    else:
+        output.line(f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}")

@@ -1,0 +1,102 @@
+"""`toehold jobs`: work on many URIs or queues; and what all commands that start such work have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Job, JobState
+from toehold_client.cli import output
+from toehold_client.cli.text import count_text
+from toehold_client.controller import CrawlController
+from toehold_client.errors import ToeholdError
+from toehold_client.spec.plain import enum_word, to_plain
+
+from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+
+_COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended", "parameters")
+
+
+@click.group(cls=Listing)
+def jobs() -> None:
+    """Work on many URIs or queues: list it (also without `list`), look at it, cancel it."""
+
+
+@jobs.command("list")
+@limit_option
+@json_option
+@with_crawl
+def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
+    """List a crawl's jobs: those that wait or run, and the last that have ended."""
+    tell(crawl.frontier.list_jobs(crawl.crawl), _COLUMNS, _row, limit=limit, as_json=as_json)
+
+
+@jobs.command("show")
+@click.argument("number", type=click.IntRange(min=1))
+@wait_option
+@json_option
+@with_crawl
+def show_job(crawl: CrawlController, number: int, wait_s: float | None, as_json: bool) -> None:
+    """Show how far the job with this NUMBER has come."""
+    tell_job(crawl, crawl.frontier.get_job(crawl.crawl, number), wait_s, as_json)
+
+
+@jobs.command()
+@click.argument("number", type=click.IntRange(min=1))
+@json_option
+@with_crawl
+def cancel(crawl: CrawlController, number: int, as_json: bool) -> None:
+    """Let the job with this NUMBER do no more.
+
+    What it has done stays done. An import takes nothing more in.
+    """
+    tell_job(crawl, crawl.frontier.cancel_job(crawl.crawl, number), None, as_json)
+
+
+def tell_job(crawl: CrawlController, job: Job, wait_s: float | None, as_json: bool) -> None:
+    """Prints a job; if it is to be waited for, as it ended, and one that was cancelled is a failure."""
+    if wait_s is not None:
+        job = crawl.wait_for_job(job.job, wait_s)
+    if as_json:
+        output.record(to_plain(job))
+    else:
+        output.facts(_facts(job))
+        for finding in job.findings:
+            output.line(f"  {finding}")
+    if wait_s is not None and job.state == JobState.JOB_STATE_CANCELLED:
+        raise ToeholdError(f"job {job.job} was cancelled")
+
+
+def _facts(job: Job) -> list[tuple[str, str]]:
+    total = f" of {count_text(job.total_count)}" if job.total_count else ""
+    counts = ", ".join(f"{name}: {count_text(job.counts[name])}" for name in sorted(job.counts))
+    return [
+        ("job", str(job.job)),
+        ("kind", job.kind),
+        ("state", enum_word(JobState.DESCRIPTOR, job.state)),
+        ("parameters", _parameters(job)),
+        ("started", output.moment(job.create_time)),
+        ("ended", output.moment(job.finish_time)),
+        ("looked at", f"{count_text(job.done_count)}{total}"),
+        ("changed", count_text(job.changed_count)),
+        ("counts", counts),
+    ]
+
+
+def _parameters(job: Job) -> str:
+    return ", ".join(f"{name}: {job.parameters[name]}" for name in sorted(job.parameters))
+
+
+def _row(job: Job) -> Sequence[str]:
+    return (
+        str(job.job),
+        job.kind,
+        enum_word(JobState.DESCRIPTOR, job.state),
+        str(job.done_count),
+        str(job.changed_count),
+        str(job.total_count or "-"),
+        output.moment(job.create_time),
+        output.moment(job.finish_time) or "-",
+        _parameters(job) or "-",
+    )

@@ -1,0 +1,91 @@
+"""`toehold launch` and `toehold create`: a crawl from a spec file, with its seeds, started or not."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus
+from toehold_client.cli import output
+from toehold_client.controller import CrawlController
+from toehold_client.errors import InvalidSpec
+from toehold_client.spec import file as spec_file
+from toehold_client.spec.file import SpecFile
+from toehold_client.spec.plain import to_plain
+
+from .options import json_option, with_spec
+from .seeds import tell_rejected
+
+
+@click.command()
+@click.option("--paused", is_flag=True, help="Once the seeds are in their queues, wait for `toehold resume`.")
+@click.option(
+    "--checkpoint", metavar="NAME", default="", help="Go on from this checkpoint; the spec's seeds give way."
+)
+@click.option(
+    "--checkpoint-crawl", metavar="NAME", default="", help="As this crawl was then, not the one of its name."
+)
+@json_option
+@with_spec(required=False)
+def launch(
+    crawl: CrawlController,
+    asked: SpecFile | None,
+    paused: bool,
+    checkpoint: str,
+    checkpoint_crawl: str,
+    as_json: bool,
+) -> None:
+    """Launch the crawl that the file SPEC describes, or one that was created or copied.
+
+    The frontier gets the crawl, its seeds and the order to start. Crawler nodes do the rest. If a launch
+    failed halfway, the same command goes on with it.
+    """
+    if checkpoint_crawl and not checkpoint:
+        raise click.UsageError("--checkpoint-crawl needs --checkpoint, too")
+    seeds = None
+    if asked is not None and checkpoint:
+        asked.spec.pause_at_start |= paused
+        crawl.create(asked.spec)
+    elif asked is not None:
+        asked.spec.pause_at_start |= paused
+        seeds = create_crawl(crawl, asked)
+    elif paused:
+        crawl.update(CrawlSpec(pause_at_start=True))
+    _tell(crawl, crawl.launch(checkpoint, checkpoint_crawl), seeds, as_json)
+
+
+@click.command()
+@json_option
+@with_spec(required=True)
+def create(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
+    """Create the crawl that the file SPEC describes, without starting it.
+
+    URIs may be imported, and overrides put, before `toehold launch SPEC` starts it.
+    """
+    seeds = create_crawl(crawl, asked)
+    _tell(crawl, crawl.status(), seeds, as_json)
+
+
+def create_crawl(crawl: CrawlController, asked: SpecFile) -> AddSeedsResponse:
+    """Creates the crawl, or goes on with one that was created with this spec; what became of its seeds."""
+    listed = iter(asked.seeds())
+    first = next(listed, None)
+    if first is None:  # found before anything is created
+        raise InvalidSpec("the spec names no seeds; list some in `seeds`, or in a `seeds_file`")
+    try:
+        seeds = crawl.create(asked.spec, chain((first,), listed))
+    except InvalidSpec as refusal:
+        raise spec_file.located(refusal, asked.places) from None
+    tell_rejected(seeds)
+    return seeds
+
+
+def _tell(crawl: CrawlController, status: CrawlStatus, seeds: AddSeedsResponse | None, as_json: bool) -> None:
+    if as_json:
+        told = None if seeds is None else to_plain(seeds)
+        output.record({"crawl": crawl.crawl, "status": to_plain(status), "seeds": told})
+    else:
+        added = "" if seeds is None else f", {seeds.added_count} seeds"
+        output.line(f"{crawl.crawl}: {output.status_words(status)}{added}")

@@ -1,0 +1,265 @@
+"""`toehold nodes`: the crawler nodes that a frontier has heard of, and what their toe threads do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Node
+from toehold.frontier.v1.frontier_pb2 import PoolStatistics, ToeStepCount
+from toehold.node.v1.node_pb2 import GetPoolResponse, Toe, Worker
+from toehold_client.cli import output
+from toehold_client.cli.text import count_text, duration_text
+from toehold_client.client import FrontierClient
+from toehold_client.node_client import NodeClient
+from toehold_client.spec.plain import seconds_of, to_plain
+
+from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, with_frontier
+from .which_node import WhichNode, at_option, named, with_which_node
+
+_COLUMNS = ("node", "last heard", "out", "toes", "wanted", "died/killed/left", "state")
+_WORKER_COLUMNS = (
+    *("process", "pid", "started", "toes", "died/killed/left", "unreported", "replaced", "state"),
+)
+_TOE_COLUMNS = ("process", "toe", "step", "for", "at URI for", "URI")
+_MOST_TOES = 10_000
+_MOST_NUMBER = 2**31 - 1
+_MOST_SERIAL = 2**63 - 1
+
+
+@click.group(cls=Listing)
+def nodes() -> None:
+    """The frontier's crawler nodes: list them (also without `list`), resize their pools, see and kill their
+    toe threads, let one end.
+
+    NODE is a name that the frontier lists. Several processes of one node are NAME/1, NAME/2 …; NAME means all
+    of them.
+    """
+
+
+@nodes.command("list")
+@limit_option
+@json_option
+@with_frontier
+def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None:
+    """List the nodes that the frontier has heard of since it started, the latest first.
+
+    `toes` is how many there are, of how many there should be; `wanted`, how many they were asked to have. Of
+    toe threads that are no more, some died, some were killed, and some did not end and were left behind.
+    """
+    roomy = output.is_roomy()
+    columns = (*_COLUMNS, *(("address",) if roomy else ()), "toes by step")
+    tell(client.get_frontier().nodes, columns, lambda node: _row(node, roomy), limit=limit, as_json=as_json)
+
+
+@nodes.command("show")
+@json_option
+@with_which_node
+def show_node(which: WhichNode, as_json: bool) -> None:
+    """Show a node: its toe threads by step, what has become of others, its processes."""
+    with which.asked() as node:
+        pool = node.get_pool()
+    if as_json:
+        output.record(to_plain(pool))
+        return
+    output.facts(_facts(pool))
+    output.line("")
+    output.table(_WORKER_COLUMNS, map(_worker_row, pool.workers))
+
+
+@nodes.command()
+@click.option("--stacks", is_flag=True, help="Show where in the program each of them is.")
+@limit_option
+@json_option
+@with_which_node
+def toes(which: WhichNode, stacks: bool, limit: int | None, as_json: bool) -> None:
+    """List a node's toe threads, those that have been at their URI for longest first: that is where one that
+    is stuck is found.
+    """
+    with which.asked() as node:
+        by_time = sorted(node.list_toes(stacks), key=_longest_first)
+    if stacks and not as_json:
+        for toe in by_time[:limit]:
+            _tell_stack(toe)
+    else:
+        tell(by_time, _TOE_COLUMNS, _toe_row, limit=limit, as_json=as_json)
+
+
+@nodes.command()
+@with_which_node
+@click.argument("serial", type=click.IntRange(1, _MOST_SERIAL))
+@click.option(
+    "--worker",
+    type=click.IntRange(1, _MOST_NUMBER),
+    metavar="N",
+    help="The number of the toe thread's process, if the node has several.",
+)
+@click.option("--no-replace", is_flag=True, help="The pool gets no other one instead: it is one smaller.")
+@json_option
+def kill(which: WhichNode, serial: int, worker: int | None, no_replace: bool, as_json: bool) -> None:
+    """Kill the toe thread with this SERIAL number.
+
+    What it is at is broken off, and its URI reported with -7000. A thread that has not ended 5 s later is
+    left behind: its URI is reported without it, and what it still brings is discarded.
+    """
+    with which.asked() as node:
+        node.kill_toe(serial, worker or 0, replace=not no_replace)
+    if as_json:
+        output.record({"node": str(which), "worker": worker, "serial": serial, "replace": not no_replace})
+    else:
+        instead = "the pool is one smaller" if no_replace else "another one takes its place"
+        output.line(f"{which}: toe thread {serial} is being killed; {instead}")
+
+
+def _size(context: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    return None if value == "default" else click.IntRange(0, _MOST_TOES)(value, parameter, context)
+
+
+@nodes.command()
+@click.argument("size", metavar="N|default", callback=_size)
+@click.option("--node", default="", metavar="NAME", help="Only the node with this name, whatever all have.")
+@at_option
+@json_option
+@with_frontier
+def resize(client: FrontierClient, size: int | None, node: str, at: str | None, as_json: bool) -> None:
+    """Let the nodes have N toe threads each, now and later.
+
+    They hear of it with their next heartbeat, new ones with their first. With `default` a node has as many
+    again as it was started with, or with --node, as all have. Of several processes each has N; with the
+    --node NAME of all of them, each has its share. A node --at an address has N at once, until its frontier
+    asks for another number.
+    """
+    if at is None:
+        _resize_by_frontier(client, size, node)
+    elif node or size is None:
+        raise click.UsageError("with --at, N is a number, and --node is left out")
+    else:
+        with NodeClient(at, timeout_s=CALL_TIMEOUT_S) as asked:
+            asked.set_pool_size(size)
+    if as_json:
+        output.record({"node": node or at, "size": size})
+    else:
+        told = "the default number of" if size is None else str(size)
+        output.line(f"{node or at or 'all nodes'}: {told} toe threads")
+
+
+def _resize_by_frontier(client: FrontierClient, size: int | None, node: str) -> None:
+    processes = sorted(each.node for each in named(client.get_frontier(), node)) if node else []
+    names = processes or [node]  # one that comes later hears of it, too
+    for place, name in enumerate(names):
+        share = None if size is None else size // len(names) + (place < size % len(names))
+        client.set_pool_size(share, name)
+
+
+@nodes.command()
+@json_option
+@with_which_node
+def drain(which: WhichNode, as_json: bool) -> None:
+    """Let a node end in order.
+
+    It hears of it with its next heartbeat (with --at: at once), takes no more leases, finishes what it has
+    started, and hands back the rest.
+    """
+    if which.at:
+        with which.asked() as node:
+            node.drain()
+    else:
+        with FrontierClient(which.frontier, timeout_s=CALL_TIMEOUT_S) as client:
+            processes = named(client.get_frontier(), which.name)
+            for name in [each.node for each in processes] or [which.name]:
+                client.drain_node(name)
+    if as_json:
+        output.record({"node": str(which), "draining": True})
+    else:
+        output.line(f"{which}: ends when it has finished what it has started")
+
+
+def _row(node: Node, roomy: bool) -> Sequence[str]:
+    has_pool = node.HasField("pool")
+    count = sum(each.count for each in node.toe_steps)
+    return (
+        node.node,
+        output.moment(node.last_seen_time) or "-",
+        str(node.leased_count),
+        _alive(node.pool) if has_pool else str(count),
+        str(node.pool_size) if node.HasField("pool_size") else "-",
+        _lost(node.pool) if has_pool else "-",
+        "drains" if node.draining else "-",
+        *((node.service_address or "-",) if roomy else ()),
+        _steps(node.toe_steps) or "-",
+    )
+
+
+def _facts(pool: GetPoolResponse) -> Iterator[tuple[str, str]]:
+    statistics = pool.pool
+    yield "node", pool.node
+    yield "frontier", pool.frontier_address
+    yield "state", "drains: takes no more leases, and will end" if pool.draining else "fetches"
+    yield "toes", f"{count_text(statistics.alive_count)} of {count_text(statistics.size)}"
+    for step in pool.toe_steps:
+        yield f"  {step.step}", count_text(step.count)
+    yield "died", count_text(statistics.died_count)
+    yield "killed", count_text(statistics.killed_count)
+    yield "left behind", count_text(statistics.abandoned_count)
+    yield "unreported", f"{count_text(sum(each.unreported_count for each in pool.workers))} finished pages"
+
+
+def _worker_row(worker: Worker) -> Sequence[str]:
+    return (
+        str(worker.worker),
+        str(worker.process_id),
+        output.moment(worker.start_time) or "-",
+        "-" if worker.silent else _alive(worker.pool),
+        "-" if worker.silent else _lost(worker.pool),
+        "-" if worker.silent else str(worker.unreported_count),
+        str(worker.restart_count),
+        "silent" if worker.silent else "answers",
+    )
+
+
+def _alive(pool: PoolStatistics) -> str:
+    return f"{pool.alive_count}/{pool.size}"
+
+
+def _lost(pool: PoolStatistics) -> str:
+    return f"{pool.died_count}/{pool.killed_count}/{pool.abandoned_count}"
+
+
+def _steps(steps: Sequence[ToeStepCount]) -> str:
+    return ", ".join(f"{step}: {count}" for step, count in sorted((s.step, s.count) for s in steps) if count)
+
+
+def _longest_first(toe: Toe) -> tuple[bool, float]:
+    """Those without a URI come last, by the time that they have waited."""
+    return not toe.uri, -seconds_of(toe.uri_duration if toe.uri else toe.step_duration)
+
+
+def _toe_row(toe: Toe) -> Sequence[str]:
+    return (
+        str(toe.worker),
+        str(toe.serial),
+        _step(toe),
+        duration_text(seconds_of(toe.step_duration)),
+        duration_text(seconds_of(toe.uri_duration)) if toe.uri else "-",
+        toe.uri or "-",
+    )
+
+
+def _step(toe: Toe) -> str:
+    """Its step, and what was done to it."""
+    if toe.abandoned:
+        return f"{toe.step}, left behind"
+    if toe.killed:
+        return f"{toe.step}, killed"
+    return f"{toe.step}, retired" if toe.retired else toe.step
+
+
+def _tell_stack(toe: Toe) -> None:
+    at = f", for {duration_text(seconds_of(toe.uri_duration))} at {toe.uri}" if toe.uri else ""
+    output.line(
+        f"toe {toe.serial} of process {toe.worker}: {_step(toe)} for "
+        f"{duration_text(seconds_of(toe.step_duration))}{at}"
+    )
+    for line in toe.stack.splitlines():
+        output.line(f"  {line}")

@@ -1,0 +1,57 @@
+"""`toehold outcomes`: the final dispositions of a crawl's URIs, those that are kept and those to come."""
+
+from __future__ import annotations
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import UriOutcome
+from toehold.frontier.v1.crawl_pb2 import Disposition
+from toehold_client.cli import output
+from toehold_client.cli.text import bytes_text
+from toehold_client.controller import CrawlController
+from toehold_client.spec.plain import enum_word, to_plain
+
+from .options import json_option, with_crawl
+
+_CURSORS = {"now": ""}
+
+
+@click.command()
+@click.option("--follow", is_flag=True, help="Go on until the crawl has finished.")
+@click.option(
+    "--from",
+    "cursor",
+    metavar="CURSOR",
+    default="start",
+    show_default=True,
+    help="Begin after the outcome with this cursor; `start`: all that are kept, `now`: only what is to come.",
+)
+@json_option
+@with_crawl
+def outcomes(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
+    """Print what became of a crawl's URIs, robots.txt included: what its crawl.log says.
+
+    Restarts of the frontier are waited out: no outcome is missed or told twice.
+    """
+    for outcome in crawl.outcomes(_CURSORS.get(cursor, cursor), follow=follow):
+        if as_json:
+            output.record(to_plain(outcome))
+        else:
+            output.line(_words(outcome))
+
+
+def _words(outcome: UriOutcome) -> str:
+    return "  ".join(
+        (
+            output.moment(outcome.outcome_time),
+            outcome.cursor,
+            enum_word(Disposition.DESCRIPTOR, outcome.disposition),
+            f"{outcome.fetch_status:>5}",
+            bytes_text(outcome.body_bytes),
+            outcome.uri,
+            outcome.path or "-",
+            outcome.via or "-",
+            outcome.media_type or "-",
+            ",".join(outcome.annotations) or "-",
+        )
+    )

@@ -1,0 +1,217 @@
+"""`toehold queues`: a crawl's work queues, looked at and changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import (
+    DeleteUrisJob,
+    QueueChange,
+    RetireQueuesJob,
+    UnretireQueuesJob,
+    WakeQueuesJob,
+    WorkQueue,
+)
+from toehold.frontier.v1.crawl_pb2 import QueueState
+from toehold_client.cli import output
+from toehold_client.cli.text import count_text
+from toehold_client.controller import CrawlController
+from toehold_client.rpc.admin_calls import JobAsked
+from toehold_client.spec.plain import enum_word, to_plain
+
+from .jobs import tell_job
+from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+
+_STATES = {enum_word(QueueState.DESCRIPTOR, state).lower(): state for state in QueueState.values() if state}
+_COLUMNS = ("queue", "state", "queued", "out", "failed", "wakes", "reason")
+
+
+@click.group(cls=Listing)
+def queues() -> None:
+    """A crawl's work queues: list them (also without `list`), look at one, change it."""
+
+
+@queues.command("list")
+@click.option(
+    "--state", type=click.Choice(list(_STATES), case_sensitive=False), help="Only queues in this state."
+)
+@limit_option
+@json_option
+@with_crawl
+def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as_json: bool) -> None:
+    """List a crawl's work queues."""
+    wanted = QueueState.QUEUE_STATE_UNSPECIFIED if state is None else _STATES[state]
+    found = crawl.frontier.list_queues(crawl.crawl, wanted)
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
+
+
+@queues.command("show")
+@click.argument("key")
+@json_option
+@with_crawl
+def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
+    """Show all statistics of the queue with this KEY.
+
+    `toehold explain --queue KEY` tells why nothing of it is fetched now.
+    """
+    _tell(crawl.frontier.get_queue(crawl.crawl, key), as_json)
+
+
+@queues.command("set")
+@click.argument("key")
+@click.option(
+    "--precedence", type=click.IntRange(-1, 255), help="Lower goes first. -1: the policy decides again."
+)
+@click.option(
+    "--session-budget",
+    type=click.IntRange(min=-2),
+    help="What it may spend before others have their turn; 0: no limit. -2: the setting's again.",
+)
+@click.option(
+    "--total-budget",
+    type=click.IntRange(min=-2),
+    help="What it may spend before it is retired; -1: no limit. -2: the setting's again.",
+)
+@json_option
+@with_crawl
+def set_queue(
+    crawl: CrawlController,
+    key: str,
+    precedence: int | None,
+    session_budget: int | None,
+    total_budget: int | None,
+    as_json: bool,
+) -> None:
+    """Give the queue with this KEY a precedence or budgets of its own."""
+    change = QueueChange(precedence=precedence, session_budget=session_budget, total_budget=total_budget)
+    if change == QueueChange():
+        raise click.UsageError("give at least one of --precedence, --session-budget and --total-budget")
+    _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
+
+
+@queues.command()
+@click.argument("key")
+@json_option
+@with_crawl
+def pause(crawl: CrawlController, key: str, as_json: bool) -> None:
+    """Let the queue with this KEY wait until it is resumed.
+
+    Its URIs stay queued, so the crawl does not end.
+    """
+    _tell(crawl.frontier.update_queue(crawl.crawl, key, QueueChange(paused=True)), as_json)
+
+
+@queues.command()
+@click.argument("key")
+@json_option
+@with_crawl
+def resume(crawl: CrawlController, key: str, as_json: bool) -> None:
+    """Let the queue with this KEY go on that was paused."""
+    _tell(crawl.frontier.update_queue(crawl.crawl, key, QueueChange(paused=False)), as_json)
+
+
+def _one_or_many(name: str, change: QueueChange, job: Callable[[str], JobAsked], told: str) -> click.Command:
+    """A command that changes the queue of a key, or by a job all those whose keys match a pattern."""
+
+    @queues.command(name, help=told)
+    @click.argument("key", required=False)
+    @click.option("--pattern", metavar="RE2", help="All queues whose keys it matches as a whole, by a job.")
+    @wait_option
+    @json_option
+    @with_crawl
+    def command(
+        crawl: CrawlController, key: str | None, pattern: str | None, wait_s: float | None, as_json: bool
+    ) -> None:
+        if (key is None) is (pattern is None):
+            raise click.UsageError("give either the KEY of a queue or a --pattern")
+        if pattern is not None:
+            tell_job(crawl, crawl.frontier.start_job(crawl.crawl, job(pattern)), wait_s, as_json)
+        elif key is not None:
+            _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
+
+    return command
+
+
+_one_or_many(
+    "retire",
+    QueueChange(retired=True),
+    lambda pattern: RetireQueuesJob(queue_pattern=pattern),
+    "Give out no more of a queue, or of many.\n\nTheir URIs stay, and keep no crawl from ending.",
+)
+_one_or_many(
+    "unretire",
+    QueueChange(retired=False),
+    lambda pattern: UnretireQueuesJob(queue_pattern=pattern),
+    "Give a retired queue another chance, or many.\n\nOne whose budget is spent is retired again at its next "
+    "turn: `queues set --total-budget` first.",
+)
+_one_or_many(
+    "wake",
+    QueueChange(wake=True),
+    lambda pattern: WakeQueuesJob(queue_pattern=pattern),
+    "End a queue's own rest, or that of many, such as one before a retry.\n\nThe rests of their hosts go on.",
+)
+
+
+@queues.command()
+@click.argument("key")
+@click.option("--dry-run", is_flag=True, help="Only count the URIs.")
+@wait_option
+@json_option
+@with_crawl
+def delete(crawl: CrawlController, key: str, dry_run: bool, wait_s: float | None, as_json: bool) -> None:
+    """Delete all URIs of the queue with this KEY, by a job.
+
+    They stay seen. URIs that are out at nodes are left alone.
+    """
+    crawl.frontier.get_queue(crawl.crawl, key)  # a pattern that matches nothing would be no error
+    asked = DeleteUrisJob(queue_pattern=re.escape(key), uri_pattern=".*", dry_run=dry_run)
+    tell_job(crawl, crawl.frontier.start_job(crawl.crawl, asked), wait_s, as_json)
+
+
+def _row(queue: WorkQueue) -> tuple[str, ...]:
+    return (
+        queue.queue_key,
+        enum_word(QueueState.DESCRIPTOR, queue.state),
+        str(queue.queued_count),
+        str(queue.leased_count),
+        str(queue.failed_count),
+        output.moment(queue.wake_time) or "-",
+        queue.reason or "-",
+    )
+
+
+def _tell(found: list[WorkQueue], as_json: bool) -> None:
+    for number, queue in enumerate(found):
+        if as_json:
+            output.record(to_plain(queue))
+            continue
+        if number:
+            output.line("")
+        output.facts(_facts(queue))
+
+
+def _facts(queue: WorkQueue) -> list[tuple[str, str]]:
+    fixed = " (set by hand)" if queue.precedence_fixed else ""
+    session = count_text(queue.session_budget) if queue.session_budget > 0 else "any cost"
+    total = count_text(queue.total_budget) if queue.total_budget >= 0 else "any cost"
+    return [
+        ("queue", queue.queue_key),
+        ("host", queue.host),
+        ("state", enum_word(QueueState.DESCRIPTOR, queue.state)),
+        ("reason", queue.reason),
+        ("wakes", output.moment(queue.wake_time)),
+        ("queued", f"{count_text(queue.queued_count)}, {count_text(queue.leased_count)} out at nodes"),
+        ("ever queued", count_text(queue.enqueued_count)),
+        ("succeeded", count_text(queue.succeeded_count)),
+        ("failed", count_text(queue.failed_count)),
+        ("precedence", f"{queue.precedence}{fixed}"),
+        ("spent in session", f"{count_text(queue.session_expenditure)} of {session}"),
+        ("spent in all", f"{count_text(queue.expenditure)} of {total}"),
+        ("cost", f"last {queue.last_cost}, average {queue.average_cost:.2f}"),
+        ("last queued", output.moment(queue.queue_time)),
+        ("last leased", output.moment(queue.lease_time)),
+    ]

@@ -1,0 +1,208 @@
+"""`toehold report`: the reports that Heritrix's operators know (2.15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import FetchStatistics, UriState, UriStory, WorkQueue
+from toehold.frontier.v1.crawl_pb2 import Disposition, QueueState
+from toehold_client.cli import output
+from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.controller import CrawlController
+from toehold_client.spec.plain import enum_word, seconds_of, to_plain
+
+from .options import json_option, with_crawl
+
+Row = tuple[Sequence[str], Mapping[str, Any]]
+"""A row for people, and the same for programs."""
+
+
+@click.command()
+@click.argument(
+    "kind",
+    type=click.Choice(["crawl", "seeds", "hosts", "sources", "mimetypes", "responses", "queues", "nonempty"]),
+)
+@json_option
+@with_crawl
+def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
+    """Print a report of a crawl.
+
+    \b
+    crawl      the crawl as a whole
+    seeds      what became of each seed
+    hosts      what came of each host
+    sources    what came of the URIs that descend from each seed
+    mimetypes  media types of what succeeded
+    responses  fetch statuses of what is finished
+    queues     the largest queues, and how many are in each state
+    nonempty   all queues that have URIs
+    """
+    if kind == "crawl":
+        _crawl(crawl, as_json)
+    elif kind == "queues":
+        _queues(crawl, as_json)
+    else:
+        columns, rows_of = _KINDS[kind]
+        _tell(columns, rows_of(crawl), as_json)
+
+
+def _tell(columns: Sequence[str], rows: Iterable[Row], as_json: bool) -> None:
+    if as_json:
+        for _, plain in rows:
+            output.record(plain)
+    else:
+        output.table(columns, (cells for cells, _ in rows))
+
+
+def _crawl(crawl: CrawlController, as_json: bool) -> None:
+    described, answer = crawl.describe(), crawl.statistics()
+    statistics = answer.statistics
+    processed = statistics.succeeded_count + statistics.failed_count + statistics.disregarded_count
+    if not as_json:
+        seeds = f"{count_text(described.announced_seed_count)} of {count_text(described.seed_count)}"
+        novel = f"{count_text(statistics.novel_count)} URIs, {bytes_text(statistics.novel_bytes_count)}"
+        output.facts(
+            [
+                ("crawl", described.crawl),
+                ("status", output.status_words(answer.status)),
+                ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
+                ("seeds announced", seeds),
+                ("URIs processed", count_text(processed)),
+                ("succeeded", count_text(statistics.succeeded_count)),
+                ("failed", count_text(statistics.failed_count)),
+                ("disregarded", count_text(statistics.disregarded_count)),
+                ("still queued", count_text(statistics.queued_count)),
+                ("URIs a second", f"{statistics.average_succeeded_per_second:.2f}"),
+                ("bandwidth", f"{bytes_text(round(statistics.average_bytes_per_second))}/s"),
+                ("data", bytes_text(statistics.bytes_count)),
+                ("novel", novel),
+            ]
+        )
+        return
+    plain = {
+        "crawl": described.crawl,
+        "status": to_plain(answer.status),
+        "elapsed_seconds": seconds_of(statistics.elapsed_duration),
+        "seed_count": described.seed_count,
+        "announced_seed_count": described.announced_seed_count,
+        "processed_count": processed,
+        "succeeded_count": statistics.succeeded_count,
+        "failed_count": statistics.failed_count,
+        "disregarded_count": statistics.disregarded_count,
+        "queued_count": statistics.queued_count,
+        "bytes_count": statistics.bytes_count,
+        "novel_count": statistics.novel_count,
+        "novel_bytes_count": statistics.novel_bytes_count,
+        "average_succeeded_per_second": statistics.average_succeeded_per_second,
+        "average_bytes_per_second": statistics.average_bytes_per_second,
+    }
+    output.record(plain)
+
+
+def _seeds(crawl: CrawlController) -> Iterator[Row]:
+    for seed in crawl.frontier.list_seeds(crawl.crawl):
+        story = seed.story if seed.HasField("story") else None
+        yield (seed.uri, *_became(story)), to_plain(seed)
+
+
+def _became(story: UriStory | None) -> tuple[str, str]:
+    """Of a seed: whether it was crawled, and how that ended."""
+    if story is None:
+        return "not announced", "-"
+    if not story.HasField("finish_time"):
+        return enum_word(UriState.DESCRIPTOR, story.state), "-"
+    result = enum_word(Disposition.DESCRIPTOR, story.disposition) if story.disposition else "noted as seen"
+    return result, fetch_status_text(story.fetch_status)
+
+
+def _statistics(statistics: Iterable[FetchStatistics]) -> Iterator[Row]:
+    for each in statistics:
+        yield (
+            (
+                each.name,
+                str(each.succeeded_count),
+                str(each.failed_count),
+                str(each.disregarded_count),
+                str(each.robots_denied_count),
+                str(each.response_count),
+                str(each.succeeded_bytes_count),
+                str(each.novel_count),
+                str(each.novel_bytes_count),
+                output.moment(each.last_success_time) or "-",
+            ),
+            to_plain(each),
+        )
+
+
+def _mimetypes(crawl: CrawlController) -> Iterator[Row]:
+    counts = crawl.statistics().statistics.media_type_counts
+    for name, count in _most_first(counts):
+        yield (str(count), name), {"media_type": name, "succeeded_count": count}
+
+
+def _responses(crawl: CrawlController) -> Iterator[Row]:
+    counts = crawl.statistics().statistics.fetch_status_counts
+    for status, count in _most_first(counts):
+        yield (str(count), fetch_status_text(status)), {"fetch_status": status, "finished_count": count}
+
+
+def _most_first(counts: Mapping[Any, int]) -> list[tuple[Any, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _queues(crawl: CrawlController, as_json: bool) -> None:
+    states = sorted(crawl.statistics().statistics.queue_state_counts.items())
+    if as_json:
+        output.record({"queue_state_counts": dict(states)})
+    else:
+        output.facts((state.lower(), count_text(count)) for state, count in states)
+        output.line("")
+    _tell(_OF_QUEUES, map(_queue_row, crawl.frontier.largest_queues(crawl.crawl)), as_json)
+
+
+def _nonempty(crawl: CrawlController) -> Iterator[Row]:
+    for queue in crawl.frontier.list_queues(crawl.crawl):
+        if queue.queued_count:
+            yield _queue_row(queue)
+
+
+def _queue_row(queue: WorkQueue) -> Row:
+    cells = (
+        queue.queue_key,
+        str(queue.queued_count),
+        str(queue.enqueued_count),
+        str(queue.precedence),
+        f"{queue.expenditure}/{queue.total_budget}",
+        enum_word(QueueState.DESCRIPTOR, queue.state),
+        output.moment(queue.wake_time) or "-",
+    )
+    return cells, to_plain(queue)
+
+
+_OF_FIGURES = (
+    "succeeded",
+    "failed",
+    "disregarded",
+    "robots",
+    "responses",
+    "bytes",
+    "novel",
+    "novel bytes",
+    "last success",
+)
+_OF_QUEUES = ("queue", "queued", "ever queued", "precedence", "spent/budget", "state", "wakes")
+
+_KINDS: Mapping[str, tuple[Sequence[str], Callable[[CrawlController], Iterable[Row]]]] = {
+    "seeds": (("seed", "result", "fetch status"), _seeds),
+    "hosts": (("host", *_OF_FIGURES), lambda crawl: _statistics(crawl.frontier.list_hosts(crawl.crawl))),
+    "sources": (
+        ("source", *_OF_FIGURES),
+        lambda crawl: _statistics(crawl.frontier.list_sources(crawl.crawl)),
+    ),
+    "mimetypes": (("URIs", "media type"), _mimetypes),
+    "responses": (("URIs", "fetch status"), _responses),
+    "nonempty": (_OF_QUEUES, _nonempty),
+}

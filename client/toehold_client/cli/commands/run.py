@@ -1,0 +1,179 @@
+"""`toehold run`: a crawl from its launch to its end, in one command that ends as the crawl does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import click
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from toehold.frontier.v1.admin_pb2 import GetStatisticsResponse
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
+from toehold_client.cli import output
+from toehold_client.cli.event_text import event_words
+from toehold_client.cli.exits import ExitCode, exit_code_of_end
+from toehold_client.cli.text import bytes_text, count_text, duration_text
+from toehold_client.client import FrontierClient
+from toehold_client.controller import CrawlController
+from toehold_client.errors import (
+    CrawlExists,
+    CrawlFinished,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    IllegalState,
+)
+from toehold_client.rpc.drivers import RECONNECT_S
+from toehold_client.spec.file import SpecFile, differences
+from toehold_client.spec.plain import seconds_of, to_plain
+
+from .launch import create_crawl
+from .options import CALL_TIMEOUT_S, json_option, with_spec
+
+NASCENT, PAUSED = CrawlState.CRAWL_STATE_NASCENT, CrawlState.CRAWL_STATE_PAUSED
+FINISHED = CrawlState.CRAWL_STATE_FINISHED
+
+_LOOK_S = 1.0
+"""Between two looks at the statistics, on a terminal."""
+
+
+@click.command()
+@json_option
+@with_spec(required=False)
+def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCode:
+    """Launch the crawl that the file SPEC describes, and follow it to its end.
+
+    Tells what happens, a line each; on a terminal also how it goes. With --json the events, and at the end
+    the crawl's description and statistics. A crawl that was created or copied needs no SPEC. One that was
+    launched is followed from now on, and of one that has finished is told how it ended. Restarts of the
+    frontier are waited out for a minute each.
+
+    Ctrl-C ends this command and not the crawl. The exit code tells how the crawl ended: 0 when nothing was
+    left to fetch, 7 at a limit of the spec, 8 when it was stopped.
+    """
+    begun = _begin(crawl, asked)
+    try:
+        _follow(crawl, begun, as_json)
+        with FrontierClient(
+            crawl.frontier.address, timeout_s=CALL_TIMEOUT_S, patience_s=RECONNECT_S
+        ) as patient:
+            ended = CrawlController(patient, crawl.crawl)
+            described, end = ended.describe(), ended.statistics()
+    except KeyboardInterrupt:
+        output.note(f"Not followed any more; the crawl goes on. To stop it: {_command('stop', crawl)}")
+        return ExitCode.INTERRUPTED
+    if as_json:
+        statistics = {"status": to_plain(end.status), "statistics": to_plain(end.statistics)}
+        output.record({**to_plain(described), **statistics})
+    else:
+        output.line(f"{crawl.crawl}: {_ended(end)}")
+    return exit_code_of_end(end.status)
+
+
+def _begin(crawl: CrawlController, asked: SpecFile | None) -> bool:
+    """Sees to it that the crawl is launched; whether that was done here."""
+    try:
+        if asked is not None:
+            create_crawl(crawl, asked)
+        crawl.launch()
+    except (CrawlExists, IllegalState, CrawlFinished):  # launched before, or by somebody else just now
+        found = crawl.describe()
+        if found.status.state == NASCENT:  # another crawl of this name
+            raise
+        if asked is not None and found.status.state != FINISHED and differences(found.spec, asked.spec):
+            output.note("It runs with other settings than SPEC's; `toehold update SPEC` changes them.")
+        return False
+    return True
+
+
+def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None:
+    """Tells what happens, until the crawl has ended."""
+    with crawl.frontier.state_events(crawl.crawl) as stream:
+        now = next(stream)
+    if now.present.state == FINISHED and not from_its_start:
+        return
+    cursor = "start" if from_its_start else now.cursor
+    if as_json:
+        for event in crawl.follow(cursor):
+            output.record(to_plain(event))
+        return
+    console = Console(markup=False, emoji=False, highlight=False)
+    on_screen = console.is_terminal and not console.is_dumb_terminal
+    story = _Story(crawl, partial(_say, console) if on_screen else output.line)
+    if not from_its_start:
+        story.tell_status(now.present, now.present.reach_time)
+    if on_screen:
+        _follow_live(crawl, cursor, story, console)
+    else:
+        for event in crawl.follow(cursor):
+            story.tell(event)
+
+
+def _follow_live(crawl: CrawlController, cursor: str, story: _Story, console: Console) -> None:
+    """Has a line that tells how it goes below the lines that stay."""
+    with crawl, Live(console=console, auto_refresh=False, transient=True) as live:
+        listener = crawl.listen(story.tell, cursor)
+        while not listener.join(_LOOK_S):
+            try:
+                text = _progress(crawl.statistics())
+            except (FrontierUnavailable, DeadlineExceeded):
+                text = "the frontier does not answer, and is waited for"
+            live.update(Text(output.harmless(text), no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+class _Story:
+    """What happens to a crawl, told to people in lines."""
+
+    def __init__(self, crawl: CrawlController, say: Callable[[str], None]) -> None:
+        self._crawl = crawl
+        self._say = say
+
+    def tell(self, event: Event) -> None:
+        """Tells an event."""
+        if event.HasField("status_changed"):
+            self.tell_status(event.status_changed, event.event_time)
+        else:
+            self._say(f"{output.moment(event.event_time)}  {event_words(event)}")
+
+    def tell_status(self, status: CrawlStatus, time: Timestamp) -> None:
+        """Tells where the crawl is, and what to do if it is paused."""
+        self._say(f"{output.moment(time)}  {output.status_and_reason(status)}")
+        if status.state == PAUSED:
+            self._say(f"It is paused. To let it go on: {_command('resume', self._crawl)}")
+
+
+def _say(console: Console, text: str) -> None:
+    # Wrapped by the terminal alone: a command in it can be copied as a whole.
+    console.print(Text(output.harmless(text)), soft_wrap=True)
+
+
+def _progress(now: GetStatisticsResponse) -> str:
+    statistics = now.statistics
+    parts = [
+        output.status_words(now.status),
+        f"{count_text(statistics.succeeded_count)} succeeded",
+        f"{statistics.succeeded_per_second:.1f}/s",
+        f"{count_text(statistics.queued_count)} queued",
+        f"{count_text(statistics.leased_count)} out",
+        f"{count_text(statistics.failed_count)} failed",
+        bytes_text(statistics.bytes_count),
+        statistics.limited_by,
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def _ended(end: GetStatisticsResponse) -> str:
+    statistics = end.statistics
+    elapsed = duration_text(seconds_of(statistics.elapsed_duration))
+    return (
+        f"{output.status_and_reason(end.status)}; {count_text(statistics.succeeded_count)} succeeded, "
+        f"{bytes_text(statistics.bytes_count)}, {count_text(statistics.failed_count)} failed, "
+        f"{count_text(statistics.disregarded_count)} disregarded, in {elapsed}"
+    )
+
+
+def _command(word: str, crawl: CrawlController) -> str:
+    return f"toehold {word} --crawl {crawl.crawl} --frontier {crawl.frontier.address}"

@@ -1,0 +1,66 @@
+"""`toehold seeds`: further seeds, also while a crawl runs; and what all commands tell that take seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import AddSeedsResponse
+from toehold.frontier.v1.crawl_pb2 import Verdict
+from toehold_client.cli import output
+from toehold_client.cli.text import count_text
+from toehold_client.controller import CrawlController
+from toehold_client.errors import InvalidArgument
+from toehold_client.spec.file import normalise_seed, read_seeds
+from toehold_client.spec.plain import enum_word, to_plain
+
+from .options import json_option, with_crawl
+
+
+@click.group()
+def seeds() -> None:
+    """A crawl's seeds: add some. `toehold report seeds` tells what became of each."""
+
+
+@seeds.command()
+@click.argument("uris", metavar="[URI]...", nargs=-1)
+@click.option(
+    "--file", type=click.Path(path_type=Path), metavar="FILE", help="Also those in FILE, one a line."
+)
+@json_option
+@with_crawl
+def add(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_json: bool) -> None:
+    """Add seeds to a crawl, before its launch or while it runs.
+
+    Their hosts become part of the crawl. A seed without a scheme gets https://. What is a seed already
+    changes nothing.
+    """
+    if not uris and file is None:
+        raise click.UsageError("name some URIs, or a --file of them")
+    answer = crawl.add_seeds(_all(uris, file))
+    tell_rejected(answer)
+    if answer.rejected_count and not answer.added_count:
+        raise InvalidArgument("none of them can be a seed, so none was added")
+    if as_json:
+        output.record({"crawl": crawl.crawl, **to_plain(answer)})
+    else:
+        output.line(f"{crawl.crawl}: {count_text(answer.added_count)} seeds added")
+
+
+def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:
+    yield from map(normalise_seed, uris)
+    if file is not None:
+        yield from read_seeds(file)
+
+
+def tell_rejected(seeds: AddSeedsResponse) -> None:
+    """Tells, beside the result, which seeds were left out."""
+    for seed in seeds.rejected:
+        output.note(
+            f"Left out, {enum_word(Verdict.DESCRIPTOR, seed.verdict)}: seed {seed.number}, {seed.uri}"
+        )
+    untold = seeds.rejected_count - len(seeds.rejected)
+    if untold > 0:
+        output.note(f"Left out for the like: {untold} further seeds")

@@ -1,0 +1,73 @@
+"""`toehold status`: where a crawl is in its life, and its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
+from toehold_client.cli import output
+from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.controller import CrawlController
+from toehold_client.spec.plain import seconds_of, to_plain
+
+from .options import json_option, with_crawl
+
+
+@click.command()
+@json_option
+@with_crawl
+def status(crawl: CrawlController, as_json: bool) -> None:
+    """Show where a crawl is and what it has done."""
+    described = crawl.describe()
+    answer = crawl.statistics()
+    if as_json:
+        statistics = {"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)}
+        output.record({**to_plain(described), **statistics})
+    else:
+        _show(described, answer.status, answer.statistics)
+
+
+def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
+    output.facts(
+        [
+            ("crawl", crawl.crawl),
+            ("state", output.status_words(status)),
+            ("reason", status.reason),
+            ("since", output.moment(status.reach_time)),
+            ("created", output.moment(crawl.create_time)),
+            ("launched", output.moment(crawl.launch_time)),
+            ("finished", output.moment(crawl.finish_time)),
+            ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
+            (
+                "seeds",
+                f"{count_text(crawl.announced_seed_count)} of {count_text(crawl.seed_count)} announced",
+            ),
+            ("discovered", count_text(statistics.discovered_count)),
+            (
+                "queued",
+                f"{count_text(statistics.queued_count)}, {count_text(statistics.leased_count)} out at nodes",
+            ),
+            ("succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"),
+            ("failed", count_text(statistics.failed_count)),
+            ("disregarded", count_text(statistics.disregarded_count)),
+            ("deferred", count_text(statistics.deferred_count)),
+            ("lapsed", count_text(statistics.lapsed_count)),
+            ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
+            (
+                "fetch status",
+                _counts({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
+            ),
+            ("verdicts", _counts(statistics.verdict_counts)),
+            ("queues", _counts(statistics.queue_state_counts)),
+            ("limited by", statistics.limited_by),
+            ("waiting for", statistics.waiting_for),
+            ("next due", output.moment(statistics.next_due_time)),
+        ]
+    )
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {count_text(counts[name])}" for name in sorted(counts) if counts[name])

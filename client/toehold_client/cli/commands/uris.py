@@ -1,0 +1,232 @@
+"""`toehold uris`: the URIs of a crawl, listed, looked up, deleted, exported and imported."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from toehold.frontier.v1.admin_pb2 import DeleteUrisJob, UriState, UriStory, WaitingUri
+from toehold.frontier.v1.crawl_pb2 import Disposition
+from toehold_client.cli import output
+from toehold_client.cli.import_file import Format, ImportFile, Tally
+from toehold_client.cli.text import count_text, fetch_status_text
+from toehold_client.controller import CrawlController
+from toehold_client.errors import InvalidArgument
+from toehold_client.spec.plain import enum_word, to_plain
+
+from .jobs import tell_job
+from .options import Listing, json_option, limit_option, tell, wait_option, with_crawl
+
+_COLUMNS = ("uri", "queue", "path", "tries", "cost", "due")
+
+
+@click.group(cls=Listing)
+def uris() -> None:
+    """A crawl's URIs: list those that wait (also without `list`), look one up, delete, export, import."""
+
+
+@uris.command("list")
+@click.option("--queue", "key", metavar="KEY", help="Only those of the queue with this key.")
+@limit_option
+@json_option
+@with_crawl
+def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_json: bool) -> None:
+    """List the URIs that wait, by queue in the order of their turns, then those that wait for their time."""
+    found = crawl.frontier.list_uris(crawl.crawl, key or "")
+    tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
+
+
+@uris.command("show")
+@click.argument("uri")
+@json_option
+@with_crawl
+def show_uri(crawl: CrawlController, uri: str, as_json: bool) -> None:
+    """Show all that a crawl knows of a URI, seen or not.
+
+    `toehold explain --uri URI` tells why it is not being fetched.
+    """
+    story = crawl.frontier.get_uri(crawl.crawl, uri)
+    if as_json:
+        output.record(to_plain(story))
+    else:
+        output.facts(_facts(story))
+
+
+@uris.command()
+@click.option("--queue", "queues", metavar="RE2", required=True, help="Of queues whose keys it matches.")
+@click.option("--uri", "pattern", metavar="RE2", required=True, help="URIs that it matches as a whole.")
+@click.option("--dry-run", is_flag=True, help="Only count them, and show the first 100.")
+@wait_option
+@json_option
+@with_crawl
+def delete(
+    crawl: CrawlController, queues: str, pattern: str, dry_run: bool, wait_s: float | None, as_json: bool
+) -> None:
+    """Delete URIs that wait, by a job.
+
+    They stay seen, with fetch status -6000. URIs that are out at nodes are left alone.
+    """
+    asked = DeleteUrisJob(queue_pattern=queues, uri_pattern=pattern, dry_run=dry_run)
+    tell_job(crawl, crawl.frontier.start_job(crawl.crawl, asked), wait_s, as_json)
+
+
+@uris.command()
+@click.option(
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write into FILE, which must not exist; it is there when it is whole.",
+)
+@json_option
+@with_crawl
+def export(crawl: CrawlController, path: Path | None, as_json: bool) -> None:
+    """Write all URIs that wait, as JSON, one a line, for `toehold uris import --format export`.
+
+    Pause the crawl for an exact copy.
+    """
+    if path is None:
+        output.note(f"{count_text(_write(crawl, sys.stdout))} URIs")
+        return
+    if path.exists():
+        raise InvalidArgument(f"{path} exists already, and is left as it is")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            written = _write(crawl, file)
+        part.rename(path)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from None
+    if as_json:
+        output.record({"crawl": crawl.crawl, "output": str(path), "uris": written})
+    else:
+        output.line(f"{crawl.crawl}: {count_text(written)} URIs in {path}")
+
+
+def _write(crawl: CrawlController, file: TextIO) -> int:
+    written = 0
+    for waiting in crawl.waiting():
+        print(json.dumps(to_plain(waiting), ensure_ascii=False), file=file)
+        written += 1
+    return written
+
+
+@uris.command("import")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice([each.value for each in Format]),
+    required=True,
+    help="What FILE is. It may be compressed with gzip.",
+)
+@click.option("--force", is_flag=True, help="Schedule what is to be scheduled although it has been seen.")
+@click.option("--no-successes", is_flag=True, help="Do not note as seen what was fetched.")
+@click.option("--no-failures", is_flag=True, help="Do not note as seen what failed.")
+@wait_option
+@json_option
+@with_crawl
+def import_uris(
+    crawl: CrawlController,
+    file: Path,
+    kind: str,
+    force: bool,
+    no_successes: bool,
+    no_failures: bool,
+    wait_s: float | None,
+    as_json: bool,
+) -> None:
+    """Take in the URIs of FILE (- for the standard input), by a job.
+
+    \b
+    list              a URI a line: scheduled
+    export            what `toehold uris export` wrote: scheduled
+    crawl-log         Heritrix's or ours: what it says was done is noted as seen
+    recovery-journal  Heritrix's: Fs, Ff, Fd and Fi are noted as seen, F+ is scheduled
+
+    First everything is noted that was seen, then the rest is scheduled, so what was done is not done again.
+    """
+    form = Format(kind)
+    tells_seen = form in (Format.CRAWL_LOG, Format.RECOVERY_JOURNAL)
+    if (no_successes or no_failures) and not tells_seen:
+        raise click.UsageError(
+            f"--no-successes and --no-failures say nothing of a {kind}: nothing is seen there"
+        )
+    if force and form is Format.CRAWL_LOG:
+        raise click.UsageError("--force means nothing: a crawl-log tells only what was seen")
+    source = ImportFile(file, form, successes=not no_successes, failures=not no_failures)
+    job = crawl.frontier.import_uris(crawl.crawl, source.entries(), force=force)
+    _tell_malformed(source.tally)
+    if as_json:
+        told = _tally(source.tally)
+        job = job if wait_s is None else crawl.wait_for_job(job.job, wait_s)
+        output.record({**told, "job": to_plain(job)})
+        return
+    tally = source.tally
+    output.line(
+        f"{crawl.crawl}: to schedule: {count_text(tally.scheduled)}, seen: {count_text(tally.seen)}, "
+        f"lines left out: {count_text(tally.left_out)}, malformed: {count_text(tally.malformed)}"
+    )
+    tell_job(crawl, job, wait_s, as_json)
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    return {
+        "scheduled_count": tally.scheduled,
+        "seen_count": tally.seen,
+        "left_out_count": tally.left_out,
+        "malformed_count": tally.malformed,
+        "cut": tally.cut,
+    }
+
+
+def _tell_malformed(tally: Tally) -> None:
+    for told in tally.first_malformed:
+        output.note(f"Left out, {told}")
+    untold = tally.malformed - len(tally.first_malformed)
+    if untold > 0:
+        output.note(f"Left out as malformed: {count_text(untold)} further lines")
+    if tally.cut:
+        output.note("The file ends in the middle of its gzip stream; what stands before has been taken in.")
+
+
+def _row(waiting: WaitingUri) -> Sequence[str]:
+    return (
+        waiting.candidate.uri,
+        waiting.queue_key or "-",
+        waiting.candidate.path or "-",
+        str(waiting.attempt_count),
+        str(waiting.cost),
+        output.moment(waiting.due_time) or "-",
+    )
+
+
+def _facts(story: UriStory) -> list[tuple[str, str]]:
+    ended = story.HasField("finish_time")
+    result = enum_word(Disposition.DESCRIPTOR, story.disposition) if story.disposition else "noted as seen"
+    waiting, lease = story.waiting, story.lease
+    return [
+        ("uri", story.uri),
+        ("same as", story.identity if story.identity != story.uri else ""),
+        ("state", enum_word(UriState.DESCRIPTOR, story.state)),
+        ("queue", story.queue_key),
+        ("refused by", f"scope.{story.refused_by}" if story.refused_by else ""),
+        ("result", result if ended else ""),
+        ("fetch status", fetch_status_text(story.fetch_status) if story.fetch_status else ""),
+        ("ended", output.moment(story.finish_time)),
+        ("visits", count_text(story.visit_count) if story.visit_count else ""),
+        ("etag", story.etag),
+        ("last modified", story.last_modified),
+        ("digest", story.digest),
+        ("due", output.moment(story.due_time)),
+        ("via", waiting.candidate.via),
+        ("path", waiting.candidate.path),
+        ("tries", str(waiting.attempt_count) if story.HasField("waiting") else ""),
+        ("out at", f"{lease.node}, since {output.moment(lease.lease_time)}" if lease.node else ""),
+        ("until", output.moment(lease.expire_time)),
+    ]

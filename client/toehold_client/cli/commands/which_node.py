@@ -1,0 +1,135 @@
+"""Which node a command means: one that a frontier knows by name, or one at an address."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from toehold.frontier.v1.admin_pb2 import GetFrontierResponse, Node
+from toehold_client.cli import output
+from toehold_client.client import FrontierClient
+from toehold_client.errors import NodeUnavailable, UnknownNode
+from toehold_client.node_client import NodeClient
+
+from .options import CALL_TIMEOUT_S, find_frontier, frontier_options
+
+_MOST_NAMED = 10
+_PROCESS = re.compile(r"/[0-9]+\Z")
+
+_T = TypeVar("_T")
+
+at_option = click.option(
+    "--at", metavar="HOST:PORT", help="The node at this address, where its NodeService listens; no frontier."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WhichNode:
+    """A node as a command names it."""
+
+    name: str
+    """As its frontier lists it; of several processes NAME/1, NAME/2 … NAME alone, too. Empty if it is named
+    by `at`."""
+    frontier: str
+    """The frontier's address."""
+    at: str
+    """The node's own address; empty if it is named by `name`."""
+
+    def __str__(self) -> str:
+        return self.name or self.at
+
+    @contextmanager
+    def asked(self) -> Iterator[NodeClient]:
+        """A client of its NodeService.
+
+        UnknownNode if the frontier has not heard of it; NodeUnavailable if it does not answer, or another one
+        does.
+        """
+        if self.at:
+            with NodeClient(self.at, timeout_s=CALL_TIMEOUT_S) as client:
+                yield client
+            return
+        node = self._listed()
+        with NodeClient(node.service_address, timeout_s=CALL_TIMEOUT_S) as client:
+            self._check(client, node)
+            yield client
+
+    def _listed(self) -> Node:
+        with FrontierClient(self.frontier, timeout_s=CALL_TIMEOUT_S) as client:
+            answer = client.get_frontier()
+        found = named(answer, self.name)
+        if not found:
+            heard = [node.node for node in answer.nodes[:_MOST_NAMED]]
+            more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
+            told = f"; it hears {', '.join(heard)}{more}" if heard else ""
+            raise UnknownNode(f"the frontier at {self.frontier} hears no node {self.name!r}{told}")
+        for node in found:
+            if node.service_address:
+                return node
+        raise NodeUnavailable(
+            f"the frontier knows no address at which {self.name!r} can be asked, as when it has ended; name "
+            "one with --at"
+        )
+
+    def _check(self, client: NodeClient, node: Node) -> None:
+        """That it answers, and is the one: an address on loopback leads to another node on each machine."""
+        try:
+            told = client.get_pool().node
+        except NodeUnavailable as error:
+            heard = output.moment(node.last_seen_time)
+            raise NodeUnavailable(
+                f"{error}, where {node.node!r} was when it was last heard, {heard}"
+            ) from error
+        if told not in (node.node, _team(node.node)):
+            raise NodeUnavailable(
+                f"what answers at {node.service_address} is the node {told!r}, not {node.node!r}; on another "
+                "machine it is reached with --at"
+            )
+
+
+def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
+    """Gives a command NODE, --at, --frontier and --dir, and calls it with the node that they name."""
+
+    # Of any number, so that a required argument may follow one that may be left out.
+    @click.argument("names", metavar="[NODE]", nargs=-1)
+    @at_option
+    @frontier_options
+    @functools.wraps(command)
+    def run(
+        *, names: Sequence[str], at: str | None, frontier: str, directory: Path | None, **others: Any
+    ) -> _T:
+        if len(names) + (at is not None) != 1:
+            raise click.UsageError("name one NODE, or give its address with --at")
+        if at is None:
+            return command(WhichNode(names[0], find_frontier(frontier, directory)[0], ""), **others)
+        source = click.get_current_context().get_parameter_source("frontier")
+        if directory is not None or source is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--at asks no frontier; leave out --frontier and --dir")
+        return command(WhichNode("", "", at), **others)
+
+    return run
+
+
+def named(answer: GetFrontierResponse, name: str) -> list[Node]:
+    """The nodes of a frontier that a name means: that of this name, or the processes NAME/1, NAME/2 … of one;
+    the latest heard first. Without those that have fallen silent, unless all have.
+    """
+    found = [node for node in answer.nodes if name in (node.node, _team(node.node))]
+    if not found:
+        return []
+    latest_ns = max(node.last_seen_time.ToNanoseconds() for node in found)
+    since_ns = latest_ns - answer.lease_duration.ToNanoseconds()
+    return [node for node in found if node.last_seen_time.ToNanoseconds() >= since_ns]
+
+
+def _team(name: str) -> str:
+    """The name of the node of which this may be a process."""
+    return _PROCESS.sub("", name)

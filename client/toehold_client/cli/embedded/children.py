@@ -1,0 +1,185 @@
+"""The programs that an embedded crawl runs as children: started, awaited, stopped, and never left behind.
+
+What they do, and what their end means for the crawl, is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.output import harmless
+
+from .trouble import ChildFailed, Interrupted
+
+READY_S = 60.0
+"""Longest wait for a program's ready line."""
+
+_LONGEST_READY_LINE = 4096
+_LOG_TAIL_BYTES = 16 * 1024
+_LOG_TAIL_LINES = 6
+_LOG_LINE_CHARACTERS = 300
+_REPEAT_S = 0.5  # between repeated SIGTERMs; two at once would be one
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How to start a program, and how it says that it is ready."""
+
+    name: str
+    """For people: `frontier server`."""
+    command: tuple[str, ...]
+    log: Path
+    """Where its stderr is appended."""
+    ready: re.Pattern[str]
+    """Its first line on stdout. Group 1 is what it tells."""
+    exit_codes: Mapping[int, str]
+    """Its exit codes, in words."""
+
+
+class Child:
+    """One run of a program.
+
+    It has a process session of its own, so that a terminal's Ctrl-C does not reach it, and its stdin is a
+    pipe that only this process holds: when this process is gone, however it went, the pipe ends, and so does
+    the program. `inherited` are further file descriptors that it keeps open for as long as it lives.
+    """
+
+    def __init__(self, program: Program, inherited: tuple[int, ...] = ()) -> None:
+        self.program = program
+        with program.log.open("ab") as log:
+            self._log_start = log.tell()
+            try:
+                self._process = subprocess.Popen(
+                    program.command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=inherited,
+                )
+            except OSError as problem:
+                raise ChildFailed(f"The {program.name} cannot be started: {problem}") from problem
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, once it has ended; minus the signal that killed it."""
+        return self._process.poll()
+
+    def wait_ready(self, interruptions: Interruptions, *, most_signals: int = 0) -> str:
+        """What its ready line tells.
+
+        Raises ChildFailed if it ends, says something else or nothing within `READY_S`, and Interrupted when
+        more than `most_signals` signals have come.
+        """
+        assert self._process.stdout is not None
+        stdout = self._process.stdout.fileno()
+        said = b""
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            if interruptions.count > most_signals:
+                raise Interrupted
+            if not interruptions.wait(0.2, stdout):
+                continue
+            part = os.read(stdout, _LONGEST_READY_LINE)
+            said += part
+            if not part or b"\n" in said or len(said) > _LONGEST_READY_LINE:
+                break
+        line = said.decode(errors="replace").partition("\n")[0].rstrip()
+        found = self.program.ready.fullmatch(line)
+        if found is not None:
+            return found[1]
+        if line:
+            raise ChildFailed(f"The {self.program.name} said {line!r} where its ready line was expected.")
+        if self.ends_within(1.0):  # it closed its stdout, so it most likely does
+            raise ChildFailed(self.obituary())
+        raise ChildFailed(f"The {self.program.name} did not get ready in time.\n{self.log_tail()}".rstrip())
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends by itself in this time. Signals do not cut the wait short."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self, interruptions: Interruptions, patience_s: float, *, hurry: bool = False) -> bool:
+        """Have it drain and end. False if it did not within the patience, and was killed.
+
+        With `hurry`, or as soon as two signals have come, SIGTERM is repeated, which a crawler node takes as
+        "stop at once".
+        """
+        deadline = time.monotonic() + patience_s
+        asked_s: float | None = None
+        while self.exit_code is None:
+            now_s = time.monotonic()
+            if now_s >= deadline:
+                self._process.kill()
+                self._process.wait()
+                return False
+            hurry = hurry or interruptions.count >= 2
+            if asked_s is None or (hurry and now_s >= asked_s + _REPEAT_S):
+                self._process.terminate()
+                asked_s = now_s
+            interruptions.wait(0.05)
+        return True
+
+    def close(self) -> None:
+        """Let go of its pipes, killing it if it still runs."""
+        if self.exit_code is None:
+            self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
+        self._process.wait()
+
+    def obituary(self) -> str:
+        """How it ended, with the last lines of its log, for people."""
+        code = self._process.wait()
+        if code < 0:
+            how = f"was killed by signal {-code}"
+        else:
+            meaning = self.program.exit_codes.get(code)
+            how = f"ended with exit code {code}" + (f" ({meaning})" if meaning else "")
+        return f"The {self.program.name} {how}.\n{self.log_tail()}".rstrip()
+
+    def log_tail(self) -> str:
+        """The last lines that it wrote to its log, made fit for a terminal; empty if there are none."""
+        try:
+            with self.program.log.open("rb") as log:
+                log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
+                lines = log.read(_LOG_TAIL_BYTES).decode(errors="replace").splitlines()
+        except OSError:
+            lines = []
+        if not lines:
+            return ""
+        shown = "\n".join(f"  {_readable(line)}" for line in lines[-_LOG_TAIL_LINES:])
+        return f"The last lines of {self.program.log}:\n{shown}"
+
+
+def _readable(line: str) -> str:
+    """A line of a log, short and without what a terminal might obey; of a JSON line what it says, not its
+    syntax.
+    """
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        entry = None
+    if isinstance(entry, dict) and "event" in entry:
+        further = " ".join(
+            f"{key}={value}" for key, value in entry.items() if key not in ("event", "level", "timestamp")
+        )
+        line = " ".join(str(part) for part in (entry.get("level", ""), entry["event"], further) if part)
+    return harmless(" ".join(line.split()))[:_LOG_LINE_CHARACTERS]

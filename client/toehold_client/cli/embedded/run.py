@@ -1,0 +1,271 @@
+"""Runs a crawl with a frontier server and a crawler node of its own: starts them, takes the crawl up where it
+is, has it watched, and stops them in the right order.
+
+It decides nothing about the crawl: the frontier does, and holds all that is known of it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState, Verdict
+from toehold_client.cli.interruptions import Interruptions
+from toehold_client.client import FrontierClient
+from toehold_client.errors import (
+    DeadlineExceeded,
+    FrontierUnavailable,
+    InvalidArgument,
+    InvalidSpec,
+    ToeholdError,
+    UnknownCrawl,
+)
+from toehold_client.spec.file import located
+from toehold_client.spec.plain import enum_word
+
+from .children import Child, Program
+from .directory import CrawlDirectory, write_json
+from .display import Display
+from .plan import Plan
+from .report import Report
+from .report import build as build_report
+from .trouble import BadPlan, ChildFailed, Interrupted
+from .watch import Ending, Watch
+
+NODE_NAME = "embedded"
+"""The same in every run, so that the frontier knows which leases an earlier run's node held."""
+
+MOST_NODE_RESTARTS = 3
+"""How often a node that ends before its time is started again."""
+
+_DRAIN_S = 45.0  # longest wait for a program with little left to do
+_HURRY_S = 20.0  # the same, when it is to stop at once
+_LAST_WORDS_S = 5.0  # for a frontier that answers no more to end, so that its exit code tells why
+_CALL_S = 10.0
+_MOST_SEEDS_TOLD = 10
+
+_WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE, _WORN_OUT = 2, 3, 4, 5
+
+_NODE_EXIT_CODES = {
+    _WRONG_ARGUMENTS: "its arguments are wrong",
+    _SUPERSEDED: "another process has taken its name",
+    _UNUSABLE: "a directory that it writes to cannot be used",
+    _WORN_OUT: "too many of its toe threads did not end",
+}
+
+_FOR_GOOD = (_WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE)
+"""Starting it again would help with none of these."""
+
+
+class EmbeddedCrawl:
+    """One run over a crawl's directory. A context: at its end no program of it is left."""
+
+    def __init__(
+        self, plan: Plan, directory: CrawlDirectory, display: Display, interruptions: Interruptions
+    ) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._display = display
+        self._interruptions = interruptions
+        self._frontier: Child | None = None
+        self._node: Child | None = None
+        self._node_restarts = 0
+        self._client: FrontierClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an orderly end both have stopped already.
+        self._stop(self._node, _HURRY_S, hurry=True)
+        if self._client is not None:
+            self._client.close()
+        self._stop(self._frontier, _DRAIN_S)
+        for child in (self._node, self._frontier):
+            if child is not None:
+                child.close()
+        self._directory.withdraw_frontier()
+
+    def run(self) -> tuple[Ending, Report]:
+        """Take the crawl up and see it to its end, or to where signals stop it. To be called once.
+
+        The report is in the directory too. Raises Trouble if it cannot start or cannot go on; Interrupted if
+        a signal came before it was under way.
+        """
+        self._frontier = Child(_frontier_program(self._directory), (self._directory.locks.programs,))
+        address = self._frontier.wait_ready(self._interruptions)
+        self._directory.announce_frontier(address, self._frontier.pid, self._plan.crawl)
+        self._client = FrontierClient(address, timeout_s=_CALL_S)
+        try:
+            ending = self._crawl(self._client, address)
+            self._stop(self._node, _DRAIN_S, hurry=ending is Ending.STOPPED)
+            report = self._write_report(self._client)
+        except (FrontierUnavailable, DeadlineExceeded) as problem:
+            raise self._explained(problem) from problem
+        self._stop(self._frontier, _DRAIN_S)
+        return ending, report
+
+    def _crawl(self, client: FrontierClient, address: str) -> Ending:
+        crawl = self._take_up(client)
+        if crawl.status.state == CrawlState.CRAWL_STATE_FINISHED:
+            return Ending.FINISHED  # under a run that was killed before it could say so
+        self._start_node(address)
+        watch = Watch(
+            client, crawl, self._directory, self._display, self._interruptions, lambda: self._check(address)
+        )
+        return watch.until_end()
+
+    def _take_up(self, client: FrontierClient) -> Crawl:
+        """The crawl, under way: created, seeded, launched or resumed, whatever it still needs."""
+        name = self._plan.crawl
+        try:
+            crawl = client.get_crawl(name)
+        except UnknownCrawl:
+            crawl = self._create(client)
+        state = crawl.status.state
+        if state == CrawlState.CRAWL_STATE_NASCENT:
+            self._raise_if_interrupted()
+            self._add_seeds(client)
+            self._raise_if_interrupted()
+            client.launch_crawl(name)
+            return client.get_crawl(name)
+        if state in (CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_PAUSING):
+            self._raise_if_interrupted()
+            if crawl.status.reason:
+                self._display.say(f"It was paused: {crawl.status.reason}.")
+            client.request_state(name, TargetState.TARGET_STATE_RUN)
+        if state != CrawlState.CRAWL_STATE_FINISHED:
+            pages = client.get_statistics(name).statistics.succeeded_count
+            self._display.say(f"Going on with the crawl in {self._directory.path}: {pages} pages so far.")
+            self._tell_gaps(pages)
+        return crawl
+
+    def _tell_gaps(self, pages: int) -> None:
+        """Output may be asked for in one run and not in another. Nobody should take a part of it for all."""
+        node = self._plan.node
+        for folder, is_written in ((self._directory.warcs, node.warc), (self._directory.pages, node.pages)):
+            was_written = folder.is_dir() and any(folder.iterdir())
+            if was_written and not is_written:
+                self._display.say(f"This run writes nothing to {folder}, as earlier ones did.")
+            elif is_written and not was_written and pages:
+                self._display.say(f"The pages so far are not in {folder}, which begins with this run.")
+
+    def _create(self, client: FrontierClient) -> Crawl:
+        try:
+            return client.create_crawl(self._plan.crawl, self._plan.spec)
+        except InvalidSpec as problem:
+            problems = located(problem, self._plan.places).problems
+            told = "".join(f"\n  {place}: {what}" for place, what in problems.items())
+            raise BadPlan(f"The spec is refused:{told or f' {problem}'}") from problem
+        except InvalidArgument as problem:
+            raise BadPlan(str(problem)) from problem
+
+    def _add_seeds(self, client: FrontierClient) -> None:
+        answer = client.add_seeds(self._plan.crawl, self._plan.seeds)
+        for seed in answer.rejected[:_MOST_SEEDS_TOLD]:
+            what = enum_word(Verdict.DESCRIPTOR, seed.verdict).lower().replace("_", " ")
+            self._display.say(f"Left out, {what}: seed {seed.uri}")
+        more = answer.rejected_count - min(len(answer.rejected), _MOST_SEEDS_TOLD)
+        if more > 0:
+            self._display.say(f"Left out for the like: {more} further seeds")
+        if client.get_crawl(self._plan.crawl).seed_count == 0:
+            raise BadPlan("No seed is left, so there is nothing to crawl.")
+
+    def _start_node(self, address: str) -> None:
+        self._node = Child(
+            _node_program(self._plan, self._directory, address), (self._directory.locks.programs,)
+        )
+        try:
+            # Signals that come now pause or stop the crawl, as later ones do: some of the node's processes
+            # may be fetching while others begin.
+            with suppress(Interrupted):
+                self._node.wait_ready(self._interruptions, most_signals=1)
+        except ChildFailed as problem:
+            if self._node.exit_code == _WRONG_ARGUMENTS:  # those that were handed on to it
+                raise BadPlan(str(problem)) from problem
+            raise
+
+    def _check(self, address: str) -> None:
+        """Raises ChildFailed if a program has ended and cannot be started again."""
+        assert self._frontier is not None and self._node is not None
+        if self._frontier.exit_code is not None:
+            raise ChildFailed(self._frontier.obituary())
+        code = self._node.exit_code
+        if code is None:
+            return
+        obituary = self._node.obituary()
+        if code == _WORN_OUT:  # pages did that, and each of them has been reported
+            self._display.say(f"{obituary}\nStarting it again.")
+        elif code in _FOR_GOOD or self._node_restarts == MOST_NODE_RESTARTS:
+            raise ChildFailed(obituary)
+        else:
+            self._node_restarts += 1
+            self._display.say(
+                f"{obituary}\nStarting it again ({self._node_restarts} of {MOST_NODE_RESTARTS})."
+            )
+        self._node.close()
+        self._start_node(address)
+
+    def _write_report(self, client: FrontierClient) -> Report:
+        crawl = client.get_crawl(self._plan.crawl)
+        answer = client.get_statistics(self._plan.crawl)
+        report = build_report(crawl, answer.status, answer.statistics, self._plan.seeds, self._directory.path)
+        write_json(self._directory.report, report)
+        return report
+
+    def _stop(self, child: Child | None, patience_s: float, *, hurry: bool = False) -> None:
+        if child is not None and not child.stop(self._interruptions, patience_s, hurry=hurry):
+            self._display.say(
+                f"The {child.program.name} did not end within {patience_s:.0f} s and was killed; "
+                "what it had in hand is done again."
+            )
+
+    def _explained(self, problem: ToeholdError) -> ToeholdError:
+        """Why the frontier does not answer, if it ended."""
+        assert self._frontier is not None
+        if not self._frontier.ends_within(_LAST_WORDS_S):
+            return problem
+        return ChildFailed(self._frontier.obituary())
+
+    def _raise_if_interrupted(self) -> None:
+        if self._interruptions.count:
+            raise Interrupted
+
+
+def _frontier_program(directory: CrawlDirectory) -> Program:
+    return Program(
+        name="frontier server",
+        command=(
+            *(sys.executable, "-P", "-m", "frontier_server"),
+            *("--data", str(directory.frontier), "--listen", "127.0.0.1:0", "--until-stdin-ends"),
+        ),
+        log=directory.frontier_log,
+        ready=re.compile(r"toehold-frontier serving on (\S+)"),
+        exit_codes={
+            2: "its arguments are wrong",
+            3: "it cannot listen",
+            4: "its data directory is unusable, or in use",
+            5: "its store failed",
+            6: "its store is damaged; `toehold-frontier --salvage --data` it: that keeps what can be read",
+        },
+    )
+
+
+def _node_program(plan: Plan, directory: CrawlDirectory, address: str) -> Program:
+    return Program(
+        name="crawler node",
+        command=(
+            *(sys.executable, "-P", "-m", "crawler_node"),
+            *("--frontier", address, "--name", NODE_NAME, "--until-stdin-ends"),
+            *plan.node.arguments(directory.warcs, directory.pages, directory.logs),
+        ),
+        log=directory.node_log,
+        ready=re.compile(r"toehold-node (.+)"),
+        exit_codes=_NODE_EXIT_CODES,
+    )

@@ -1,0 +1,145 @@
+"""Watches a crawl that is under way: shows it, and pauses it when a signal comes. It starts and stops no
+program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import Enum
+
+from toehold.frontier.v1.admin_pb2 import Crawl
+from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState
+from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.text import duration_text
+from toehold_client.client import FrontierClient
+from toehold_client.errors import CrawlFinished, DeadlineExceeded, FrontierUnavailable, IllegalState
+
+from .crawl_log import last_pages
+from .directory import CrawlDirectory
+from .display import Display, Rate, View
+
+GRACE_S = 10.0
+"""Beyond the fetch deadline: what a page still needs, once fetched, until its report has arrived."""
+
+MOST_PREPARING_S = 600.0
+"""Longest wait for a crawl that cannot pause yet, since its seeds are being announced."""
+
+MOST_SILENCE_S = 60.0
+"""Longest time in which a frontier that runs does not answer."""
+
+_TICK_S = 0.5
+_MOST_PAGES = 12
+
+
+class Ending(Enum):
+    """Why the watch ended."""
+
+    FINISHED = "finished"
+    PAUSED = "paused"
+    STOPPED = "stopped"  # at once, with fetches under way
+
+
+class Watch:
+    """The watch over one crawl.
+
+    `check` is called at every tick; it may raise, and should if the crawl cannot go on.
+    """
+
+    def __init__(
+        self,
+        client: FrontierClient,
+        crawl: Crawl,
+        directory: CrawlDirectory,
+        display: Display,
+        interruptions: Interruptions,
+        check: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._crawl = crawl.crawl
+        self._pause_s = crawl.spec.fetch.timeout.ToMilliseconds() / 1000 + GRACE_S
+        self._log = directory.crawl_log(crawl.crawl)
+        self._directory = directory
+        self._display = display
+        self._interruptions = interruptions
+        self._check = check
+        self._rate = Rate()
+        self._pause_accepted = False
+        self._give_up_s: float | None = None
+        self._told: set[str] = set()
+
+    def until_end(self) -> Ending:
+        """Watch until the crawl has finished, has paused because of a signal, or is to be stopped at once.
+
+        FrontierUnavailable or DeadlineExceeded if the frontier has not answered for `MOST_SILENCE_S`.
+        """
+        heard_s = time.monotonic()
+        while True:
+            self._check()
+            try:
+                ending = self._tick()
+                heard_s = time.monotonic()
+            except (FrontierUnavailable, DeadlineExceeded):
+                if time.monotonic() > heard_s + MOST_SILENCE_S:
+                    raise
+                ending = Ending.STOPPED if self._interruptions.count >= 2 else None
+            if ending is not None:
+                return ending
+            self._interruptions.wait(_TICK_S)
+
+    def _tick(self) -> Ending | None:
+        answer = self._client.get_statistics(self._crawl)
+        self._display.show(
+            View(
+                crawl=self._crawl,
+                status=answer.status,
+                statistics=answer.statistics,
+                pages_per_s=self._rate.add(time.monotonic(), answer.statistics.succeeded_count),
+                last_pages=last_pages(self._log, _MOST_PAGES),
+            )
+        )
+        state = answer.status.state
+        if state == CrawlState.CRAWL_STATE_FINISHED:
+            return Ending.FINISHED
+        if self._interruptions.count == 0:
+            if state == CrawlState.CRAWL_STATE_PAUSED:
+                reason = answer.status.reason
+                self._say_once(
+                    f"Paused{f': {reason}' if reason else ' from elsewhere'}. "
+                    f"`toehold resume --dir {self._directory.path}` lets it go on; Ctrl-C leaves it paused."
+                )
+            return None
+        return self._pause(state)
+
+    def _pause(self, state: CrawlState.ValueType) -> Ending | None:
+        if self._interruptions.count >= 2:
+            return Ending.STOPPED
+        if self._pause_accepted and state == CrawlState.CRAWL_STATE_PAUSED:
+            return Ending.PAUSED
+        now_s = time.monotonic()
+        if self._give_up_s is None:
+            self._give_up_s = now_s + MOST_PREPARING_S
+        if not self._pause_accepted:
+            try:
+                self._client.request_state(self._crawl, TargetState.TARGET_STATE_PAUSE)
+            except IllegalState:
+                self._say_once("Pausing as soon as the crawl allows it. Ctrl-C again stops at once.")
+            except CrawlFinished:
+                return None  # the next tick tells
+            else:
+                self._pause_accepted = True
+                self._give_up_s = now_s + self._pause_s
+                self._say_once(
+                    "Pausing when the fetches under way have ended, "
+                    f"{duration_text(self._pause_s)} from now at the latest. Ctrl-C again stops at once."
+                )
+                return None
+        if now_s > self._give_up_s:
+            self._say_once("It has not paused in time, and is stopped at once.")
+            return Ending.STOPPED
+        return None
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self._display.say(text)

@@ -1,0 +1,73 @@
+"""What a crawl's events say, in words for people: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toehold.frontier.v1.crawl_pb2 import Event, IntervalStatistics
+from toehold_client.spec.plain import seconds_of
+
+from . import output
+from .text import bytes_text, count_text, duration_text
+
+
+def event_words(event: Event) -> str:
+    """An event in one line, without its time."""
+    match event.WhichOneof("kind"):
+        case "status_changed":
+            return output.status_and_reason(event.status_changed)
+        case "seeds_concluded":
+            seeds = event.seeds_concluded
+            return f"seeds announced: {seeds.seed_count}, of which queued: {seeds.queued_count}"
+        case "limit_reached":
+            limit = event.limit_reached
+            out = f"{limit.leased_count} URIs out"
+            return f"limit reached: {limit.limit} = {limit.value}, with {limit.reached} and {out}"
+        case "round_begun":
+            return f"round {event.round_begun.round}: the seeds are announced again"
+        case "uris_left":
+            left = event.uris_left
+            return f"URIs left: {left.retired_count} retired, {left.ineligible_count} ineligible"
+        case "job_ended":
+            job = event.job_ended
+            return f"job {job.job} ({job.kind}): {job.outcome}"
+        case "statistics":
+            interval = duration_text(seconds_of(event.statistics.interval_duration))
+            return f"in {interval}: {', '.join(_statistics(event.statistics))}"
+        case "node_joined":
+            return f"node {event.node_joined.node} fetches for the crawl"
+        case "node_left":
+            return f"node {event.node_left.node} fetches no more: {event.node_left.reason}"
+        case "operator_acted":
+            acted = event.operator_acted
+            return f"{acted.operator} asked: {acted.action}" + (f", {acted.detail}" if acted.detail else "")
+        case "problem":
+            return f"problem: {event.problem.kind}, {event.problem.detail}"
+        case "held":
+            return "held: nothing of the crawl is written until it is released"
+        case "released":
+            return "released: held no longer"
+        case "checkpointed":
+            return f"part of checkpoint {event.checkpointed.checkpoint}"
+        case "flights_cancelled":
+            cancelled = event.flights_cancelled
+            return f"given up after {cancelled.bound}: {cancelled.leased_count} URIs that were out"
+        case "torn_down":
+            return "torn down"
+        case None:
+            return "of a kind that this version does not know"
+
+
+def _statistics(statistics: IntervalStatistics) -> Iterator[str]:
+    yield f"{count_text(statistics.succeeded_count)} succeeded"
+    yield bytes_text(statistics.bytes_count)
+    for count, word in (
+        (statistics.failed_count, "failed"),
+        (statistics.disregarded_count, "disregarded"),
+        (statistics.deferred_count, "deferred"),
+        (statistics.lapsed_count, "lapsed"),
+        (statistics.discovered_count, "discovered"),
+    ):
+        if count:
+            yield f"{count_text(count)} {word}"
+    yield f"{count_text(statistics.queued_count)} queued"

@@ -1,0 +1,101 @@
+"""The exit codes of `toehold`: what a script may conclude from how a command ended."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, ExitStatus
+from toehold_client.errors import (
+    CheckpointInUse,
+    CrawlActive,
+    CrawlExists,
+    CrawlFinished,
+    CrawlHeld,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    IllegalState,
+    InvalidArgument,
+    NodeDraining,
+    NodeUnavailable,
+    NoSeeds,
+    ToeholdError,
+    UnknownCheckpoint,
+    UnknownCrawl,
+    UnknownJob,
+    UnknownNode,
+    UnknownOverride,
+    UnknownQueue,
+    UnknownToe,
+    WaitTimedOut,
+)
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    NO_FRONTIER = 3
+    UNKNOWN = 4
+    REFUSED = 5
+    TIMED_OUT = 6
+    LIMIT_REACHED = 7
+    ABORTED = 8
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[ExitCode, str] = {
+    ExitCode.DONE: "done",
+    ExitCode.FAILED: "failed for a reason not in this list",
+    ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
+    ExitCode.NO_FRONTIER: "no frontier or node there, or no answer from it in time",
+    ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
+    ExitCode.REFUSED: "refused in the present state of the crawl or node",
+    ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
+    ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
+    ExitCode.ABORTED: "run: the crawl was stopped",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+# A child stands before its parent: the first that fits counts.
+_BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
+    (WaitTimedOut, ExitCode.TIMED_OUT),
+    (DeadlineExceeded, ExitCode.NO_FRONTIER),
+    (FrontierUnavailable, ExitCode.NO_FRONTIER),
+    (NodeUnavailable, ExitCode.NO_FRONTIER),
+    (UnknownCrawl, ExitCode.UNKNOWN),
+    (UnknownQueue, ExitCode.UNKNOWN),
+    (UnknownNode, ExitCode.UNKNOWN),
+    (UnknownToe, ExitCode.UNKNOWN),
+    (UnknownJob, ExitCode.UNKNOWN),
+    (UnknownOverride, ExitCode.UNKNOWN),
+    (UnknownCheckpoint, ExitCode.UNKNOWN),
+    (CheckpointInUse, ExitCode.REFUSED),
+    (InvalidArgument, ExitCode.BAD_INPUT),
+    (CrawlExists, ExitCode.REFUSED),
+    (CrawlFinished, ExitCode.REFUSED),
+    (CrawlHeld, ExitCode.REFUSED),
+    (IllegalState, ExitCode.REFUSED),
+    (CrawlActive, ExitCode.REFUSED),
+    (NoSeeds, ExitCode.REFUSED),
+    (NodeDraining, ExitCode.REFUSED),
+)
+
+
+def exit_code_of(error: ToeholdError) -> ExitCode:
+    """The exit code for a command that ended with this error."""
+    return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.FAILED)
+
+
+_BY_END: Mapping[ExitStatus.ValueType, ExitCode] = {
+    ExitStatus.EXIT_STATUS_FINISHED: ExitCode.DONE,
+    ExitStatus.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_FINISHED_DATA_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_FINISHED_TIME_LIMIT: ExitCode.LIMIT_REACHED,
+    ExitStatus.EXIT_STATUS_ABORTED: ExitCode.ABORTED,
+}
+
+
+def exit_code_of_end(status: CrawlStatus) -> ExitCode:
+    """The exit code for a command that followed a crawl to its end."""
+    return _BY_END.get(status.exit_status, ExitCode.FAILED)

@@ -1,0 +1,61 @@
+"""Finds the frontier of a `toehold crawl` that runs, by the frontier.json in its directory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from toehold_client.errors import FrontierUnavailable, InvalidArgument
+
+NAME = "frontier.json"
+_MAX_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFrontier:
+    """Where a directory's frontier listens, which process it is, and which crawl it is for."""
+
+    address: str
+    pid: int
+    crawl: str
+
+
+def find(directory: Path) -> EmbeddedFrontier:
+    """The frontier that runs for this directory.
+
+    FrontierUnavailable if none does; InvalidArgument if there is no such directory, or its file is damaged.
+    """
+    file = directory / NAME
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_BYTES)
+    except FileNotFoundError:
+        if not directory.is_dir():
+            raise InvalidArgument(f"{directory} is not a directory") from None
+        raise FrontierUnavailable(f"no frontier runs in {directory}: there is no {NAME}") from None
+    except OSError as error:
+        raise InvalidArgument(f"{file} cannot be read: {error.strerror}") from None
+    try:
+        found = msgspec.json.decode(content, type=EmbeddedFrontier)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{file} is damaged: {error}") from None
+    if not _runs(found.pid):
+        raise FrontierUnavailable(
+            f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` goes on with it"
+        )
+    return found
+
+
+def _runs(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's, but there
+        return True
+    return True

@@ -1,0 +1,81 @@
+"""One look at a crawl: all that a watch shows, as it was at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
+from toehold_client.spec.plain import to_plain
+
+_PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_left"))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A crawl at one moment, by the frontier's clock (`statistics.snapshot_time`)."""
+
+    address: str
+    """Of the frontier."""
+    crawl: Crawl
+    """Its description; only its spec is newer than its beginning."""
+    status: CrawlStatus
+    statistics: Statistics
+    why: str
+    """Why it is not going faster, or not at all; in one line."""
+    lease_s: float = 30.0
+    """How long a node may be silent before its leases lapse."""
+    nodes: Sequence[Node] = ()
+    """The latest heard first."""
+    jobs: Sequence[Job] = ()
+    """Those that have not ended."""
+    slowest: Sequence[WorkQueue] = ()
+    largest: Sequence[WorkQueue] = ()
+    problems: Sequence[Event] = ()
+    """The latest last."""
+    away: str = ""
+    """Why the frontier does not answer now; empty if it does. All the rest is as it was last."""
+    away_s: float = 0.0
+    """Since when."""
+    due: bool = True
+    """Whether its time had come; if not, news called for it in between."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will happen to it any more."""
+        status = self.status
+        if status.state != CrawlState.CRAWL_STATE_FINISHED:
+            return False
+        return status.torn_down or not status.tearing_down
+
+
+def is_problem(event: Event) -> bool:
+    """Whether somebody who looks after a crawl would want to see an event."""
+    kind = event.WhichOneof("kind")
+    return kind in _PROBLEMS or (kind == "node_left" and event.node_left.reason == "silent")
+
+
+def seconds_until(statistics: Statistics, moment: Timestamp) -> float:
+    """How long after the statistics a moment is; negative if it was before."""
+    return (moment.ToNanoseconds() - statistics.snapshot_time.ToNanoseconds()) / 1e9
+
+
+def to_record(look: Look) -> dict[str, Any]:
+    """A look for programs."""
+    return {
+        "crawl": look.crawl.crawl,
+        "frontier": look.address,
+        "away": {"error": look.away, "seconds": round(look.away_s, 3)} if look.away else None,
+        "status": to_plain(look.status),
+        "why": look.why,
+        "statistics": to_plain(look.statistics),
+        "nodes": [to_plain(node) for node in look.nodes],
+        "jobs": [to_plain(job) for job in look.jobs],
+        "slowest_queues": [to_plain(queue) for queue in look.slowest],
+        "largest_queues": [to_plain(queue) for queue in look.largest],
+        "problems": [to_plain(event) for event in look.problems],
+    }

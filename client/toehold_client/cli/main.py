@@ -1,0 +1,71 @@
+"""`toehold`: launches, steers, watches and inspects crawls from a shell."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from toehold_client.errors import InvalidSpec, ToeholdError
+
+from . import output
+from .commands import ALL
+from .exits import MEANINGS, ExitCode, exit_code_of
+
+_EXIT_CODES = "\b\nExit codes:\n" + "\n".join(
+    f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()
+)
+
+
+@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="toehold-crawler", prog_name="toehold")
+def toehold() -> None:
+    """Crawls the web with a Toehold frontier.
+
+    The commands find the frontier by --frontier HOST:PORT, or that of a directory in which `toehold crawl`
+    runs by --dir DIR. With --json they print JSON: one object, or one object a line for listings and events.
+    Errors go to standard error.
+    """
+
+
+for _command in ALL:
+    toehold.add_command(_command)
+
+
+def main() -> NoReturn:
+    """The `toehold` program: runs it with the process's arguments and ends the process."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character of a URI
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs `toehold` with these arguments; the exit code. What goes wrong is told on standard error."""
+    try:
+        code = toehold.main(list(arguments), prog_name="toehold", standalone_mode=False)
+    except click.ClickException as error:  # wrong usage
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        output.note("Interrupted.")
+        return ExitCode.INTERRUPTED
+    except ToeholdError as error:
+        if isinstance(error, InvalidSpec) and len(error.problems) > 1:
+            output.note("Error: the spec is refused:")
+            for path, problem in error.problems.items():
+                output.note(f"  {path}: {problem}")
+        else:
+            output.note(f"Error: {error}")
+        return exit_code_of(error)
+    except UnicodeEncodeError as error:  # half a character on the command line, which no text can have
+        output.note(f"Error: {error.object!r:.200} is not text in UTF-8")
+        return ExitCode.BAD_INPUT
+    except (
+        OSError
+    ) as error:  # the output cannot be written, for one; click ends quietly when its reader is gone
+        output.note(f"Error: {error.strerror or error}")
+        return ExitCode.FAILED
+    return code if isinstance(code, int) else ExitCode.DONE

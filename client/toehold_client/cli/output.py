@@ -1,0 +1,103 @@
+"""How commands print: tables for people (plain text where nobody looks), JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+import click
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, ExitStatus
+from toehold_client.spec.plain import enum_word
+
+_ROOMY_WIDTH = 120
+
+
+def line(text: str) -> None:
+    """A line for people. What a terminal might obey is made visible: the text may come from the web."""
+    click.echo(harmless(text))
+
+
+def note(text: str) -> None:
+    """A line for people on standard error, beside the result."""
+    click.echo(harmless(text), err=True)
+
+
+def record(content: Mapping[str, Any]) -> None:
+    """One JSON object, on one line."""
+    click.echo(json.dumps(content, ensure_ascii=False))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Rows under headings: drawn on a terminal, else aligned with blanks and never cut."""
+    cells = [[harmless(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        drawn = Table(*columns, box=SIMPLE_HEAD)
+        for row in cells:
+            drawn.add_row(*map(Text, row))
+        Console().print(drawn)
+        return
+    for row in [[*columns], *cells]:
+        widths = (max(len(each[place]) for each in [columns, *cells]) for place in range(len(columns)))
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def is_roomy() -> bool:
+    """Whether a table may have columns for which 80 characters have no room."""
+    return not sys.stdout.isatty() or Console().width >= _ROOMY_WIDTH
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> None:
+    """Names and values, one pair a line; those without a value are left out."""
+    told = [(name, harmless(value)) for name, value in pairs if value]
+    width = max(len(name) for name, _ in told)
+    for name, value in told:
+        click.echo(f"{name.ljust(width)}  {value}")
+
+
+def moment(time: Timestamp) -> str:
+    """A time for people, in UTC; empty for one that is not set."""
+    if not time.seconds:
+        return ""
+    return time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def status_words(status: CrawlStatus) -> str:
+    """`RUNNING`, or `FINISHED (ABORTED), torn down` where there is more to say than the state."""
+    state, end = status_names(status)
+    return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
+
+
+def status_and_reason(status: CrawlStatus) -> str:
+    """The same, and what put the crawl there, if that was a problem."""
+    return f"{status_words(status)}: {status.reason}" if status.reason else status_words(status)
+
+
+def standing(status: CrawlStatus) -> Iterator[str]:
+    """What holds of the crawl beside its state: `held`, `torn down`."""
+    if status.held:
+        yield "held"
+    if status.torn_down:
+        yield "torn down"
+    elif status.tearing_down:
+        yield "being torn down"
+
+
+def status_names(status: CrawlStatus) -> tuple[str, str]:
+    """State and exit status, each in one word."""
+    return enum_word(CrawlState.DESCRIPTOR, status.state), enum_word(
+        ExitStatus.DESCRIPTOR, status.exit_status
+    )
+
+
+def harmless(text: str) -> str:
+    """The text with every character that is not printable as its escape."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

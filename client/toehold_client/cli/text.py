@@ -1,0 +1,37 @@
+"""How numbers, times and codes are written for people. Nothing here knows a crawl."""
+
+from toehold.frontier.v1.crawl_pb2 import FetchStatus
+from toehold_client.spec.plain import enum_word
+
+
+def count_text(count: int) -> str:
+    """`1 234 567`."""
+    return f"{count:,}".replace(",", " ")
+
+
+def bytes_text(count: int) -> str:
+    """`12.3 MB`, in powers of 1000."""
+    if count < 1000:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} PB"
+
+
+def duration_text(seconds: float) -> str:
+    """`4.2 s`, `3 min 05 s`, `2 h 03 min`."""
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def fetch_status_text(code: int | str) -> str:
+    """`404`, or `-2 connect failed`."""
+    word = enum_word(FetchStatus.DESCRIPTOR, int(code))
+    return word if word == str(code) else f"{code} {word.lower().replace('_', ' ')}"

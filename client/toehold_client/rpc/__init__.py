@@ -1,0 +1,1 @@
+"""How the contract is spoken: requests and answers, retries, streams and uploads."""

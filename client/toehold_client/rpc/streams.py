@@ -1,0 +1,252 @@
+"""What a frontier tells in a stream (events, outcomes, exports), read so that it survives restarts.
+
+A stream reconnects at the last cursor, so nothing is missed or told twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Self, TypeAlias, TypeVar, cast
+
+import grpc
+from grpc import aio
+
+from toehold.frontier.v1.admin_pb2 import (
+    ExportUrisRequest,
+    ExportUrisResponse,
+    StreamOutcomesRequest,
+    StreamOutcomesResponse,
+)
+from toehold.frontier.v1.frontier_pb2 import StateEventsRequest, StateEventsResponse
+from toehold_client.errors import DeadlineExceeded, from_rpc_error
+
+from .retry import Patience, Retries
+
+# One connection's deadline. The stream opens the next at its cursor, so nobody sees it.
+_CONNECTION_S = 3600.0
+
+
+# Requests have `crawl` and `cursor`, responses `cursor`: where to go on after them.
+Q = TypeVar("Q", StateEventsRequest, StreamOutcomesRequest, ExportUrisRequest)
+R = TypeVar("R", StateEventsResponse, StreamOutcomesResponse, ExportUrisResponse)
+
+
+class Following(Generic[Q, R]):
+    """Where a reader of a stream is, and what to do when its connection ends.
+
+    `request` has the crawl and the first cursor; `what` says in one word what the stream tells. Every
+    connection begins with a message whose field `head` is set, if the stream has such. Shared by both kinds
+    of stream; touches no network.
+    """
+
+    def __init__(
+        self,
+        request: Q,
+        *,
+        what: str,
+        head: str = "",
+        address: str,
+        timeout_s: float | None,
+        first: Patience,
+        later: Patience,
+    ) -> None:
+        self.request: Q = request
+        self._what = what
+        self._head = head
+        self._address = address
+        self._timeout_s = timeout_s
+        self._clock = first.clock
+        self._until_s = None if timeout_s is None else first.clock() + timeout_s
+        self._later = later
+        self._retries: Retries | None = Retries(first)
+        self._told_head = False
+
+    def connection_s(self) -> float:
+        """The deadline of the next connection."""
+        if self._until_s is None:
+            return _CONNECTION_S
+        return min(_CONNECTION_S, max(0.001, self._until_s - self._clock()))
+
+    def accept(self, message: R) -> bool:
+        """Notes a message.
+
+        False for one that the reader has no use for: the head again, after a reconnection.
+        """
+        if message.cursor:
+            following = type(self.request)()
+            following.CopyFrom(self.request)
+            following.cursor = message.cursor
+            self.request = following
+        if self._told_head and any(field.name == self._head for field, _ in message.ListFields()):
+            return False  # nor is it news enough to have patience anew
+        self._told_head = True
+        self._retries = None
+        return True
+
+    def rest_s(self, failure: grpc.RpcError, connection_s: float) -> float:
+        """How long to rest before connecting again. Raises the named error if that would not help."""
+        error = from_rpc_error(failure, address=self._address, timeout_s=connection_s)
+        if isinstance(error, DeadlineExceeded):
+            rest_s: float | None = 0.0
+        else:
+            if self._retries is None:
+                self._retries = Retries(self._later)
+            rest_s = self._retries.rest_s(error, safe_to_repeat=True)
+        if rest_s is None:
+            raise error from None
+        if self._until_s is None:
+            return rest_s
+        left_s = self._until_s - self._clock()
+        if left_s <= 0:
+            crawl, limit_s = self.request.crawl, self._timeout_s
+            raise DeadlineExceeded(
+                f"the {self._what} of {crawl} did not end within {limit_s:g} s", reason=error.reason
+            )
+        return min(rest_s, left_s)
+
+
+class Stream(Generic[Q, R]):
+    """An iterator over the messages of a stream.
+
+    `close`, from any thread, ends it; so does leaving it as a context manager.
+    """
+
+    def __init__(
+        self, following: Following[Q, R], connect: Callable[[Q, float], grpc._CallIterator[R]]
+    ) -> None:
+        self._following: Following[Q, R] = following
+        self._connect: Callable[[Q, float], grpc._CallIterator[R]] = connect
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self._connection: grpc._CallIterator[R] | None = None
+        self._connection_s = 0.0
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on after what has been read."""
+        return self._following.request.cursor
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> R:
+        while True:
+            connection = self._connected()
+            try:
+                message = next(connection)
+            except grpc.RpcError as failure:
+                self._connection = None
+                if self._closed.is_set():
+                    raise StopIteration from None
+                self._closed.wait(self._following.rest_s(failure, self._connection_s))
+            else:
+                if self._following.accept(message):
+                    return message
+
+    def _connected(self) -> grpc._CallIterator[R]:
+        with self._lock:  # so that no connection is made after `close`
+            if self._closed.is_set():
+                raise StopIteration
+            if self._connection is None:
+                self._connection_s = self._following.connection_s()
+                self._connection = self._connect(self._following.request, self._connection_s)
+            return self._connection
+
+    def close(self) -> None:
+        """Ends the stream: a reader in `next` gets StopIteration. Closing again does nothing."""
+        with self._lock:
+            self._closed.set()
+            if self._connection is not None:
+                self._connection.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncStream(Generic[Q, R]):
+    """An async iterator over the messages of a stream.
+
+    `close` ends it; so does leaving it as an async context manager.
+    """
+
+    def __init__(
+        self, following: Following[Q, R], connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]]
+    ) -> None:
+        self._following: Following[Q, R] = following
+        self._connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]] = connect
+        self._closed = asyncio.Event()
+        self._connection: aio.UnaryStreamCall[Q, R] | None = None
+        self._connection_s = 0.0
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on after what has been read."""
+        return self._following.request.cursor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> R:
+        while not self._closed.is_set():
+            if self._connection is None:
+                self._connection_s = self._following.connection_s()
+                self._connection = self._connect(self._following.request, self._connection_s)
+            try:
+                read = await self._connection.read()
+            except asyncio.CancelledError:
+                if self._closed.is_set() and not this_task_is_cancelled():
+                    break
+                raise
+            except aio.AioRpcError as failure:
+                self._connection = None
+                await self._rest(self._following.rest_s(failure, self._connection_s))
+                continue
+            if read is aio.EOF:
+                break
+            message = cast(R, read)
+            if self._following.accept(message):
+                return message
+        raise StopAsyncIteration
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):  # wait_for may swallow a cancellation (Python 3.11)
+                await self._closed.wait()
+        except TimeoutError:
+            return
+
+    async def close(self) -> None:
+        """Ends the stream: a reader in `anext` gets StopAsyncIteration. Closing again does nothing."""
+        self._closed.set()
+        if self._connection is not None:
+            self._connection.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+EventStream: TypeAlias = Stream[StateEventsRequest, StateEventsResponse]
+OutcomeStream: TypeAlias = Stream[StreamOutcomesRequest, StreamOutcomesResponse]
+ExportStream: TypeAlias = Stream[ExportUrisRequest, ExportUrisResponse]
+AsyncEventStream: TypeAlias = AsyncStream[StateEventsRequest, StateEventsResponse]
+AsyncOutcomeStream: TypeAlias = AsyncStream[StreamOutcomesRequest, StreamOutcomesResponse]
+AsyncExportStream: TypeAlias = AsyncStream[ExportUrisRequest, ExportUrisResponse]
+
+
+def this_task_is_cancelled() -> bool:
+    """Whether a CancelledError is meant for the task that runs, rather than for a call that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
