@@ -21,7 +21,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick wheel-native native diagrams picture protos lock clean
+.PHONY: help crawl test check soak bench bench-quick wheel-native native client diagrams picture protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -53,6 +53,7 @@ check: $(SETUP)
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/buf lint
 	$(PY) tools/protos.py --check
+	$(PY) tools/blocking_client.py --check
 	$(PY) tools/diagrams.py --check
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
@@ -88,6 +89,10 @@ picture: $(SETUP) $(PAGES)
 ## make protos   generate the contract's Python, beside the .proto files
 protos: $(SETUP)
 	@$(PY) tools/protos.py
+
+## make client   generate the blocking client from the one for asyncio
+client: $(SETUP)
+	@$(PY) tools/blocking_client.py
 
 ## make diagrams draw the state diagrams of docs/states.md from the tables of the core
 diagrams: $(SETUP)

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .aio.client import AsyncFrontierClient
     from .aio.controller import AsyncCrawlController
+    from .aio.node_client import AsyncNodeClient
     from .client import FrontierClient
     from .controller import CrawlController
     from .errors import ToeholdError
-    from .node_client import AsyncNodeClient, NodeClient
+    from .node_client import NodeClient
 
 __all__ = [
     "AsyncCrawlController",
@@ -39,7 +40,7 @@ __all__ = [
 _MODULES = {
     "AsyncCrawlController": ".aio.controller",
     "AsyncFrontierClient": ".aio.client",
-    "AsyncNodeClient": ".node_client",
+    "AsyncNodeClient": ".aio.node_client",
     "CrawlController": ".controller",
     "FrontierClient": ".client",
     "NodeClient": ".node_client",

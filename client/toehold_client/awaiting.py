@@ -15,6 +15,9 @@ from .spec.file import differences
 NASCENT = CrawlState.CRAWL_STATE_NASCENT
 FINISHED = CrawlState.CRAWL_STATE_FINISHED
 
+TEARDOWN_S = 3.3
+"""How long a teardown is waited for, unless another time is given: as long as Heritrix does."""
+
 ENDED = frozenset((JobState.JOB_STATE_DONE, JobState.JOB_STATE_CANCELLED))
 """The states of a job that does nothing more."""
 

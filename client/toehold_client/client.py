@@ -1,8 +1,9 @@
+# Made from aio/client.py by `make client`: edit that one.
 """FrontierClient: a method for each RPC of a frontier, for blocking programs.
 
-It takes plain values and the contract's messages and returns the contract's messages. What is said in each
-call, what is cut into parts and what is tried again is in `calls`, `admin_calls` and `retry`, shared with
-`async_client`; how to wait is in `drivers`. What operators do to a crawl's inside is in `operators`.
+It takes plain values and the contract's messages and returns the contract's messages. `rpc` has what each
+call says, how it is cut into parts, and when it is tried again. `operators` has what operators do to a
+crawl's inside.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ from toehold.frontier.v1.frontier_pb2 import (
     ReportResult,
     StateEventsRequest,
 )
+from toehold_client.rpc import calls
+from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
 
 from .operators import Operators
-from .rpc import calls
-from .rpc.drivers import RECONNECT_S, SEEDS_TIMEOUT_S
 from .rpc.streams import EventStream
-from .rpc.uploads import SeedBatches
 
 
 class FrontierClient(Operators):
-    """A frontier, for blocking programs. May be used by many threads at once; close it, or use it as a
-    context manager.
+    """A frontier, for blocking programs.
+
+    May be used by many threads at once. Close it, or use it as a context manager.
 
     `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer (a long poll: that
     much longer than it asked to wait). `patience_s` is how long a call keeps trying while the frontier is
@@ -154,7 +156,6 @@ class FrontierClient(Operators):
         DeadlineExceeded when it has not ended by then. CursorTooOld, after the present state, when the events
         after `cursor` are no longer kept.
         """
-
         return self._stream(
             lambda stubs: stubs.frontier.StateEvents,
             StateEventsRequest(crawl=crawl, cursor=cursor),

@@ -1,14 +1,14 @@
-"""CrawlController: takes one crawl through its life.
+# Made from aio/controller.py by `make client`: edit that one.
+"""CrawlController: takes one crawl through its life, for blocking programs.
 
 The crawl's life is in the frontier. A controller holds no truth of its own: it asks, waits and listens, so
-any number of them, at any time, may steer and watch the same crawl. What it waits for is judged in
-`awaiting`, shared with `async_controller`.
+any number of them, at any time, may steer and watch the same crawl. `awaiting` judges what it waits for.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -23,28 +23,43 @@ from toehold.frontier.v1.admin_pb2 import (
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Event, TargetState
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+from toehold_client.awaiting import (
+    FINISHED,
+    NASCENT,
+    TEARDOWN_S,
+    AwaitedJob,
+    AwaitedState,
+    Pace,
+    is_as_asked,
+    is_last,
+    is_torn_down,
+)
+from toehold_client.errors import (
+    CrawlExists,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    IllegalState,
+    RefusedForNow,
+)
+from toehold_client.rpc.batches import MAX_ITEMS
+from toehold_client.rpc.listeners import Listeners
+from toehold_client.rpc.retry import RECONNECT_S
 
-from .awaiting import FINISHED, NASCENT, AwaitedJob, AwaitedState, Pace, is_as_asked, is_last, is_torn_down
 from .client import FrontierClient
-from .errors import CrawlExists, DeadlineExceeded, FrontierUnavailable, IllegalState, RefusedForNow
-from .listening import Listener, Listeners
-from .rpc.drivers import RECONNECT_S
+from .listening import Callback, Listener
 from .rpc.streams import EventStream
-
-TEARDOWN_S = 3.3
-"""How long a teardown is waited for, unless another time is given: as long as Heritrix does (S0.25)."""
 
 
 class CrawlController:
     """One crawl of a frontier, by its name; it need not exist yet.
 
-    Every method may raise what FrontierClient's may, and UnknownCrawl unless the crawl has been created. One
-    that would change the crawl raises CrawlHeld while it is held, unless it asks for another state or for the
-    teardown, and CrawlTornDown once it is torn down, unless it deletes it. What is refused has changed
-    nothing.
+    Every method may raise the errors of FrontierClient, and UnknownCrawl unless the crawl has been
+    created. Methods that change the crawl raise CrawlHeld while it is held, except those that ask for another
+    state or for the teardown; and CrawlTornDown once it is torn down, except `delete`. A refused request has
+    changed nothing.
 
-    As a context manager it closes its listeners when it is left. Neither that nor the end of the program
-    changes anything of the crawl.
+    As a context manager the controller closes its listeners at the end. The crawl goes on, then and when the
+    program ends.
     """
 
     def __init__(self, frontier: FrontierClient, crawl: str) -> None:
@@ -86,8 +101,17 @@ class CrawlController:
         may. CrawlExists, InvalidName.
         """
         copied = CrawlController(self.frontier, name)
-        uris = (seed.uri for seed in self.frontier.list_seeds(self.crawl)) if seeds else ()
-        copied.create(self.describe().spec, uris)
+        described = self.describe()
+        copied.create(described.spec)
+        if seeds:
+            batch: list[str] = []
+            for seed in self.frontier.list_seeds(self.crawl):
+                batch.append(seed.uri)
+                if len(batch) == MAX_ITEMS:
+                    copied.add_seeds(batch)
+                    batch = []
+            if batch:
+                copied.add_seeds(batch)
         return copied
 
     def add_seeds(self, uris: Iterable[str]) -> AddSeedsResponse:
@@ -172,11 +196,16 @@ class CrawlController:
         Any number of controllers may ask, at once or again: it is done once, and each gets True when it is
         complete. Of a crawl that is STOPPING it interrupts fetches, as a second `stop` does.
         """
-        if self.frontier.tear_down_crawl(self.crawl).status.torn_down:
+        asked = self.frontier.tear_down_crawl(self.crawl)
+        if asked.status.torn_down:
             return True
         try:
             with self._events(timeout_s) as stream:
-                return any(map(is_torn_down, stream)) or self.status().torn_down
+                for message in stream:
+                    if is_torn_down(message):
+                        return True
+            status = self.status()
+            return status.torn_down
         except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
             return False
 
@@ -196,10 +225,10 @@ class CrawlController:
         return self.frontier.update_crawl(self.crawl, spec, paths)
 
     def set_pool_size(self, size: int | None) -> None:
-        """Sets how many toe threads each node of the frontier has, for all its crawls, 0 to 10 000; None: as
-        many as it was started with.
+        """Sets how many toe threads each node of the frontier has, for all its crawls: 0 to 10 000, or None
+        for as many as it was started with.
 
-        In any state. Nodes follow with their next heartbeat. `FrontierClient.set_pool_size` is for one node;
+        In any state. Nodes follow with their next heartbeat. `set_pool_size` of the client can name one node;
         the spec's `max_toes` bounds this crawl alone.
         """
         self.frontier.set_pool_size(size)
@@ -242,24 +271,25 @@ class CrawlController:
     def events(self, cursor: str = "start") -> Iterator[Event]:
         """The events after `cursor` that have happened by now. Waits for none to come. CursorTooOld."""
         with self.frontier.state_events(self.crawl) as now:
-            end = next(now, StateEventsResponse()).cursor
+            first = next(now, StateEventsResponse())
         with self.frontier.state_events(self.crawl, cursor) as stream:
             for message in stream:
                 if message.HasField("event"):
                     yield message.event
-                if is_last(message, end):
+                if is_last(message, first.cursor):
                     return
 
-    def listen(self, listener: Callable[[Event], object], cursor: str = "") -> Listener:
+    def listen(self, listener: Callback, cursor: str = "") -> Listener:
         """Calls `listener` with each event after `cursor`, one at a time, in a thread of its own, until the
         crawl's events end as in `follow`. Returns when it hears: no later event is missed.
 
         Restarts of the frontier are waited out for a minute each, without gap or repeat. A listener that
-        raises ends this; `Listener.close` and `Listener.join` raise it, and `Listener.cursor` is then before
-        that event. CursorTooOld is raised there, too.
+        raises ends this: `close` and `join` of what is returned raise the error, and its `cursor` is then
+        before that event. They raise CursorTooOld, too.
         """
         stream = self.frontier.state_events(self.crawl, cursor)
-        return self._listeners.add(Listener(stream, listener))
+        first = next(stream, StateEventsResponse())
+        return self._listeners.add(Listener(stream, listener, first))
 
     def statistics(self) -> GetStatisticsResponse:
         """The crawl's statistics, and its status at the same moment. In any state."""
@@ -312,7 +342,8 @@ class CrawlController:
 
     def status(self) -> CrawlStatus:
         """Where the crawl is in its life."""
-        return self.describe().status
+        described = self.describe()
+        return described.status
 
     def _events(self, timeout_s: float | None) -> EventStream:
         reconnect_s = RECONNECT_S if timeout_s is None else timeout_s

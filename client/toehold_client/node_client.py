@@ -1,32 +1,34 @@
-"""NodeClient: a method for each RPC of a crawler node, for blocking programs; AsyncNodeClient for asyncio.
+# Made from aio/node_client.py by `make client`: edit that one.
+"""NodeClient: a method for each RPC of a crawler node, for blocking programs.
 
-A node is steered through its frontier (`FrontierClient.set_pool_size`, `drain_node`); it is asked itself what
-each of its toe threads does, and told to kill one.
+It shows the node's toe threads, and can kill one. For nodes known to a frontier by name,
+FrontierClient has `set_pool_size` and `drain_node`.
 """
 
 from __future__ import annotations
 
 from toehold.node.v1.node_pb2 import GetPoolResponse, Toe
+from toehold_client.errors import NODE
+from toehold_client.rpc import node_calls
 
-from .errors import NODE
-from .rpc import node_calls
-from .rpc.drivers import AsyncDriver, Driver
+from .rpc.driver import Driver
 
 
 class NodeClient(Driver):
-    """A crawler node, for blocking programs. May be used by many threads at once; close it, or use it as a
-    context manager.
+    """A crawler node, for blocking programs.
+
+    May be used by many threads at once. Close it, or use it as a context manager.
 
         with NodeClient("127.0.0.1:7708") as node:
             for toe in node.list_toes():
                 if toe.uri_duration.ToSeconds() > 600:
                     node.kill_toe(toe.serial, toe.worker)
 
-    `address` is HOST:PORT: what the node prints when it starts, and `Node.service_address` of
-    `FrontierClient.get_frontier`. Several processes of one node (`toehold-node --processes`) are asked, and
-    answer, as one. `timeout_s` is how long one try of a call waits for its answer. `patience_s` is how long a
-    call keeps trying while the node, or a process of it, does not answer; 0 tries once. All calls may be
-    repeated without harm.
+    `address` is HOST:PORT. The node prints it when it starts, and FrontierClient.get_frontier lists it
+    as the node's `service_address`. Several processes of one node (`toehold-node --processes`) answer as one.
+    `timeout_s` is how long one try of a call waits for its answer. `patience_s` is how long a call keeps
+    trying while the node, or one of its processes, does not answer; 0 tries once. Repeating any call is
+    harmless.
 
     Every method may raise `NodeUnavailable` (nothing answers at the address), `DeadlineExceeded` and
     `InvalidArgument`, and what it names.
@@ -77,35 +79,3 @@ class NodeClient(Driver):
         started, hands back the rest, and ends. Returns at once.
         """
         self._run(node_calls.drain(self._patience))
-
-
-class AsyncNodeClient(AsyncDriver):
-    """A crawler node, for asyncio programs.
-
-    Belongs to the event loop that it is made in. Everything else is as NodeClient says.
-    """
-
-    _server = NODE
-
-    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
-        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
-
-    async def get_pool(self) -> GetPoolResponse:
-        """See NodeClient.get_pool."""
-        return await self._run(node_calls.get_pool(self._patience))
-
-    async def set_pool_size(self, size: int) -> None:
-        """See NodeClient.set_pool_size."""
-        await self._run(node_calls.set_pool_size(size, self._patience))
-
-    async def list_toes(self, stacks: bool = False) -> list[Toe]:
-        """See NodeClient.list_toes."""
-        return await self._run(node_calls.list_toes(stacks, self._patience))
-
-    async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
-        """See NodeClient.kill_toe."""
-        await self._run(node_calls.kill_toe(serial, worker, replace, self._patience))
-
-    async def drain(self) -> None:
-        """See NodeClient.drain."""
-        await self._run(node_calls.drain(self._patience))

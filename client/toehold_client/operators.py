@@ -1,4 +1,5 @@
-"""What FrontierClient can do with a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
+# Made from aio/operators.py by `make client`: edit that one.
+"""FrontierClient's methods for a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
 from __future__ import annotations
 
@@ -18,12 +19,13 @@ from toehold.frontier.v1.admin_pb2 import (
     WorkQueue,
 )
 from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
+from toehold_client.rpc import admin_calls, calls
+from toehold_client.rpc.admin_calls import JobAsked
+from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 
-from .rpc import admin_calls, calls
-from .rpc.admin_calls import JobAsked
-from .rpc.drivers import IMPORT_TIMEOUT_S, RECONNECT_S, Driver
+from .rpc.driver import Driver
 from .rpc.streams import ExportStream, OutcomeStream
-from .rpc.uploads import ImportBatches
 
 
 class Operators(Driver):
@@ -109,7 +111,6 @@ class Operators(Driver):
         It reconnects by itself as long as the frontier is away no longer than `reconnect_s`. What changes its
         place meanwhile may be missed, or come twice: pause the crawl for an exact copy.
         """
-
         request = ExportUrisRequest(crawl=crawl, cursor=cursor)
         return self._stream(
             lambda stubs: stubs.admin.ExportUris,
@@ -203,7 +204,6 @@ class Operators(Driver):
         there is. It reconnects by itself, as `state_events` does. CursorTooOld, after the first message, when
         outcomes after `cursor` are no longer kept.
         """
-
         request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
         return self._stream(
             lambda stubs: stubs.admin.StreamOutcomes,

@@ -13,8 +13,8 @@ from typing import Any, Protocol, Self, TypeVar
 from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, AsyncNodeClient, CrawlController
-from toehold_client.listening import AsyncListener
-from toehold_client.rpc.streams import AsyncStream
+from toehold_client.aio.listening import AsyncListener
+from toehold_client.aio.streams import AsyncStream
 
 _C = TypeVar("_C")
 

@@ -11,8 +11,8 @@ from client_doubles.fake_frontier import Refusal
 from grpc.aio import AioRpcError, Metadata
 
 from toehold_client import AsyncFrontierClient
+from toehold_client.aio.first_status import FirstStatus
 from toehold_client.errors import CrawlExists, from_rpc_error
-from toehold_client.rpc.first_status import FirstStatus
 from toehold_client.rpc.uploads import SeedBatches
 
 REFUSED = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c'", "CRAWL_EXISTS")

@@ -1,6 +1,8 @@
-"""AsyncFrontierClient: `client.FrontierClient` for asyncio.
+"""AsyncFrontierClient: a method for each RPC of a frontier, for asyncio programs.
 
-The same methods, arguments, answers and errors, awaited.
+It takes plain values and the contract's messages and returns the contract's messages. `rpc` has what each
+call says, how it is cut into parts, and when it is tried again. `operators` has what operators do to a
+crawl's inside.
 """
 
 from __future__ import annotations
@@ -26,23 +28,38 @@ from toehold.frontier.v1.frontier_pb2 import (
     StateEventsRequest,
 )
 from toehold_client.rpc import calls
-from toehold_client.rpc.drivers import RECONNECT_S, SEEDS_TIMEOUT_S
-from toehold_client.rpc.streams import AsyncEventStream
-from toehold_client.rpc.uploads import SeedBatches
+from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
 
 from .operators import AsyncOperators
+from .streams import AsyncEventStream
 
 
 class AsyncFrontierClient(AsyncOperators):
     """A frontier, for asyncio programs.
 
-    Belongs to the event loop that it is made in. Everything else is as FrontierClient says.
+    Belongs to the event loop that it is made in. Close it, or use it as a context manager.
+
+    `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer (a long poll: that
+    much longer than it asked to wait). `patience_s` is how long a call keeps trying while the frontier is
+    away or overloaded, or holds the crawl; 0 tries once. Trying again stops when no further try could begin
+    within it. Not tried again after a broken connection: `create_crawl`, since a repeat would be refused,
+    `start_job`, since it might start another, and `add_seeds` and `import_uris`, since what they send is used
+    up. `operator` is who the crawl's events say has asked for a change (OperatorActed): at most 128 printable
+    ASCII characters; by default `user@host`.
+
+    Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded` and `InvalidArgument`, and
+    what it names; one that changes a crawl also `CrawlHeld` and `CrawlTornDown`.
     """
 
     # what fetchers and feeders need
 
     async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
-        """See FrontierClient.schedule."""
+        """Offers candidates, any number; a verdict for each, in order. Harmless to repeat.
+
+        Sent in batches within the contract's limits. If one fails, those before it count. UnknownCrawl,
+        CrawlFinished; BatchTooLarge, and nothing is sent, if one candidate alone exceeds a message.
+        """
         return await self._run(calls.schedule(crawl, candidates, self._patience))
 
     async def next(
@@ -55,7 +72,10 @@ class AsyncFrontierClient(AsyncOperators):
         crawl: str = "",
         known_fetch_policy_ids: Collection[str] = (),
     ) -> NextResponse:
-        """See FrontierClient.next."""
+        """Asks for up to `max_leases` leases, waiting up to `wait_s` (at most 60 s) while there is none.
+
+        Without `crawl`, of any crawl that the frontier runs. UnknownCrawl, SessionSuperseded.
+        """
         return await self._run(
             calls.next_leases(
                 crawl=crawl,
@@ -69,7 +89,10 @@ class AsyncFrontierClient(AsyncOperators):
         )
 
     async def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
-        """See FrontierClient.finished."""
+        """Hands leases back with their reports, any number; a result for each, in order. Harmless to repeat.
+
+        Sent in batches, as in `schedule`. SessionSuperseded; BatchTooLarge.
+        """
         return await self._run(calls.finished(reports, node, session, self._patience))
 
     async def heartbeat(
@@ -84,7 +107,13 @@ class AsyncFrontierClient(AsyncOperators):
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:
-        """See FrontierClient.heartbeat."""
+        """Names the leases that the node holds, started or not, and the number of its toe threads at each
+        step. With `leaving`, that the node ends: leases of it that are not named go back unstarted. `pool` is
+        what has become of its toe threads, `service_address` where its NodeService listens, `trouble`
+        why it cannot go on fetching, if it cannot.
+
+        SessionSuperseded.
+        """
         return await self._run(
             calls.heartbeat(
                 node,
@@ -100,7 +129,12 @@ class AsyncFrontierClient(AsyncOperators):
         )
 
     async def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
-        """See FrontierClient.request_state."""
+        """Asks a crawl to reach a state; returns at once with the one it is in.
+
+        FINISH asked of a crawl that is STOPPING interrupts fetches. So it is never asked again because an
+        answer got lost: if the crawl is STOPPING or FINISHED after that, this is the answer. UnknownCrawl,
+        IllegalState, CrawlFinished; DiskReserve, for RUN.
+        """
         return await self._run(calls.request_state(crawl, target, self._patience))
 
     def state_events(
@@ -111,7 +145,16 @@ class AsyncFrontierClient(AsyncOperators):
         timeout_s: float | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> AsyncEventStream:
-        """See FrontierClient.state_events. Not awaited itself: iterate over it with `async for`."""
+        """A crawl's events after `cursor`: "" for only what happens from now on, "start" for all that are
+        kept. UnknownCrawl.
+
+        The first message has the present state, each other one an event, or nothing: a sign of life, every 10
+        s. The stream ends after the event of FINISHED, or, if the teardown was asked for before that, of
+        TornDown. It reconnects by itself, without gap or repeat, as long as the frontier is away no longer
+        than `reconnect_s`; the first connection has the client's patience. With `timeout_s` it raises
+        DeadlineExceeded when it has not ended by then. CursorTooOld, after the present state, when the events
+        after `cursor` are no longer kept.
+        """
         return self._stream(
             lambda stubs: stubs.frontier.StateEvents,
             StateEventsRequest(crawl=crawl, cursor=cursor),
@@ -124,15 +167,20 @@ class AsyncFrontierClient(AsyncOperators):
     # crawls as a whole
 
     async def create_crawl(self, crawl: str, spec: CrawlSpec) -> Crawl:
-        """See FrontierClient.create_crawl."""
+        """Creates a crawl in state NASCENT.
+
+        CrawlExists, InvalidName; InvalidSpec tells all that is wrong with the spec at once.
+        """
         return await self._run(calls.create_crawl(crawl, spec, self._patience))
 
     async def add_seeds(
         self, crawl: str, uris: Iterable[str], *, timeout_s: float = SEEDS_TIMEOUT_S
     ) -> AddSeedsResponse:
-        """See FrontierClient.add_seeds.
+        """Adds seeds, any number, read as they are sent. UnknownCrawl, CrawlFinished.
 
-        The seeds are read in the event loop, so reading them must not block for long.
+        `timeout_s` is for all of them. Whether the frontier is there, has the crawl and does not hold it is
+        asked first, with the client's patience; the seeds themselves are sent once. If that fails, some may
+        have been stored, and adding all of them again is harmless.
         """
         await self._run(calls.released(crawl, self._patience))
         seeds = SeedBatches(crawl, uris)
@@ -141,57 +189,84 @@ class AsyncFrontierClient(AsyncOperators):
         return await self._upload(lambda stubs: stubs.admin.AddSeeds, seeds, timeout_s)
 
     async def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
-        """See FrontierClient.launch_crawl."""
+        """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.
+
+        IllegalState after patience was needed may mean that an earlier try did it; `CrawlController.launch`
+        finds out.
+        """
         return await self._run(calls.launch_crawl(crawl, checkpoint, checkpoint_crawl, self._patience))
 
     async def get_crawl(self, crawl: str) -> Crawl:
-        """See FrontierClient.get_crawl."""
+        """Describes a crawl: its spec with every default filled in, its status, its seeds' number.
+
+        UnknownCrawl.
+        """
         return await self._run(calls.get_crawl(crawl, self._patience))
 
     async def list_crawls(self) -> AsyncIterator[Crawl]:
-        """See FrontierClient.list_crawls."""
+        """All crawls, in order of their names; asks for further pages as it is read."""
         async for page in self._pages(lambda token: calls.crawls_page(token, self._patience)):
             for crawl in page.crawls:
                 yield crawl
 
     async def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
-        """See FrontierClient.update_crawl."""
+        """Changes settings of a crawl that has not finished; its description then.
+
+        `paths` names what is set to what `spec` has there, or to its default if it has nothing there:
+        `limits.max_documents`, `politeness`. Without any it is all that `spec` sets. UnknownCrawl,
+        CrawlFinished; InvalidSpec tells all that is wrong, or cannot be changed, and then nothing has been.
+        """
         return await self._run(calls.update_crawl(crawl, spec, paths, self._patience))
 
     async def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
-        """See FrontierClient.tear_down_crawl."""
+        """Ends a crawl, if need be, and lets go of all that the frontier's memory has of it. Returns at once.
+
+        What is stored of it stays until it is deleted. It is done once, however many ask: `begun` tells the
+        one that began it, unless its answer got lost. If the crawl is STOPPING, its fetches are interrupted.
+        UnknownCrawl.
+        """
         return await self._run(calls.tear_down_crawl(crawl, self._patience))
 
     async def delete_crawl(self, crawl: str) -> None:
-        """See FrontierClient.delete_crawl."""
+        """Deletes a crawl that is NASCENT or FINISHED, and all that is stored of it.
+
+        UnknownCrawl, CrawlActive.
+        """
         await self._run(calls.delete_crawl(crawl, self._patience))
 
     async def get_statistics(self, crawl: str) -> GetStatisticsResponse:
-        """See FrontierClient.get_statistics."""
+        """A crawl's statistics, and its status at the same moment. UnknownCrawl."""
         return await self._run(calls.get_statistics(crawl, self._patience))
 
     async def get_frontier(self) -> GetFrontierResponse:
-        """See FrontierClient.get_frontier."""
+        """Describes the server: version, limits, the nodes that it has heard of."""
         return await self._run(calls.get_frontier(self._patience))
 
     async def create_checkpoint(self) -> Checkpoint:
-        """See FrontierClient.create_checkpoint."""
+        """Keeps all crawls as they are at this moment. Overloaded, DiskReserve."""
         return await self._run(calls.create_checkpoint(self._patience))
 
     async def list_checkpoints(self) -> AsyncIterator[Checkpoint]:
-        """See FrontierClient.list_checkpoints."""
+        """All checkpoints, the oldest first."""
         async for page in self._pages(lambda token: calls.checkpoints_page(token, self._patience)):
             for checkpoint in page.checkpoints:
                 yield checkpoint
 
     async def delete_checkpoint(self, checkpoint: str) -> None:
-        """See FrontierClient.delete_checkpoint."""
+        """Deletes a checkpoint. UnknownCheckpoint; CheckpointInUse."""
         await self._run(calls.delete_checkpoint(checkpoint, self._patience))
 
     async def set_pool_size(self, size: int | None, node: str = "") -> None:
-        """See FrontierClient.set_pool_size."""
+        """Sets how many toe threads nodes have, 0 to 10 000: the node with this name, or all.
+
+        A node's own number goes before that of all. None lets go of what was set. Nodes hear of it with their
+        next heartbeat, new ones with their first.
+        """
         await self._run(calls.set_pool_size(node, size, self._patience))
 
     async def drain_node(self, node: str) -> None:
-        """See FrontierClient.drain_node."""
+        """Asks a node to end in order: it hears of it with its next heartbeat, takes no more leases, finishes
+        what it has started, and hands back the rest. Holds for its present process; asking again changes
+        nothing. UnknownNode.
+        """
         await self._run(calls.drain_node(node, self._patience))

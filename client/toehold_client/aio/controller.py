@@ -1,12 +1,13 @@
-"""AsyncCrawlController: `controller.CrawlController` for asyncio.
+"""AsyncCrawlController: takes one crawl through its life, for asyncio programs.
 
-The same methods, arguments, answers and errors, awaited.
+The crawl's life is in the frontier. A controller holds no truth of its own: it asks, waits and listens, so
+any number of them, at any time, may steer and watch the same crawl. `awaiting` judges what it waits for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -24,6 +25,7 @@ from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client.awaiting import (
     FINISHED,
     NASCENT,
+    TEARDOWN_S,
     AwaitedJob,
     AwaitedState,
     Pace,
@@ -31,7 +33,6 @@ from toehold_client.awaiting import (
     is_last,
     is_torn_down,
 )
-from toehold_client.controller import TEARDOWN_S
 from toehold_client.errors import (
     CrawlExists,
     DeadlineExceeded,
@@ -39,18 +40,25 @@ from toehold_client.errors import (
     IllegalState,
     RefusedForNow,
 )
-from toehold_client.listening import AsyncListener, Listeners
 from toehold_client.rpc.batches import MAX_ITEMS
-from toehold_client.rpc.drivers import RECONNECT_S
-from toehold_client.rpc.streams import AsyncEventStream
+from toehold_client.rpc.listeners import Listeners
+from toehold_client.rpc.retry import RECONNECT_S
 
 from .client import AsyncFrontierClient
+from .listening import AsyncListener, Callback
+from .streams import AsyncEventStream
 
 
 class AsyncCrawlController:
-    """One crawl of a frontier, by its name, for asyncio programs.
+    """One crawl of a frontier, by its name; it need not exist yet.
 
-    Belongs to the event loop of its client. Everything else is as CrawlController says.
+    Every method may raise the errors of AsyncFrontierClient, and UnknownCrawl unless the crawl has been
+    created. Methods that change the crawl raise CrawlHeld while it is held, except those that ask for another
+    state or for the teardown; and CrawlTornDown once it is torn down, except `delete`. A refused request has
+    changed nothing.
+
+    As a context manager the controller closes its listeners at the end. The crawl goes on, then and when the
+    program ends.
     """
 
     def __init__(self, frontier: AsyncFrontierClient, crawl: str) -> None:
@@ -71,7 +79,13 @@ class AsyncCrawlController:
     # its life
 
     async def create(self, spec: CrawlSpec, seeds: Iterable[str] = ()) -> AddSeedsResponse:
-        """See CrawlController.create."""
+        """Creates the crawl, NASCENT, and stores its seeds. Returns what became of them: some may be
+        rejected.
+
+        May be repeated, after a lost answer or with the seeds amended, until the crawl is launched: a NASCENT
+        crawl of this name with the same spec is taken as the one meant. Any other is CrawlExists.
+        InvalidName, InvalidSpec.
+        """
         try:
             await self.frontier.create_crawl(self.crawl, spec)
         except CrawlExists:
@@ -80,9 +94,14 @@ class AsyncCrawlController:
         return await self.add_seeds(seeds)
 
     async def copy(self, name: str, *, seeds: bool = False) -> AsyncCrawlController:
-        """See CrawlController.copy."""
+        """Creates a crawl of another name, NASCENT, with this one's present spec; its controller.
+
+        From any state. With `seeds` it gets the same seeds, as they were added. May be repeated, as `create`
+        may. CrawlExists, InvalidName.
+        """
         copied = AsyncCrawlController(self.frontier, name)
-        await copied.create((await self.describe()).spec)
+        described = await self.describe()
+        await copied.create(described.spec)
         if seeds:
             batch: list[str] = []
             async for seed in self.frontier.list_seeds(self.crawl):
@@ -95,11 +114,25 @@ class AsyncCrawlController:
         return copied
 
     async def add_seeds(self, uris: Iterable[str]) -> AddSeedsResponse:
-        """See CrawlController.add_seeds."""
+        """Adds seeds, any number; what became of them. They are announced when the crawl is launched, or at
+        once if it has been.
+
+        From any state but FINISHED (CrawlFinished). Waits until all are stored. Harmless to repeat.
+        """
         return await self.frontier.add_seeds(self.crawl, uris)
 
     async def launch(self, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
-        """See CrawlController.launch."""
+        """From NASCENT: announces the seeds and gives out URIs. Returns at once: PREPARING or beyond.
+
+        With the name of a checkpoint it goes on from there instead, as the crawl of the same name was then,
+        or as `checkpoint_crawl` was: see LaunchCrawl in the contract. UnknownCheckpoint; UnknownCrawl if the
+        checkpoint has no such crawl; InvalidSpec if the specs do not agree in what cannot be changed;
+        IllegalState if this crawl has taken in URIs or had jobs, or if that one was only half there then.
+
+        RUNNING follows, or PAUSED with the spec's `pause_at_start`. NoSeeds; DiskReserve; IllegalState from
+        any other state. If an answer gets lost and the repeat is refused because the crawl has been launched,
+        that is success.
+        """
         status = await self.status()
         try:
             return await self.frontier.launch_crawl(self.crawl, checkpoint, checkpoint_crawl)
@@ -112,46 +145,91 @@ class AsyncCrawlController:
             return now
 
     async def pause(self) -> CrawlStatus:
-        """See CrawlController.pause."""
+        """From RUNNING or EMPTY: gives out no more URIs. Returns at once: PAUSING, or PAUSED when no lease is
+        out.
+
+        PAUSED follows when what is in flight has ended, or at the spec's `pause_timeout`. While it pauses or
+        is paused this changes nothing, but a crawl that is held may be changed again, and one that trouble
+        has paused does not go on by itself. IllegalState from any other state.
+        """
         return await self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE)
 
     async def resume(self) -> CrawlStatus:
-        """See CrawlController.resume."""
+        """From PAUSING or PAUSED, held or not: gives out URIs again. Returns at once; RUNNING comes when the
+        frontier runs.
+
+        While it runs this changes nothing. DiskReserve while the frontier's disk is nearly full; IllegalState
+        from any other state.
+        """
         return await self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_RUN)
 
     async def hold(self) -> CrawlStatus:
-        """See CrawlController.hold."""
+        """From RUNNING, EMPTY, PAUSING or PAUSED: pauses the crawl, and then lets it stand still. Returns at
+        once.
+
+        `held` of its status, and the event Held, tell when it does: from then on nothing of it is written
+        until it is asked to `resume`, `pause` or `stop`, and what would change it is CrawlHeld. IllegalState
+        from any other state.
+        """
         return await self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_HOLD)
 
     async def stop(self) -> CrawlStatus:
-        """See CrawlController.stop."""
+        """From any state: ends the crawl for good. Returns at once: STOPPING, or FINISHED when no lease is
+        out.
+
+        FINISHED follows when what is in flight has ended, or at the spec's `stop_timeout`. A second stop,
+        while it is STOPPING, tells nodes to interrupt their fetches, and FINISHED follows within 15 s. Once
+        it has finished this changes nothing.
+        """
         return await self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_FINISH)
 
     async def teardown(self, timeout_s: float | None = TEARDOWN_S) -> bool:
-        """See CrawlController.teardown."""
-        if (await self.frontier.tear_down_crawl(self.crawl)).status.torn_down:
+        """From any state: stops the crawl if need be, and lets go of all that the frontier's memory has of
+        it.
+
+        Waits for that, at most `timeout_s` (None: as long as it takes). True: it is complete, the crawl's
+        last event has happened. False: it is not complete yet, or the frontier went away meanwhile; the
+        frontier completes it by itself, also after a restart, and whatever becomes of this program. What is
+        stored of the crawl stays, and can be read, until `delete`.
+
+        Any number of controllers may ask, at once or again: it is done once, and each gets True when it is
+        complete. Of a crawl that is STOPPING it interrupts fetches, as a second `stop` does.
+        """
+        asked = await self.frontier.tear_down_crawl(self.crawl)
+        if asked.status.torn_down:
             return True
         try:
             async with self._events(timeout_s) as stream:
                 async for message in stream:
                     if is_torn_down(message):
                         return True
-            return (await self.status()).torn_down
+            status = await self.status()
+            return status.torn_down
         except (DeadlineExceeded, FrontierUnavailable, RefusedForNow):
             return False
 
     async def delete(self) -> None:
-        """See CrawlController.delete."""
+        """Deletes the crawl and all that is stored of it. From NASCENT or FINISHED; CrawlActive otherwise."""
         await self.frontier.delete_crawl(self.crawl)
 
     # what holds while it lives
 
     async def update(self, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
-        """See CrawlController.update."""
+        """Changes settings, from the next decision on; the crawl's description then.
+
+        From any state but FINISHED (CrawlFinished). `paths` names what is set to what `spec` has there, or to
+        its default if it has nothing there: `limits.max_documents`, `politeness`. Without any it is all that
+        `spec` sets. InvalidSpec tells all that is wrong, or cannot be changed.
+        """
         return await self.frontier.update_crawl(self.crawl, spec, paths)
 
     async def set_pool_size(self, size: int | None) -> None:
-        """See CrawlController.set_pool_size."""
+        """Sets how many toe threads each node of the frontier has, for all its crawls: 0 to 10 000, or None
+        for as many as it was started with.
+
+        In any state. Nodes follow with their next heartbeat. `set_pool_size` of the client can name one node;
+        the spec's `max_toes` bounds this crawl alone.
+        """
         await self.frontier.set_pool_size(size)
 
     # what becomes of it
@@ -159,7 +237,12 @@ class AsyncCrawlController:
     async def wait_for(
         self, states: Collection[CrawlState.ValueType], timeout_s: float | None = None
     ) -> CrawlStatus:
-        """See CrawlController.wait_for."""
+        """From any state: waits until the crawl is in one of the states; returns the status that it had then.
+
+        A state that it has left again counts if that happened since the call. Restarts of the frontier are
+        waited out: up to `timeout_s`, or for a minute each without one. WaitTimedOut; CrawlFinished when the
+        crawl ends and FINISHED is not among the states, since nothing leads out of it.
+        """
         awaited = AwaitedState(self.crawl, states)
         try:
             async with self._events(timeout_s) as stream:
@@ -173,40 +256,51 @@ class AsyncCrawlController:
         raise awaited.broken_off()
 
     async def follow(self, cursor: str = "") -> AsyncIterator[Event]:
-        """See CrawlController.follow."""
+        """The crawl's events after `cursor` ("" from now on, "start" all kept) until it has finished, or, if
+        its teardown was asked for before that, until it is torn down.
+
+        Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
+        each. The stream ends when the iterator is closed. CursorTooOld.
+        """
         async with self.frontier.state_events(self.crawl, cursor) as stream:
             async for message in stream:
                 if message.HasField("event"):
                     yield message.event
 
     async def events(self, cursor: str = "start") -> AsyncIterator[Event]:
-        """See CrawlController.events."""
+        """The events after `cursor` that have happened by now. Waits for none to come. CursorTooOld."""
         async with self.frontier.state_events(self.crawl) as now:
-            end = (await anext(now, StateEventsResponse())).cursor
+            first = await anext(now, StateEventsResponse())
         async with self.frontier.state_events(self.crawl, cursor) as stream:
             async for message in stream:
                 if message.HasField("event"):
                     yield message.event
-                if is_last(message, end):
+                if is_last(message, first.cursor):
                     return
 
-    async def listen(
-        self, listener: Callable[[Event], Awaitable[object] | object], cursor: str = ""
-    ) -> AsyncListener:
-        """See CrawlController.listen.
+    async def listen(self, listener: Callback, cursor: str = "") -> AsyncListener:
+        """Calls `listener` with each event after `cursor`, one at a time, in a task of its own, until the
+        crawl's events end as in `follow`. Returns when it hears: no later event is missed.
 
-        The task is one of the client's loop. What `listener` returns is awaited, if it can be.
+        Restarts of the frontier are waited out for a minute each, without gap or repeat. A listener that
+        raises ends this: `close` and `join` of what is returned raise the error, and its `cursor` is then
+        before that event. They raise CursorTooOld, too.
         """
         stream = self.frontier.state_events(self.crawl, cursor)
         first = await anext(stream, StateEventsResponse())
         return self._listeners.add(AsyncListener(stream, listener, first))
 
     async def statistics(self) -> GetStatisticsResponse:
-        """See CrawlController.statistics."""
+        """The crawl's statistics, and its status at the same moment. In any state."""
         return await self.frontier.get_statistics(self.crawl)
 
     async def statistics_every(self, interval_s: float) -> AsyncIterator[GetStatisticsResponse]:
-        """See CrawlController.statistics_every."""
+        """The crawl's statistics now, and then every `interval_s` seconds, until it has finished: the last
+        ones have that status.
+
+        From any state. Restarts of the frontier are waited out as long as the client has patience.
+        InvalidArgument unless the interval is more than 0.
+        """
         pace = Pace(interval_s)
         while True:
             statistics = await self.statistics()
@@ -216,21 +310,25 @@ class AsyncCrawlController:
             await asyncio.sleep(pace.rest_s())
 
     async def outcomes(self, cursor: str = "start", *, follow: bool = False) -> AsyncIterator[UriOutcome]:
-        """See CrawlController.outcomes."""
+        """The final dispositions after `cursor` that are kept; with `follow` also those to come, to the end.
+
+        Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
+        each. CursorTooOld.
+        """
         async with self.frontier.stream_outcomes(self.crawl, cursor, follow=follow) as stream:
             async for message in stream:
                 for item in message.outcomes:
                     yield item
 
     async def waiting(self) -> AsyncIterator[WaitingUri]:
-        """See CrawlController.waiting."""
+        """All URIs that wait, by queue, then the future ones. Restarts of the frontier are waited out."""
         async with self.frontier.export_uris(self.crawl) as stream:
             async for message in stream:
                 for item in message.uris:
                     yield item
 
     async def wait_for_job(self, job: int, timeout_s: float | None = None) -> Job:
-        """See CrawlController.wait_for_job."""
+        """Waits until a job has ended, whatever the crawl does; the job then. WaitTimedOut; UnknownJob."""
         awaited = AwaitedJob(self.crawl, timeout_s)
         while True:
             found = await self.frontier.get_job(self.crawl, job)
@@ -240,12 +338,13 @@ class AsyncCrawlController:
             await asyncio.sleep(rest_s)
 
     async def describe(self) -> Crawl:
-        """See CrawlController.describe."""
+        """The crawl's spec with every default filled in, its status, its times, its seeds' number."""
         return await self.frontier.get_crawl(self.crawl)
 
     async def status(self) -> CrawlStatus:
-        """See CrawlController.status."""
-        return (await self.describe()).status
+        """Where the crawl is in its life."""
+        described = await self.describe()
+        return described.status
 
     def _events(self, timeout_s: float | None) -> AsyncEventStream:
         reconnect_s = RECONNECT_S if timeout_s is None else timeout_s

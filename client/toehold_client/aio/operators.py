@@ -1,4 +1,4 @@
-"""What AsyncFrontierClient can do to a crawl's inside: the methods of `operators`, awaited."""
+"""AsyncFrontierClient's methods for a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ from toehold.frontier.v1.admin_pb2 import (
 from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
 from toehold_client.rpc import admin_calls, calls
 from toehold_client.rpc.admin_calls import JobAsked
-from toehold_client.rpc.drivers import IMPORT_TIMEOUT_S, RECONNECT_S, AsyncDriver
-from toehold_client.rpc.streams import AsyncExportStream, AsyncOutcomeStream
-from toehold_client.rpc.uploads import ImportBatches
+from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
+
+from .driver import AsyncDriver
+from .streams import AsyncExportStream, AsyncOutcomeStream
 
 
 class AsyncOperators(AsyncDriver):
-    """The operators' part of AsyncFrontierClient: everything is as `operators.Operators` says."""
+    """The operators' part of AsyncFrontierClient. Every method may raise UnknownCrawl, and what it names."""
 
     # queues
 
     async def list_queues(
         self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
     ) -> AsyncIterator[WorkQueue]:
-        """See FrontierClient.list_queues."""
+        """A crawl's work queues, all or those in one state; asks for further pages as it is read."""
         async for page in self._pages(
             lambda token: admin_calls.queues_page(crawl, state, token, self._patience)
         ):
@@ -41,25 +43,28 @@ class AsyncOperators(AsyncDriver):
                 yield item
 
     async def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
-        """See FrontierClient.get_queue."""
+        """The queues of a key: one, unless they are of several partitions. UnknownQueue."""
         return await self._run(admin_calls.get_queue(crawl, queue_key, self._patience))
 
     async def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
-        """See FrontierClient.update_queue."""
+        """Changes the queues of a key; what they are then. UnknownQueue."""
         return await self._run(admin_calls.update_queue(crawl, queue_key, change, self._patience))
 
     async def largest_queues(self, crawl: str) -> list[WorkQueue]:
-        """See FrontierClient.largest_queues."""
+        """The queues with most URIs, the largest first, of those touched since the server started."""
         return await self._run(admin_calls.largest_queues(crawl, self._patience))
 
     async def slowest_queues(self, crawl: str) -> list[WorkQueue]:
-        """See FrontierClient.slowest_queues."""
+        """The queues that rest longest, the last to wake first, of those in the frontier's memory."""
         return await self._run(admin_calls.slowest_queues(crawl, self._patience))
 
     # URIs
 
     async def list_uris(self, crawl: str, queue_key: str = "") -> AsyncIterator[WaitingUri]:
-        """See FrontierClient.list_uris."""
+        """The URIs that wait, of one queue or of all, then future ones; asks for further pages as it is read.
+
+        UnknownQueue.
+        """
         async for page in self._pages(
             lambda token: admin_calls.uris_page(crawl, queue_key, token, self._patience)
         ):
@@ -67,15 +72,22 @@ class AsyncOperators(AsyncDriver):
                 yield item
 
     async def get_uri(self, crawl: str, uri: str) -> UriStory:
-        """See FrontierClient.get_uri."""
+        """All that a crawl knows of a URI, seen or not."""
         return await self._run(admin_calls.get_uri(crawl, uri, self._patience))
 
     async def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """See FrontierClient.note_uris."""
+        """Notes URIs, any number, as seen, so that they will not be fetched; how many were new.
+
+        Sent in batches; if one fails, those before it count. CrawlFinished; InvalidArgument for what is no
+        http(s) URI.
+        """
         return await self._run(admin_calls.note_uris(crawl, uris, self._patience))
 
     async def forget_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """See FrontierClient.forget_uris."""
+        """Forgets that URIs, any number, were seen, unless they wait in queues; how many were forgotten.
+
+        Sent in batches, and errors, as in `note_uris`.
+        """
         return await self._run(admin_calls.forget_uris(crawl, uris, self._patience))
 
     async def import_uris(
@@ -86,9 +98,12 @@ class AsyncOperators(AsyncDriver):
         force: bool = False,
         timeout_s: float = IMPORT_TIMEOUT_S,
     ) -> Job:
-        """See FrontierClient.import_uris.
+        """Takes in URIs by the million, read as they are sent; the job that does it, just begun.
 
-        The URIs are read in the event loop, so reading them must not block for long.
+        What is `seen` is noted first, whatever the order; `force` schedules candidates although they have
+        been seen. `timeout_s` is for sending them all. Whether the frontier is there, has the crawl and does
+        not hold it is asked first, with the client's patience; the URIs themselves are sent once. If that
+        fails, or reading them does, nothing is taken in. CrawlFinished.
         """
         await self._run(calls.released(crawl, self._patience))
         batches = ImportBatches(crawl, entries, force)
@@ -98,8 +113,11 @@ class AsyncOperators(AsyncDriver):
     def export_uris(
         self, crawl: str, cursor: str = "", *, reconnect_s: float = RECONNECT_S
     ) -> AsyncExportStream:
-        """See FrontierClient.export_uris."""
+        """All URIs that wait, in messages of many, in the order of `list_uris`; after `cursor`, if given.
 
+        It reconnects by itself as long as the frontier is away no longer than `reconnect_s`. What changes its
+        place meanwhile may be missed, or come twice: pause the crawl for an exact copy.
+        """
         request = ExportUrisRequest(crawl=crawl, cursor=cursor)
         return self._stream(
             lambda stubs: stubs.admin.ExportUris,
@@ -112,35 +130,45 @@ class AsyncOperators(AsyncDriver):
     # jobs
 
     async def start_job(self, crawl: str, asked: JobAsked) -> Job:
-        """See FrontierClient.start_job."""
+        """Starts work on many URIs or queues; the job, just begun. What it is to do is told by its class.
+
+        InvalidArgument for a bad pattern, or if too many jobs wait. Not tried again after a broken
+        connection: that might start another.
+        """
         return await self._run(admin_calls.start_job(crawl, asked, self._patience))
 
     async def list_jobs(self, crawl: str) -> AsyncIterator[Job]:
-        """See FrontierClient.list_jobs."""
+        """The jobs that wait or run and the last that have ended, by number."""
         async for page in self._pages(lambda token: admin_calls.jobs_page(crawl, token, self._patience)):
             for item in page.jobs:
                 yield item
 
     async def get_job(self, crawl: str, job: int) -> Job:
-        """See FrontierClient.get_job."""
+        """A job. UnknownJob."""
         return await self._run(admin_calls.get_job(crawl, job, self._patience))
 
     async def cancel_job(self, crawl: str, job: int) -> Job:
-        """See FrontierClient.cancel_job."""
+        """Asks a job to do no more; what it has done stays done. UnknownJob; InvalidArgument."""
         return await self._run(admin_calls.cancel_job(crawl, job, self._patience))
 
     # overrides
 
     async def put_override(self, crawl: str, surt_prefix: str, settings: OverrideSettings) -> Override:
-        """See FrontierClient.put_override."""
+        """Sets the override of a SURT prefix (or host, or URL); as it is kept.
+
+        InvalidSpec tells all that is wrong with the settings at once; CrawlFinished.
+        """
         return await self._run(admin_calls.put_override(crawl, surt_prefix, settings, self._patience))
 
     async def delete_override(self, crawl: str, surt_prefix: str) -> None:
-        """See FrontierClient.delete_override."""
+        """Removes an override. UnknownOverride, CrawlFinished.
+
+        UnknownOverride after patience was needed may mean that an earlier try did it.
+        """
         await self._run(admin_calls.delete_override(crawl, surt_prefix, self._patience))
 
     async def list_overrides(self, crawl: str) -> AsyncIterator[Override]:
-        """See FrontierClient.list_overrides."""
+        """A crawl's overrides, in the order of their SURT prefixes; asks for further pages as it is read."""
         async for page in self._pages(lambda token: admin_calls.overrides_page(crawl, token, self._patience)):
             for item in page.overrides:
                 yield item
@@ -148,19 +176,19 @@ class AsyncOperators(AsyncDriver):
     # statistics and reasons
 
     async def list_hosts(self, crawl: str) -> AsyncIterator[FetchStatistics]:
-        """See FrontierClient.list_hosts."""
+        """What came of each host; asks for further pages as it is read."""
         async for page in self._pages(lambda token: admin_calls.hosts_page(crawl, token, self._patience)):
             for item in page.hosts:
                 yield item
 
     async def list_sources(self, crawl: str) -> AsyncIterator[FetchStatistics]:
-        """See FrontierClient.list_sources."""
+        """What came of the URIs that descend from each seed; asks for further pages as it is read."""
         async for page in self._pages(lambda token: admin_calls.sources_page(crawl, token, self._patience)):
             for item in page.sources:
                 yield item
 
     async def list_seeds(self, crawl: str) -> AsyncIterator[Seed]:
-        """See FrontierClient.list_seeds."""
+        """The seeds and what became of them, as they were added; asks for further pages as it is read."""
         async for page in self._pages(lambda token: admin_calls.seeds_page(crawl, token, self._patience)):
             for item in page.seeds:
                 yield item
@@ -168,7 +196,10 @@ class AsyncOperators(AsyncDriver):
     async def explain(
         self, crawl: str, *, queue_key: str | None = None, uri: str | None = None
     ) -> list[Reason]:
-        """See FrontierClient.explain."""
+        """Why a crawl, a queue of it or a URI is not being fetched, and when it will be.
+
+        UnknownQueue; InvalidArgument for what is no http(s) URI.
+        """
         return await self._run(admin_calls.explain(crawl, queue_key, uri, self._patience))
 
     def stream_outcomes(
@@ -180,8 +211,13 @@ class AsyncOperators(AsyncDriver):
         timeout_s: float | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> AsyncOutcomeStream:
-        """See FrontierClient.stream_outcomes."""
+        """A crawl's final dispositions after `cursor`: "" for only those to come, "start" for all kept.
 
+        The first message has the range that is kept, each other one some outcomes, or none: a sign of life,
+        every 10 s. With `follow` it ends after the last outcome of a FINISHED crawl, else after the last that
+        there is. It reconnects by itself, as `state_events` does. CursorTooOld, after the first message, when
+        outcomes after `cursor` are no longer kept.
+        """
         request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
         return self._stream(
             lambda stubs: stubs.admin.StreamOutcomes,

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from toehold_client.errors import FrontierUnavailable, NodeUnavailable, RefusedForNow, ToeholdError
 
+RECONNECT_S = 60.0
+"""How long a stream that was connected once tries to reconnect, unless another time is given."""
+
 _FIRST_REST_S = 0.1
 _LONGEST_REST_S = 2.0
 

@@ -5,14 +5,12 @@ A stream reconnects at the last cursor, so nothing is missed or told twice.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, Self, TypeAlias, TypeVar, cast
+from typing import Generic, Self, TypeAlias, TypeVar
 
 import grpc
-from grpc import aio
 
 from toehold.frontier.v1.admin_pb2 import (
     ExportUrisRequest,
@@ -171,82 +169,6 @@ class Stream(Generic[Q, R]):
         self.close()
 
 
-class AsyncStream(Generic[Q, R]):
-    """An async iterator over the messages of a stream.
-
-    `close` ends it; so does leaving it as an async context manager.
-    """
-
-    def __init__(
-        self, following: Following[Q, R], connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]]
-    ) -> None:
-        self._following: Following[Q, R] = following
-        self._connect: Callable[[Q, float], aio.UnaryStreamCall[Q, R]] = connect
-        self._closed = asyncio.Event()
-        self._connection: aio.UnaryStreamCall[Q, R] | None = None
-        self._connection_s = 0.0
-
-    @property
-    def cursor(self) -> str:
-        """Where to go on after what has been read."""
-        return self._following.request.cursor
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> R:
-        while not self._closed.is_set():
-            if self._connection is None:
-                self._connection_s = self._following.connection_s()
-                self._connection = self._connect(self._following.request, self._connection_s)
-            try:
-                read = await self._connection.read()
-            except asyncio.CancelledError:
-                if self._closed.is_set() and not this_task_is_cancelled():
-                    break
-                raise
-            except aio.AioRpcError as failure:
-                self._connection = None
-                await self._rest(self._following.rest_s(failure, self._connection_s))
-                continue
-            if read is aio.EOF:
-                break
-            message = cast(R, read)
-            if self._following.accept(message):
-                return message
-        raise StopAsyncIteration
-
-    async def _rest(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):  # wait_for may swallow a cancellation (Python 3.11)
-                await self._closed.wait()
-        except TimeoutError:
-            return
-
-    async def close(self) -> None:
-        """Ends the stream: a reader in `anext` gets StopAsyncIteration. Closing again does nothing."""
-        self._closed.set()
-        if self._connection is not None:
-            self._connection.cancel()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-
 EventStream: TypeAlias = Stream[StateEventsRequest, StateEventsResponse]
 OutcomeStream: TypeAlias = Stream[StreamOutcomesRequest, StreamOutcomesResponse]
 ExportStream: TypeAlias = Stream[ExportUrisRequest, ExportUrisResponse]
-AsyncEventStream: TypeAlias = AsyncStream[StateEventsRequest, StateEventsResponse]
-AsyncOutcomeStream: TypeAlias = AsyncStream[StreamOutcomesRequest, StreamOutcomesResponse]
-AsyncExportStream: TypeAlias = AsyncStream[ExportUrisRequest, ExportUrisResponse]
-
-
-def this_task_is_cancelled() -> bool:
-    """Whether a CancelledError is meant for the task that runs, rather than for a call that it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

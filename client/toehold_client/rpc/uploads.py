@@ -18,6 +18,12 @@ from toehold_client.errors import unsendable
 
 from .batches import batches_of, split_texts
 
+SEEDS_TIMEOUT_S = 3600.0
+"""The deadline of a whole stream of seeds, unless another is given."""
+
+IMPORT_TIMEOUT_S = 86_400.0
+"""The deadline of a whole import, unless another is given."""
+
 _Q = TypeVar("_Q", bound=Message)
 
 

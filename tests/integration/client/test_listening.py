@@ -20,8 +20,9 @@ from node_doubles.waiting import eventually
 from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import AsyncCrawlController, AsyncFrontierClient, CrawlController, FrontierClient
+from toehold_client.aio.listening import AsyncListener
 from toehold_client.errors import CursorTooOld, UnknownCrawl
-from toehold_client.listening import AsyncListener, Listeners
+from toehold_client.rpc.listeners import Listeners
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
 TOO_OLD = Refusal(grpc.StatusCode.OUT_OF_RANGE, "events 1 to 7 are no longer kept", "CURSOR_TOO_OLD")

@@ -26,7 +26,7 @@ from toehold_client.errors import (
     FrontierUnavailable,
     IllegalState,
 )
-from toehold_client.rpc.drivers import RECONNECT_S
+from toehold_client.rpc.retry import RECONNECT_S
 from toehold_client.spec.file import SpecFile, differences
 from toehold_client.spec.plain import seconds_of, to_plain
 

@@ -9,8 +9,9 @@ from collections.abc import Collection
 import click
 
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus
+from toehold_client.awaiting import TEARDOWN_S
 from toehold_client.cli import output
-from toehold_client.controller import TEARDOWN_S, CrawlController
+from toehold_client.controller import CrawlController
 from toehold_client.errors import CrawlFinished, DeadlineExceeded, WaitTimedOut
 from toehold_client.spec.plain import to_plain
 

@@ -1,0 +1,80 @@
+"""AsyncNodeClient: a method for each RPC of a crawler node, for asyncio programs.
+
+It shows the node's toe threads, and can kill one. For nodes known to a frontier by name,
+AsyncFrontierClient has `set_pool_size` and `drain_node`.
+"""
+
+from __future__ import annotations
+
+from toehold.node.v1.node_pb2 import GetPoolResponse, Toe
+from toehold_client.errors import NODE
+from toehold_client.rpc import node_calls
+
+from .driver import AsyncDriver
+
+
+class AsyncNodeClient(AsyncDriver):
+    """A crawler node, for asyncio programs.
+
+    Belongs to the event loop that it is made in. Close it, or use it as a context manager.
+
+        async with AsyncNodeClient("127.0.0.1:7708") as node:
+            for toe in await node.list_toes():
+                if toe.uri_duration.ToSeconds() > 600:
+                    await node.kill_toe(toe.serial, toe.worker)
+
+    `address` is HOST:PORT. The node prints it when it starts, and AsyncFrontierClient.get_frontier lists it
+    as the node's `service_address`. Several processes of one node (`toehold-node --processes`) answer as one.
+    `timeout_s` is how long one try of a call waits for its answer. `patience_s` is how long a call keeps
+    trying while the node, or one of its processes, does not answer; 0 tries once. Repeating any call is
+    harmless.
+
+    Every method may raise `NodeUnavailable` (nothing answers at the address), `DeadlineExceeded` and
+    `InvalidArgument`, and what it names.
+    """
+
+    _server = NODE
+
+    def __init__(self, address: str, *, timeout_s: float = 30.0, patience_s: float = 0.0) -> None:
+        super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
+
+    async def get_pool(self) -> GetPoolResponse:
+        """The node: its name, its frontier, whether it drains; and its toe pool: how many toe threads it has
+        and should have, how many died, were killed or left behind, at which steps they are; as a whole and
+        for each of its processes.
+        """
+        return await self._run(node_calls.get_pool(self._patience))
+
+    async def set_pool_size(self, size: int) -> None:
+        """Sets how many toe threads the node has, 0 to 10 000, all its processes together.
+
+        Threads beyond a smaller size end after the URI that they are at, and at once while they wait
+        (Heritrix: ToePool.setSize). A size that the frontier asks for later goes over it. NodeDraining;
+        WorkerSilent if a process does not answer: the others have been told, and it has its share when it has
+        been replaced.
+        """
+        await self._run(node_calls.set_pool_size(size, self._patience))
+
+    async def list_toes(self, stacks: bool = False) -> list[Toe]:
+        """The toe threads, by process and serial number: the step and the URI of each, and for how long it
+        has been there; those too that were left behind. With `stacks` also where in the program it is.
+
+        Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
+        """
+        return await self._run(node_calls.list_toes(stacks, self._patience))
+
+    async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
+        """Kills a toe thread (Heritrix: ToePool.killThread): what it is at is broken off and reported with
+        -7000. One that has not ended 5 s later is left behind, and whatever it still brings is discarded.
+
+        `worker` is the number of its process; 0 if the node has only one. With `replace` the pool gets
+        another one instead, without it the pool is one smaller. Returns at once. UnknownToe; WorkerSilent;
+        InvalidArgument if `worker` is 0 and the node has several processes.
+        """
+        await self._run(node_calls.kill_toe(serial, worker, replace, self._patience))
+
+    async def drain(self) -> None:
+        """Asks the node to end in order, as SIGTERM does: it takes no more leases, finishes what it has
+        started, hands back the rest, and ends. Returns at once.
+        """
+        await self._run(node_calls.drain(self._patience))

@@ -1,0 +1,52 @@
+"""What the blocking client and the one for asyncio know of their server, and say when a call fails."""
+
+from __future__ import annotations
+
+import grpc
+from grpc import aio
+
+from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
+from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
+from toehold.node.v1.node_pb2_grpc import NodeServiceStub
+from toehold_client.errors import FRONTIER, ClientClosed, ToeholdError, from_rpc_error
+
+from .calls import Stubs
+from .channel import checked_address, operator_metadata
+from .retry import Patience
+from .streams import Following, Q, R
+
+
+def stubs_of(channel: grpc.Channel | aio.Channel) -> Stubs:
+    """The services behind a channel."""
+    return Stubs(FrontierServiceStub(channel), FrontierAdminServiceStub(channel), NodeServiceStub(channel))
+
+
+class Connection:
+    """Whom a client calls, in whose name, and with how much patience."""
+
+    _server = FRONTIER
+
+    def __init__(self, address: str, *, timeout_s: float, patience_s: float, operator: str) -> None:
+        self.address = checked_address(address, self._server)
+        self._metadata = operator_metadata(operator)
+        self._timeout_s = timeout_s
+        self._patience = Patience(patience_s)
+
+    def _closed_error(self) -> ClientClosed:
+        return ClientClosed(f"the client of the {self._server} at {self.address} has been closed")
+
+    def _explained(self, error: grpc.RpcError, timeout_s: float) -> ToeholdError:
+        return from_rpc_error(error, address=self.address, timeout_s=timeout_s, server=self._server)
+
+    def _following(
+        self, request: Q, *, what: str, head: str, timeout_s: float | None, reconnect_s: float
+    ) -> Following[Q, R]:
+        return Following(
+            request,
+            what=what,
+            head=head,
+            address=self.address,
+            timeout_s=timeout_s,
+            first=self._patience,
+            later=Patience(reconnect_s),
+        )

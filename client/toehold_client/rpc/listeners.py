@@ -1,0 +1,57 @@
+"""What listeners have in common, and which of them there are."""
+
+from __future__ import annotations
+
+import threading
+from typing import Generic, Protocol, TypeVar
+
+from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
+
+
+class Hearing:
+    """Where a listener is, and what it has ended with."""
+
+    def __init__(self, first: StateEventsResponse) -> None:
+        self._cursor = first.cursor
+        self._error: BaseException | None = None
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on after the last event that the listener has returned from: `listen(…, cursor)`."""
+        return self._cursor
+
+    def heard(self, message: StateEventsResponse) -> None:
+        self._cursor = message.cursor or self._cursor
+
+    def raise_error(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+
+class _Ending(Protocol):
+    @property
+    def over(self) -> bool: ...
+
+
+_L = TypeVar("_L", bound=_Ending)
+
+
+class Listeners(Generic[_L]):
+    """The listeners that a controller has started and that are not over."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all: list[_L] = []
+
+    def add(self, listener: _L) -> _L:
+        """Notes one; itself."""
+        with self._lock:
+            self._all = [each for each in self._all if not each.over] + [listener]
+        return listener
+
+    def take(self) -> list[_L]:
+        """All of them; they are noted no more."""
+        with self._lock:
+            taken, self._all = self._all, []
+        return taken

@@ -1,0 +1,79 @@
+"""Makes the blocking client from the one for asyncio, or checks that it is current.
+
+`blocking_client.py` writes the modules of `client/toehold_client` that MADE names from those in its `aio/`.
+`blocking_client.py --check` only compares, and exits with 1 where they differ.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CLIENT = Path(__file__).resolve().parent.parent / "client" / "toehold_client"
+MADE = ("client", "controller", "node_client", "operators")
+HEADER = "# Made from aio/{name}.py by `make client`: edit that one.\n"
+
+TEXT = {
+    "from .driver import": "from .rpc.driver import",
+    "from .streams import": "from .rpc.streams import",
+    "for asyncio programs": "for blocking programs",
+    "Belongs to the event loop that it is made in.": "May be used by many threads at once.",
+    "in a task of its own": "in a thread of its own",
+    "async ": "",
+    "await ": "",
+}
+NAMES = {
+    "AsyncCrawlController": "CrawlController",
+    "AsyncDriver": "Driver",
+    "AsyncEventStream": "EventStream",
+    "AsyncExitStack": "ExitStack",
+    "AsyncExportStream": "ExportStream",
+    "AsyncFrontierClient": "FrontierClient",
+    "AsyncIterator": "Iterator",
+    "AsyncListener": "Listener",
+    "AsyncNodeClient": "NodeClient",
+    "AsyncOperators": "Operators",
+    "AsyncOutcomeStream": "OutcomeStream",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "anext": "next",
+    "asyncio": "time",  # for its sleep
+    "push_async_callback": "callback",
+}
+
+
+def main() -> None:
+    made = {CLIENT / f"{name}.py": blocking(name) for name in MADE}
+    stale = {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
+    if sys.argv[1:] == ["--check"]:
+        if stale:
+            names = ", ".join(path.name for path in stale)
+            sys.exit(f"{names}: not current. Run `make client` and commit what it writes.")
+        return
+    for path, text in stale.items():
+        path.write_text(text)
+        print(f"client/toehold_client/{path.name}: written")
+
+
+def blocking(name: str) -> str:
+    """A module of the blocking client."""
+    text = (CLIENT / "aio" / f"{name}.py").read_text()
+    for asynchronous, other in TEXT.items():
+        text = text.replace(asynchronous, other)
+    text = re.sub(r"\w+", lambda found: NAMES.get(found[0], found[0]), text)
+    # Orders the imports, and makes `yield from` of loops; then come the line breaks.
+    text = ruff(HEADER.format(name=name) + text, name, "check", "--fix", "--unsafe-fixes")
+    return ruff(text, name, "format")
+
+
+def ruff(text: str, name: str, *command: str) -> str:
+    """The text of a module as ruff writes it."""
+    arguments = [*command, "--quiet", "--stdin-filename", str(CLIENT / f"{name}.py"), "-"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *arguments], input=text, stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
