@@ -21,9 +21,9 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold_client.cli.embedded import watch
 from toehold_client.cli.embedded.directory import CrawlDirectory, Locks
-from toehold_client.cli.embedded.display import View
 from toehold_client.cli.embedded.watch import Ending, Watch
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.live.look import Look
 from toehold_client.client import FrontierClient
 from toehold_client.errors import CrawlFinished, FrontierUnavailable, IllegalState
 
@@ -39,6 +39,8 @@ class Stage:
 
     `signals` are the ticks, counted from 1, after which one comes.
     """
+
+    address = "127.0.0.1:7707"
 
     def __init__(self, states: list[CrawlState.ValueType | None], signals: list[int]) -> None:
         self.states = states
@@ -71,7 +73,7 @@ class Stage:
         if self.refusal is not None:
             raise self.refusal
 
-    def show(self, view: View) -> None:
+    def show(self, look: Look) -> None:
         pass
 
     def say(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What a crawl's events say, in words for people: one line each."""
+"""What a crawl's events say, one line each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import output
 from .text import bytes_text, count_text, duration_text
 
 
-def event_words(event: Event) -> str:
+def event_text(event: Event) -> str:
     """An event in one line, without its time."""
     match event.WhichOneof("kind"):
         case "status_changed":

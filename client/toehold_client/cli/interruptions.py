@@ -1,6 +1,6 @@
-"""SIGINT, SIGTERM and SIGHUP as a count that a loop looks at, and waits that they cut short.
+"""What wakes a thread that waits: a bell that others ring, and SIGINT, SIGTERM and SIGHUP as a count.
 
-Nothing is raised: what the first signal means, and what the second, is the loop's own business.
+Signals raise nothing: the loop that waits decides what the first one means, and what the second.
 """
 
 from __future__ import annotations
@@ -8,11 +8,49 @@ from __future__ import annotations
 import os
 import select
 import signal
-import time
 from types import FrameType, TracebackType
 from typing import Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Bell:
+    """A bell that threads and signal handlers ring, and that one thread waits for. Rung once or often, it is
+    heard once. A context; nobody may ring it afterwards.
+    """
+
+    def __init__(self) -> None:
+        # A pipe, because an Event set by a handler can meet its own lock held by the code it interrupted.
+        self._read_end, self._write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(self._write_end, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._read_end)
+        os.close(self._write_end)
+
+    def fileno(self) -> int:
+        """A file descriptor that can be read when it has been rung."""
+        return self._read_end
+
+    def ring(self) -> None:
+        """Rings it."""
+        try:
+            os.write(self._write_end, b"\0")
+        except BlockingIOError:
+            return  # full: it has been rung
+
+    def silence(self) -> None:
+        """Lets it be quiet until it is rung again."""
+        try:
+            os.read(self._read_end, 65_536)
+        except BlockingIOError:
+            return  # it was
 
 
 class Interruptions:
@@ -22,10 +60,7 @@ class Interruptions:
 
     def __init__(self) -> None:
         self.count = 0
-        # A pipe, because an Event set by a handler can meet its own lock held by the code it interrupted.
-        self._read_end, self._write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        os.set_blocking(self._write_end, False)
+        self._bell = Bell()
         self._before = {number: signal.getsignal(number) for number in _SIGNALS}
 
     def __enter__(self) -> Self:
@@ -40,28 +75,23 @@ class Interruptions:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self._read_end)
-        os.close(self._write_end)
+        self._bell.__exit__(kind, error, trace)
 
     def wait(self, seconds: float, readable: int | None = None) -> bool:
-        """Wait until a further signal comes, `readable` (a file descriptor) can be read, or the time is over.
+        """Waits for a further signal, for `readable` (a file descriptor), or until the time is over.
 
         True if `readable` can be read.
         """
-        deadline = time.monotonic() + seconds
-        wanted = [self._read_end] if readable is None else [self._read_end, readable]
-        ready, _, _ = select.select(wanted, [], [], max(0.0, deadline - time.monotonic()))
-        if self._read_end in ready:
-            os.read(self._read_end, 64)
+        wanted = [self._bell.fileno()] if readable is None else [self._bell.fileno(), readable]
+        ready, _, _ = select.select(wanted, [], [], seconds)
+        if self._bell.fileno() in ready:
+            self._bell.silence()
         return readable in ready
 
     def interrupt_once(self) -> None:
-        """Act as if a first signal had come, unless one has."""
+        """Acts as if a first signal had come, unless one has."""
         self.count = max(self.count, 1)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
-        try:
-            os.write(self._write_end, b"\0")
-        except BlockingIOError:
-            return  # full: whoever waits is woken by what is already in it
+        self._bell.ring()

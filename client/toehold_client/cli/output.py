@@ -70,7 +70,7 @@ def moment(time: Timestamp) -> str:
     return time.ToDatetime(tzinfo=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def status_words(status: CrawlStatus) -> str:
+def status_text(status: CrawlStatus) -> str:
     """`RUNNING`, or `FINISHED (ABORTED), torn down` where there is more to say than the state."""
     state, end = status_names(status)
     return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
@@ -78,7 +78,7 @@ def status_words(status: CrawlStatus) -> str:
 
 def status_and_reason(status: CrawlStatus) -> str:
     """The same, and what put the crawl there, if that was a problem."""
-    return f"{status_words(status)}: {status.reason}" if status.reason else status_words(status)
+    return f"{status_text(status)}: {status.reason}" if status.reason else status_text(status)
 
 
 def standing(status: CrawlStatus) -> Iterator[str]:

@@ -37,8 +37,12 @@ from toehold.frontier.v1.admin_pb2 import (
     Crawl,
     CreateCrawlResponse,
     GetCrawlResponse,
+    GetFrontierResponse,
     GetStatisticsResponse,
     LaunchCrawlResponse,
+    ListJobsResponse,
+    ListLargestQueuesResponse,
+    ListSlowestQueuesResponse,
 )
 from toehold.frontier.v1.crawl_pb2 import (
     CrawlSpec,
@@ -319,7 +323,7 @@ def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, addre
     assert not frontier.asked["RequestState"]
 
 
-def test_a_terminal_has_a_line_that_tells_how_it_goes(
+def test_a_terminal_has_a_panel_that_tells_how_it_goes(
     frontier: FakeFrontier, address: str, spec: str
 ) -> None:
     will_be_found(frontier, PAUSED)
@@ -327,13 +331,23 @@ def test_a_terminal_has_a_line_that_tells_how_it_goes(
     frontier.will("StateEvents", [present(PAUSED, "e1")], told)
     running = GetStatisticsResponse(status=RUNNING, statistics=FIGURES)
     frontier.will("GetStatistics", *[running] * 100)
+    frontier.will("GetCrawl", GetCrawlResponse(crawl=Crawl(crawl="c")))
+    for rpc, answer in (
+        ("GetFrontier", GetFrontierResponse()),
+        ("ListJobs", ListJobsResponse()),
+        ("ListSlowestQueues", ListSlowestQueuesResponse()),
+        ("ListLargestQueues", ListLargestQueuesResponse()),
+    ):
+        frontier.will(rpc, *[answer] * 100)
     ours, theirs = pty.openpty()
     with started(address, spec, output=theirs) as process:
         os.close(theirs)
         shown = read_until(ours, f"{WHEN}  RUNNING")
         shown += read_until(ours, "every host rests")
+        shown += read_until(ours, "2 failed")
         process.send_signal(signal.SIGINT)
         shown += read_all(ours)
         assert process.wait(PATIENCE_S) == 130
     assert f"{WHEN}  PAUSED" in shown and f"{WHEN}  RUNNING" in shown
-    assert "RUNNING  12 succeeded  4.5/s  0 queued  0 out  2 failed  3.0 kB  every host rests" in shown
+    for words in ("RUNNING", "12 succeeded, 3.0 kB", "4.5 pages/s", "0 queued, 0 of them out", "2 failed"):
+        assert words in shown, words

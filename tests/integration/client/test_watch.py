@@ -41,8 +41,8 @@ from toehold.frontier.v1.crawl_pb2 import (
 )
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 from toehold_client import CrawlController, FrontierClient
-from toehold_client.cli.live.bell import Bell
-from toehold_client.cli.live.looks import Looks
+from toehold_client.cli.interruptions import Bell
+from toehold_client.cli.live.observer import Looks
 from toehold_client.cli.main import run
 
 Watch = Callable[..., tuple[int, list[str], str]]

@@ -26,4 +26,4 @@ def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> N
     if as_json:
         output.record(to_plain(made))
     else:
-        output.line(f"{new_name}: {output.status_words(made.status)}, {count_text(made.seed_count)} seeds")
+        output.line(f"{new_name}: {output.status_text(made.status)}, {count_text(made.seed_count)} seeds")

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from toehold_client.cli import output
 from toehold_client.cli.embedded.directory import CrawlDirectory, open_directory
-from toehold_client.cli.embedded.display import Display, LivePanel, PlainLines, Silent, WhileSeen
 from toehold_client.cli.embedded.node_plan import (
     DEFAULT_TOES,
     MOST_PROCESSES,
@@ -39,6 +38,7 @@ from toehold_client.cli.embedded.trouble import BadPlan, Interrupted, Trouble
 from toehold_client.cli.embedded.watch import Ending
 from toehold_client.cli.exits import ExitCode
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
 from toehold_client.spec import file as spec_file
 
 # The frontier's own limits. What else makes no sense it tells itself; these must fit into the messages to it.
@@ -46,6 +46,8 @@ _MOST_SECONDS, _MOST_HOPS, _MOST_ATTEMPTS = 86_400, 10_000, 10_000
 
 # The node's own.
 _MOST_TOES = 1000
+
+_PANEL_LINES = 21
 
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -297,8 +299,8 @@ def _tell(
 
 def _display(console: Console, *, as_json: bool) -> Display:
     if as_json:
-        return Silent()
-    return LivePanel(console) if console.is_terminal and not console.is_dumb_terminal else PlainLines(console)
+        return Display()
+    return Panel(console, _PANEL_LINES) if is_screen(console) else Lines()
 
 
 def _this_command() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_words
+from toehold_client.cli.event_text import event_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 
@@ -36,4 +36,4 @@ def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> 
         if as_json:
             output.record(to_plain(event))
         else:
-            output.line(f"{output.moment(event.event_time)}  {event.cursor}  {event_words(event)}")
+            output.line(f"{output.moment(event.event_time)}  {event.cursor}  {event_text(event)}")

@@ -88,4 +88,4 @@ def _tell(crawl: CrawlController, status: CrawlStatus, seeds: AddSeedsResponse |
         output.record({"crawl": crawl.crawl, "status": to_plain(status), "seeds": told})
     else:
         added = "" if seeds is None else f", {seeds.added_count} seeds"
-        output.line(f"{crawl.crawl}: {output.status_words(status)}{added}")
+        output.line(f"{crawl.crawl}: {output.status_text(status)}{added}")

@@ -67,7 +67,7 @@ def _crawl(crawl: CrawlController, as_json: bool) -> None:
         output.facts(
             [
                 ("crawl", described.crawl),
-                ("status", output.status_words(answer.status)),
+                ("status", output.status_text(answer.status)),
                 ("elapsed", duration_text(seconds_of(statistics.elapsed_duration))),
                 ("seeds announced", seeds),
                 ("URIs processed", count_text(processed)),

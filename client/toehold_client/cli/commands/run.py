@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 
 import click
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from toehold.frontier.v1.admin_pb2 import GetStatisticsResponse
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event
 from toehold_client.cli import output
-from toehold_client.cli.event_text import event_words
+from toehold_client.cli.event_text import event_text
 from toehold_client.cli.exits import ExitCode, exit_code_of_end
+from toehold_client.cli.live.displays import Display, Lines, Panel, is_screen
+from toehold_client.cli.live.observer import Observer
 from toehold_client.cli.text import bytes_text, count_text, duration_text
 from toehold_client.client import FrontierClient
 from toehold_client.controller import CrawlController
@@ -38,6 +38,8 @@ FINISHED = CrawlState.CRAWL_STATE_FINISHED
 
 _LOOK_S = 1.0
 """Between two looks at the statistics, on a terminal."""
+
+_PANEL_LINES = 12
 
 
 @click.command()
@@ -101,27 +103,26 @@ def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None
             output.record(to_plain(event))
         return
     console = Console(markup=False, emoji=False, highlight=False)
-    on_screen = console.is_terminal and not console.is_dumb_terminal
-    story = _Story(crawl, partial(_say, console) if on_screen else output.line)
+    on_screen = is_screen(console)
+    display = Panel(console, _PANEL_LINES) if on_screen else Lines()
+    story = _Story(crawl, display.say)
     if not from_its_start:
         story.tell_status(now.present, now.present.reach_time)
     if on_screen:
-        _follow_live(crawl, cursor, story, console)
+        _follow_live(crawl, cursor, story, display)
     else:
         for event in crawl.follow(cursor):
             story.tell(event)
 
 
-def _follow_live(crawl: CrawlController, cursor: str, story: _Story, console: Console) -> None:
-    """Has a line that tells how it goes below the lines that stay."""
-    with crawl, Live(console=console, auto_refresh=False, transient=True) as live:
+def _follow_live(crawl: CrawlController, cursor: str, story: _Story, display: Display) -> None:
+    """Shows how it goes below the lines that stay."""
+    with crawl, display:
         listener = crawl.listen(story.tell, cursor)
+        observer = Observer(crawl)
         while not listener.join(_LOOK_S):
-            try:
-                text = _progress(crawl.statistics())
-            except (FrontierUnavailable, DeadlineExceeded):
-                text = "the frontier does not answer, and is waited for"
-            live.update(Text(output.harmless(text), no_wrap=True, overflow="ellipsis"), refresh=True)
+            with suppress(FrontierUnavailable, DeadlineExceeded):  # it is waited for
+                display.show(observer.look())
 
 
 class _Story:
@@ -136,33 +137,13 @@ class _Story:
         if event.HasField("status_changed"):
             self.tell_status(event.status_changed, event.event_time)
         else:
-            self._say(f"{output.moment(event.event_time)}  {event_words(event)}")
+            self._say(f"{output.moment(event.event_time)}  {event_text(event)}")
 
     def tell_status(self, status: CrawlStatus, time: Timestamp) -> None:
         """Tells where the crawl is, and what to do if it is paused."""
         self._say(f"{output.moment(time)}  {output.status_and_reason(status)}")
         if status.state == PAUSED:
             self._say(f"It is paused. To let it go on: {_command('resume', self._crawl)}")
-
-
-def _say(console: Console, text: str) -> None:
-    # Wrapped by the terminal alone: a command in it can be copied as a whole.
-    console.print(Text(output.harmless(text)), soft_wrap=True)
-
-
-def _progress(now: GetStatisticsResponse) -> str:
-    statistics = now.statistics
-    parts = [
-        output.status_words(now.status),
-        f"{count_text(statistics.succeeded_count)} succeeded",
-        f"{statistics.succeeded_per_second:.1f}/s",
-        f"{count_text(statistics.queued_count)} queued",
-        f"{count_text(statistics.leased_count)} out",
-        f"{count_text(statistics.failed_count)} failed",
-        bytes_text(statistics.bytes_count),
-        statistics.limited_by,
-    ]
-    return "  ".join(part for part in parts if part)
 
 
 def _ended(end: GetStatisticsResponse) -> str:

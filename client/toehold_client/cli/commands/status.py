@@ -34,7 +34,7 @@ def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
     output.facts(
         [
             ("crawl", crawl.crawl),
-            ("state", output.status_words(status)),
+            ("state", output.status_text(status)),
             ("reason", status.reason),
             ("since", output.moment(status.reach_time)),
             ("created", output.moment(crawl.create_time)),

@@ -118,7 +118,7 @@ def _held(crawl: CrawlController, wait_s: float) -> CrawlStatus:
             if any(message.present.held or message.event.HasField("held") for message in stream):
                 return crawl.status()
     except DeadlineExceeded:
-        state = output.status_words(crawl.status())
+        state = output.status_text(crawl.status())
         raise WaitTimedOut(
             f"{crawl.crawl} is not held after {wait_s:g} s of waiting; its state is {state}"
         ) from None

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 from rich.console import Console
 
 from toehold_client.cli import output
 from toehold_client.cli.exits import ExitCode
-from toehold_client.cli.interruptions import Interruptions
-from toehold_client.cli.live.bell import Bell
-from toehold_client.cli.live.displays import Display, FullScreen, Lines, Objects, show_once
+from toehold_client.cli.interruptions import Bell, Interruptions
+from toehold_client.cli.live.displays import Display, FullScreen, Lines, Objects, is_screen, show_once
 from toehold_client.cli.live.look import Look, to_record
-from toehold_client.cli.live.looks import Looks
-from toehold_client.cli.live.observer import Observer
+from toehold_client.cli.live.observer import Looks, Observer
 from toehold_client.controller import CrawlController
 
 from .options import json_option, with_crawl
@@ -44,7 +40,7 @@ def watch(crawl: CrawlController, interval_s: float | None, once: bool, as_json:
     nothing of the crawl.
     """
     console = Console(markup=False, emoji=False, highlight=False)
-    on_screen = sys.stdout.isatty() and not console.is_dumb_terminal
+    on_screen = is_screen(console)
     if once:
         _look_once(Observer(crawl), console if on_screen else None, as_json)
         return

@@ -15,6 +15,7 @@ from typing import Self
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState, Verdict
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.live.displays import Display
 from toehold_client.client import FrontierClient
 from toehold_client.errors import (
     DeadlineExceeded,
@@ -29,7 +30,6 @@ from toehold_client.spec.plain import enum_word
 
 from .children import Child, Program
 from .directory import CrawlDirectory, write_json
-from .display import Display
 from .plan import Plan
 from .report import Report
 from .report import build as build_report

@@ -4,6 +4,7 @@ program.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -11,13 +12,14 @@ from enum import Enum
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState
 from toehold_client.cli.interruptions import Interruptions
+from toehold_client.cli.live.crawl_log import last_pages
+from toehold_client.cli.live.displays import Display
+from toehold_client.cli.live.look import Look
 from toehold_client.cli.text import duration_text
 from toehold_client.client import FrontierClient
 from toehold_client.errors import CrawlFinished, DeadlineExceeded, FrontierUnavailable, IllegalState
 
-from .crawl_log import last_pages
 from .directory import CrawlDirectory
-from .display import Display, Rate, View
 
 GRACE_S = 10.0
 """Beyond the fetch deadline: what a page still needs, once fetched, until its report has arrived."""
@@ -27,6 +29,9 @@ MOST_PREPARING_S = 600.0
 
 MOST_SILENCE_S = 60.0
 """Longest time in which a frontier that runs does not answer."""
+
+LINE_S = 5.0
+"""Between two looks that are due: each has a line where nothing is drawn over."""
 
 _TICK_S = 0.5
 _MOST_PAGES = 12
@@ -56,14 +61,14 @@ class Watch:
         check: Callable[[], None],
     ) -> None:
         self._client = client
-        self._crawl = crawl.crawl
+        self._crawl = crawl
         self._pause_s = crawl.spec.fetch.timeout.ToMilliseconds() / 1000 + GRACE_S
         self._log = directory.crawl_log(crawl.crawl)
         self._directory = directory
         self._display = display
         self._interruptions = interruptions
         self._check = check
-        self._rate = Rate()
+        self._due_s = -math.inf
         self._pause_accepted = False
         self._give_up_s: float | None = None
         self._told: set[str] = set()
@@ -88,14 +93,20 @@ class Watch:
             self._interruptions.wait(_TICK_S)
 
     def _tick(self) -> Ending | None:
-        answer = self._client.get_statistics(self._crawl)
+        answer = self._client.get_statistics(self._crawl.crawl)
+        now_s = time.monotonic()
+        due = now_s >= self._due_s
+        if due:
+            self._due_s = now_s + LINE_S
         self._display.show(
-            View(
+            Look(
+                address=self._client.address,
                 crawl=self._crawl,
                 status=answer.status,
                 statistics=answer.statistics,
-                pages_per_s=self._rate.add(time.monotonic(), answer.statistics.succeeded_count),
-                last_pages=last_pages(self._log, _MOST_PAGES),
+                why=answer.statistics.limited_by,
+                pages=last_pages(self._log, _MOST_PAGES),
+                due=due,
             )
         )
         state = answer.status.state
@@ -121,7 +132,7 @@ class Watch:
             self._give_up_s = now_s + MOST_PREPARING_S
         if not self._pause_accepted:
             try:
-                self._client.request_state(self._crawl, TargetState.TARGET_STATE_PAUSE)
+                self._client.request_state(self._crawl.crawl, TargetState.TARGET_STATE_PAUSE)
             except IllegalState:
                 self._say_once("Pausing as soon as the crawl allows it. Ctrl-C again stops at once.")
             except CrawlFinished:

@@ -1,1 +1,1 @@
-"""A live view of a crawl: what is looked at, how it is laid out, where it is shown."""
+"""A crawl shown live: what there is to see, where it is shown, and how it is laid out."""

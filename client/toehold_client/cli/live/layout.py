@@ -1,6 +1,6 @@
-"""How a look at a crawl fills a screen, whatever its size: what matters most comes first and is cut last.
+"""How a look at a crawl fills a screen, whatever its size: the most important comes first and is cut last.
 
-Pure: from a look and a size to lines of text.
+It only turns a look and a size into lines of text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.text import Text
 
 from toehold.frontier.v1.admin_pb2 import Job, JobState, Node, WorkQueue
-from toehold.frontier.v1.crawl_pb2 import CrawlState, Event, QueueState
+from toehold.frontier.v1.crawl_pb2 import CrawlState, Event, FetchStatus, QueueState, Statistics
 from toehold_client.cli import output
-from toehold_client.cli.embedded.display import errors_text, queues_text
-from toehold_client.cli.event_text import event_words
-from toehold_client.cli.text import bytes_text, count_text, duration_text
+from toehold_client.cli.event_text import event_text
+from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
 from toehold_client.spec.plain import enum_word, seconds_of
 
-from .look import Look, seconds_until
+from .crawl_log import LoggedPage
+from .look import Look, seconds_until, waiting_text
 
 WHOLE = 100_000
 """A width and a height in which everything has room."""
@@ -28,6 +28,8 @@ WHOLE = 100_000
 _LABEL_CELLS = 9
 _MOST_WHY_LINES = 3
 _LEAST_NAME_CELLS = 12
+_MOST_ERRORS = 5
+_QUEUE_STATES = ("ready", "busy", "snoozed", "inactive", "exhausted")
 _WAITING = "ABOUT_TO_GET_URI"
 _STATE_STYLES = {
     CrawlState.CRAWL_STATE_RUNNING: "bold green",
@@ -48,6 +50,7 @@ def picture(look: Look, width: int, height: int) -> list[Text]:
         _rows("jobs", [_text(_job(job)) for job in look.jobs[:height]]),
         _rows("slowest", _slowest(look, named)),
         _rows("largest", _largest(look, named)),
+        _rows("fetched", [_page(page) for page in [*reversed(look.pages)][:height]]),
     ]
     shares = share(height - len(standing) - len(statistics), [len(section) for section in sections])
     told = [statistics, *(section[:many] for section, many in zip(sections, shares, strict=True) if many)]
@@ -80,13 +83,14 @@ def line(look: Look) -> str:
     """A look in one line of any length."""
     statistics = look.statistics
     parts = [
-        output.status_words(look.status),
+        output.status_text(look.status),
         f"{count_text(statistics.succeeded_count)} pages",
         _rate(look),
         f"{count_text(statistics.queued_count)} queued",
         f"{count_text(statistics.failed_count)} failed",
         bytes_text(statistics.bytes_count),
         _away(look) or look.why,
+        waiting_text(statistics),
     ]
     return "  ".join(part for part in parts if part)
 
@@ -100,7 +104,7 @@ def _standing(look: Look, width: int) -> Iterator[Text]:
     elapsed = duration_text(seconds_of(look.statistics.elapsed_duration))
     yield _line(
         "crawl",
-        (output.status_words(look.status), style),
+        (output.status_text(look.status), style),
         f"  {look.crawl.crawl}, for {elapsed}, at {look.address}",
     )
     if look.away:
@@ -109,6 +113,9 @@ def _standing(look: Look, width: int) -> Iterator[Text]:
         yield from _wrapped("reason", (look.status.reason, "red"), width)
     if look.why:
         yield from _wrapped("why", (look.why, "yellow"), width)
+    waiting = waiting_text(look.statistics)
+    if waiting:
+        yield from _wrapped("waiting", (waiting, "yellow"), width)
 
 
 def _away(look: Look) -> str:
@@ -136,9 +143,9 @@ def _statistics(look: Look) -> Iterator[Text]:
     )
     future = f", {count_text(statistics.future_count)} for later" if statistics.future_count else ""
     yield _line("URIs", f"{waiting}{future}; {count_text(statistics.discovered_count)} discovered")
-    yield _line("queues", queues_text(statistics))
+    yield _line("queues", _queues(statistics))
     if statistics.failed_count or statistics.fetch_status_counts:
-        yield _line("errors", (errors_text(statistics), "red" if statistics.failed_count else ""))
+        yield _line("errors", (_errors(statistics), "red" if statistics.failed_count else ""))
     limits = ", ".join(_limits(look))
     if limits:
         yield _line("limits", limits)
@@ -149,6 +156,31 @@ def _rate(look: Look) -> str:
     now = f"{statistics.succeeded_per_second:.1f} pages/s, {bytes_text(round(statistics.bytes_per_second))}/s"
     average_bytes = bytes_text(round(statistics.average_bytes_per_second))
     return f"{now} now; {statistics.average_succeeded_per_second:.1f}, {average_bytes}/s on average"
+
+
+def _queues(statistics: Statistics) -> str:
+    """Work queues by state: `1 ready, 3 busy`."""
+    counts = {
+        name.removeprefix("QUEUE_STATE_").lower(): count
+        for name, count in statistics.queue_state_counts.items()
+    }
+    known = [name for name in _QUEUE_STATES if name in counts] + sorted(set(counts) - set(_QUEUE_STATES))
+    return ", ".join(f"{count_text(counts[name])} {name}" for name in known if counts[name]) or "none"
+
+
+def _errors(statistics: Statistics) -> str:
+    """How many failed, and the fetch statuses that are errors, the most frequent first."""
+    errors = [(count, code) for code, count in statistics.fetch_status_counts.items() if _is_error(code)]
+    most = sorted(errors, reverse=True)[:_MOST_ERRORS]
+    told = [f"{fetch_status_text(code)}: {count_text(count)}" for count, code in most]
+    return "; ".join([f"{count_text(statistics.failed_count)} failed", *told])
+
+
+def _is_error(fetch_status: int) -> bool:
+    """What robots.txt forbids is no error."""
+    return fetch_status >= 400 or (
+        fetch_status < 0 and fetch_status != FetchStatus.FETCH_STATUS_ROBOTS_PRECLUDED
+    )
 
 
 def _limits(look: Look) -> Iterator[str]:
@@ -176,7 +208,7 @@ def _job(job: Job) -> str:
 
 def _problem(look: Look, event: Event) -> Text:
     ago = duration_text(max(-seconds_until(look.statistics, event.event_time), 0.0))
-    return _text((f"{ago} ago  ", "red"), event_words(event))
+    return _text((f"{ago} ago  ", "red"), event_text(event))
 
 
 def _nodes(look: Look, most_cells: int, most: int) -> list[Text]:
@@ -243,6 +275,12 @@ def _largest(look: Look, most_cells: int) -> list[Text]:
         _text(key, f"{count_text(queue.queued_count)} queued, {_state(queue)}")
         for queue, key in zip(queues, keys, strict=True)
     ]
+
+
+def _page(page: LoggedPage) -> Text:
+    good = 200 <= page.fetch_status < 400
+    size = "" if page.size is None else bytes_text(page.size)
+    return _text((f"{page.fetch_status:>5}", "green" if good else "red"), f"  {size:>8}  {page.uri}")
 
 
 def _state(queue: WorkQueue) -> str:

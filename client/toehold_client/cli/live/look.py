@@ -1,9 +1,10 @@
-"""One look at a crawl: all that a watch shows, as it was at one moment."""
+"""One look at a crawl: all that a display shows, as it was at one moment."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,6 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from toehold.frontier.v1.admin_pb2 import Crawl, Job, Node, WorkQueue
 from toehold.frontier.v1.crawl_pb2 import CrawlState, CrawlStatus, Event, Statistics
 from toehold_client.spec.plain import to_plain
+
+from .crawl_log import LoggedPage
 
 _PROBLEMS = frozenset(("problem", "flights_cancelled", "limit_reached", "uris_left"))
 
@@ -37,6 +40,8 @@ class Look:
     largest: Sequence[WorkQueue] = ()
     problems: Sequence[Event] = ()
     """The latest last."""
+    pages: Sequence[LoggedPage] = ()
+    """The pages of the crawl log that were fetched last, the latest last."""
     away: str = ""
     """Why the frontier does not answer now; empty if it does. All the rest is as it was last."""
     away_s: float = 0.0
@@ -54,7 +59,7 @@ class Look:
 
 
 def is_problem(event: Event) -> bool:
-    """Whether somebody who looks after a crawl would want to see an event."""
+    """Whether an event concerns whoever looks after the crawl."""
     kind = event.WhichOneof("kind")
     return kind in _PROBLEMS or (kind == "node_left" and event.node_left.reason == "silent")
 
@@ -62,6 +67,17 @@ def is_problem(event: Event) -> bool:
 def seconds_until(statistics: Statistics, moment: Timestamp) -> float:
     """How long after the statistics a moment is; negative if it was before."""
     return (moment.ToNanoseconds() - statistics.snapshot_time.ToNanoseconds()) / 1e9
+
+
+def waiting_text(statistics: Statistics) -> str:
+    """While nothing can be leased: what the crawl waits for, and until when. Empty otherwise."""
+    if not statistics.waiting_for or not statistics.HasField("next_due_time"):
+        return statistics.waiting_for
+    left_s = max(seconds_until(statistics, statistics.next_due_time), 0.0)
+    # Shown by this machine's clock: the frontier's may be another.
+    until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)
+    # The time first: on a narrow terminal the end is cut off.
+    return f"until {until:%H:%M:%S} (in {left_s:.0f} s): {statistics.waiting_for}"
 
 
 def to_record(look: Look) -> dict[str, Any]:

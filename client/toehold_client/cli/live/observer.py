@@ -1,23 +1,30 @@
-"""Looks at a crawl whenever it is asked to, and hears of the crawl's events in between.
-
-It outlives the frontier: while that does not answer, there is to see what was seen last.
-"""
+"""Looks at a crawl: the observer that takes them, and the thread that takes one after another."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from types import TracebackType
+from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Event, Statistics
 from toehold_client.awaiting import ENDED
+from toehold_client.cli.interruptions import Bell
 from toehold_client.cli.text import duration_text
 from toehold_client.controller import CrawlController
-from toehold_client.errors import CursorTooOld, DeadlineExceeded, FrontierUnavailable, ToeholdError
+from toehold_client.errors import (
+    ClientClosed,
+    CursorTooOld,
+    DeadlineExceeded,
+    FrontierUnavailable,
+    ToeholdError,
+)
 from toehold_client.listening import Listener
 from toehold_client.spec.plain import seconds_of
 
@@ -29,8 +36,10 @@ _TELLING = frozenset(("status_changed", "held", "released", "torn_down"))
 
 
 class Observer:
-    """The watch over one crawl, in one thread. `on_news`, if given, is called in another one when an event
-    has come after which one would look again.
+    """Looks at a crawl whenever it is asked to, in one thread. While the frontier does not answer, it gives
+    what it saw last.
+
+    `on_news`, if given, is called in another thread when an event calls for another look.
     """
 
     def __init__(
@@ -159,3 +168,78 @@ class Observer:
                 self._problems.append(event)
         if (problem or kind in _TELLING) and self._on_news is not None:
             self._on_news()
+
+
+class Looks:
+    """Looks at a crawl, taken in a thread of their own: one every `interval_s`, and one at once when an event
+    calls for it; none after the crawl's end. The bell rings for each. A look waits until the last one was
+    taken, so whoever shows them misses none, and the frontier has no work for looks that nobody sees.
+
+    The main thread calls no frontier: so it hears of signals at once, whatever a frontier does, and no signal
+    breaks into a call. A context; at its end it closes the controller's client, which ends all waits.
+    """
+
+    def __init__(self, crawl: CrawlController, interval_s: float, bell: Bell) -> None:
+        self._crawl = crawl
+        self._interval_s = interval_s
+        self._bell = bell
+        self._news = threading.Event()
+        self._taken = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._latest: Look | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="toehold-looks", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._taken.set()
+        self._news.set()
+        self._crawl.frontier.close()
+        self._thread.join()
+
+    def take(self) -> Look | None:
+        """The latest look, unless it has been taken. Raises what a look ended with: see Observer.look."""
+        with self._lock:
+            look, self._latest = self._latest, None
+            if self._error is not None:
+                raise self._error
+        if look is not None:
+            self._taken.set()
+        return look
+
+    def _run(self) -> None:
+        observer = Observer(self._crawl, self._news.set)
+        due_s = -math.inf
+        try:
+            while True:
+                self._news.clear()  # before the look: what comes meanwhile may not be in it
+                self._taken.clear()
+                if self._stop.is_set():  # asked after both are cleared: an end sets them
+                    return
+                now_s = time.monotonic()
+                due = now_s >= due_s
+                if due:
+                    due_s = now_s + self._interval_s
+                look = replace(observer.look(), due=due)
+                with self._lock:
+                    self._latest = look
+                self._bell.ring()
+                if look.ended:
+                    return
+                self._taken.wait()
+                self._news.wait(max(0.0, due_s - time.monotonic()))
+        except ClientClosed:
+            return  # nobody looks any more
+        except BaseException as error:  # whatever it is, `take` raises it
+            with self._lock:
+                self._error = error
+            self._bell.ring()
+        finally:
+            observer.close()

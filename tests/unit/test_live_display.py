@@ -1,4 +1,4 @@
-"""What `toehold watch` shows: a picture that fits every screen, lines and objects that say the same."""
+"""A crawl shown live: a picture that fits every screen, lines and objects that say the same."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ from toehold.frontier.v1.crawl_pb2 import (
     UrisLeft,
 )
 from toehold.frontier.v1.frontier_pb2 import ToeStepCount
-from toehold_client.cli.live.displays import Lines, Objects, show_once
+from toehold_client.cli.live.crawl_log import LoggedPage
+from toehold_client.cli.live.displays import Display, Lines, Objects, Panel, WhileSeen, show_once
 from toehold_client.cli.live.layout import WHOLE, line, picture, share
-from toehold_client.cli.live.look import Look, is_problem, to_record
+from toehold_client.cli.live.look import Look, is_problem, to_record, waiting_text
 
 SIZES = [(80, 24), (120, 40), (40, 10), (20, 4), (1, 1)]
 NOW_S = 1_800_000_000
@@ -86,6 +87,7 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
         average_succeeded_per_second=12.34,
         bytes_per_second=92_100,
         average_bytes_per_second=123_456,
+        waiting_for=text and f"a resting queue{text}",
     )
     limits = LimitSpec(max_documents=5_000, max_bytes=10**9, max_elapsed=Duration(seconds=7_200))
     shown = Look(
@@ -115,6 +117,7 @@ def look(text: str = "", many: int = 1, **parts: Any) -> Look:
             queue(f"com,large{n},{text}", state=busy, reason=text, queued_count=61) for n in range(many)
         ],
         problems=[problem(n + 1, detail=f"500 MB are free{text}") for n in range(many)],
+        pages=[LoggedPage(200, 4_321, f"http://www.example.com/{n}{text}") for n in range(many)],
     )
     return replace(shown, **parts)
 
@@ -153,7 +156,7 @@ def test_the_picture_fits_whatever_is_in_it(width: int, height: int, many: int, 
 
 def test_the_important_parts_come_first_and_small_screens_have_them_too() -> None:
     head = ["crawl", "why", "pages", "rate", "URIs", "queues", "errors", "limits"]
-    sections = ["problems", "nodes", "jobs", "slowest", "largest"]
+    sections = ["problems", "nodes", "jobs", "slowest", "largest", "fetched"]
     assert labels(look(many=3)) == [*head, *sections]
     assert labels(look(many=3), 120, 40) == [*head, *sections]
     assert labels(look(many=3), 40, 10) == head[:8]
@@ -166,7 +169,7 @@ def test_larger_screens_show_more_of_each() -> None:
     shown = look(many=100)
     small, large = drawn(shown, 80, 24), drawn(shown, 120, 40)
     assert len(small) == 24 and len(large) == 40
-    for word in ("free", "north", "slow", "large"):
+    for word in ("free", "north", "slow", "large", "www"):
         assert 1 < sum(word in each for each in small) < sum(word in each for each in large), word
 
 
@@ -206,8 +209,30 @@ def test_the_picture_tells_all_there_is() -> None:
         "3 delete-uris, running: 450 of 1 000 rows, 0 changed",
         "com,slow0,  for 1 min 30 s: retry; 45 queued",
         "com,large0,  61 queued, busy",
+        "fetched    200    4.3 kB  http://www.example.com/0",
     ):
         assert told in text, told
+    assert "-9998" not in text, "what robots.txt forbids is no error"
+
+
+def test_the_latest_page_comes_first() -> None:
+    pages = [LoggedPage(200, 4_321, "http://a.example/"), LoggedPage(-2, None, "http://b.example/")]
+    assert drawn(look(pages=pages), WHOLE, WHOLE)[-2:] == [
+        "fetched     -2            http://b.example/",
+        "           200    4.3 kB  http://a.example/",
+    ]
+
+
+def test_while_nothing_is_due_it_tells_what_is_awaited_and_for_how_long() -> None:
+    statistics = Statistics(
+        snapshot_time=at(0), waiting_for="3 resting queues (politeness)", next_due_time=at(42)
+    )
+    told = "(in 42 s): 3 resting queues (politeness)"
+    shown = look(statistics=statistics)
+    assert [text for text in drawn(shown) if text.startswith("waiting  until ") and text.endswith(told)]
+    assert line(shown).endswith(told)
+    assert waiting_text(Statistics(waiting_for="launch", snapshot_time=at(0))) == "launch"
+    assert waiting_text(Statistics(next_due_time=at(42), snapshot_time=at(0))) == ""
 
 
 def test_what_there_is_nothing_to_say_of_is_left_out() -> None:
@@ -394,3 +419,72 @@ def test_a_picture_for_a_file_is_never_cut(capsys: pytest.CaptureFixture[str]) -
     out = capsys.readouterr().out
     assert "…" not in out
     assert out.count("com,slow") == 20 and out.count("com,large") == 20
+
+
+# A panel below messages, and outputs that are gone.
+
+
+def terminal() -> Console:
+    return Console(file=StringIO(), width=80, height=24, force_terminal=True, color_system=None)
+
+
+def written(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def test_a_panel_ends_with_the_messages_and_leaves_nothing_of_itself() -> None:
+    console = terminal()
+    with Panel(console, 12) as display:
+        display.show(look())
+        display.say(f"To go on: {'toehold ' * 20}")
+    text = written(console)
+    assert "RUNNING  practice" in text
+    assert "toehold " * 20 in text, "a command is not broken into lines"
+    assert text.endswith("\x1b[1A\x1b[2K"), "its lines are erased"
+
+
+@pytest.mark.parametrize(("most_lines", "lines"), [(12, 12), (100, 22)])
+def test_a_panel_has_no_more_lines_than_it_may_and_the_screen_has(most_lines: int, lines: int) -> None:
+    console = terminal()
+    with Panel(console, most_lines) as display:
+        display.show(look(many=100))
+    drawn_once = written(console).partition("\r")[0]
+    assert len(drawn_once.splitlines()) == 1 + lines
+
+
+class Broken(Display):
+    """A display whose terminal is gone."""
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+        self.shown = 0
+
+    def __exit__(self, *_: object) -> None:
+        raise self.failure
+
+    def show(self, look: Look) -> None:
+        self.shown += 1
+        raise self.failure
+
+    def say(self, message: str) -> None:
+        raise self.failure
+
+
+@pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(5, "Input/output error"), SystemExit(1)])
+def test_an_output_that_is_gone_is_told_and_never_tried_again(failure: BaseException) -> None:
+    lost: list[str] = []
+    broken = Broken(failure)
+    with WhileSeen(broken, lambda: lost.append("lost")) as display:
+        display.show(look())
+        display.show(look())
+        display.say("anything")
+    assert broken.shown == 1
+    assert lost[0] == "lost"
+
+
+def test_with_json_messages_go_to_stderr_and_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with Display() as display:
+        display.show(look())
+        display.say("Pausing.\nSoon.")
+    assert capsys.readouterr() == ("", "Pausing.\nSoon.\n")
