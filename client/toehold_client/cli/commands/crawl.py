@@ -281,14 +281,14 @@ def _tell(
     ending: Ending,
     report: Report,
     path: Path,
-    display: Display,
+    display: WhileSeen,
     console: Console | None,
     resume_with: str | None,
 ) -> ExitCode:
-    """Show what came of the crawl; the exit code."""
+    """Shows what came of the crawl; the exit code."""
     if console is None:
         output.record(report)
-    else:
+    elif display.seen:
         show_report(report, path, console)
     if ending is Ending.FINISHED:
         return ExitCode.FAILED if report["exit_status"] == "ABORTED" else ExitCode.DONE

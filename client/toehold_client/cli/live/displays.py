@@ -155,7 +155,8 @@ class WhileSeen(Display):
     def __init__(self, display: Display, lost: Callable[[], None]) -> None:
         self._display = display
         self._lost = lost
-        self._seen = True
+        self.seen = True
+        """Whether it can still be written to."""
 
     def __enter__(self) -> Self:
         with self._watched():
@@ -170,13 +171,13 @@ class WhileSeen(Display):
 
     def show(self, look: Look) -> None:
         """See Display."""
-        if self._seen:
+        if self.seen:
             with self._watched():
                 self._display.show(look)
 
     def say(self, message: str) -> None:
         """See Display."""
-        if self._seen:
+        if self.seen:
             with self._watched():
                 self._display.say(message)
 
@@ -185,7 +186,7 @@ class WhileSeen(Display):
         try:
             yield
         except (OSError, SystemExit):  # rich leaves by SystemExit when a pipe is broken
-            self._seen = False
+            self.seen = False
             self._lost()
 
 
