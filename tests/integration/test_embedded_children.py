@@ -16,7 +16,7 @@ from frontier_harness.waiting import PATIENCE_S
 
 from toehold_client.cli.embedded import children
 from toehold_client.cli.embedded.children import Child, Program
-from toehold_client.cli.embedded.trouble import ChildFailed, Interrupted
+from toehold_client.cli.exits import ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 
 READY = 'print("program ready at 1", flush=True)\n'

@@ -14,7 +14,7 @@ from toehold_client.cli.embedded import directory as directory_module
 from toehold_client.cli.embedded.directory import CrawlDirectory, is_finished, open_directory, write_json
 from toehold_client.cli.embedded.node_plan import NodePlan
 from toehold_client.cli.embedded.plan import Plan
-from toehold_client.cli.embedded.trouble import BadDirectory, DirectoryRefused, Interrupted
+from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 
 PLAN = Plan("crawl", CrawlSpec(allowed_addresses=["loopback"]), ("http://localhost/",))

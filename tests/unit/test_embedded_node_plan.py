@@ -9,7 +9,7 @@ import pytest
 
 from crawler_node.program import main as node
 from toehold_client.cli.embedded.node_plan import NodePlan, usual_processes
-from toehold_client.cli.embedded.trouble import BadPlan
+from toehold_client.cli.exits import BadPlan
 from toehold_client.cli.main import toehold
 
 WARCS, PAGES, LOGS = Path("warcs"), Path("pages"), Path("logs")

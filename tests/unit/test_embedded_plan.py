@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, ScopeSpec
-from toehold_client.cli.embedded.plan import Overrides, make_spec, sort_out
-from toehold_client.cli.embedded.trouble import BadPlan
+from toehold_client.cli.embedded.plan import SpecOptions, make_spec, sort_out
+from toehold_client.cli.exits import BadPlan
 from toehold_client.spec import file as spec_file
 from toehold_client.spec.plain import seconds_of
 
@@ -20,7 +20,7 @@ def parsed(text: str) -> spec_file.SpecFile:
 
 def spec_of(text: str | None = None, hosts: tuple[str, ...] = LOOPBACK, **overrides: object) -> CrawlSpec:
     file = None if text is None else parsed(text)
-    return make_spec(file, Overrides(**overrides), hosts)  # type: ignore[arg-type]
+    return make_spec(file, SpecOptions(**overrides), hosts)  # type: ignore[arg-type]
 
 
 def test_a_seed_without_a_scheme_is_https() -> None:

@@ -1,7 +1,8 @@
-"""The exit codes of `toehold`: what a script may conclude from how a command ended."""
+"""How commands end: their exit codes, and the errors that only commands raise."""
 
 from collections.abc import Mapping
 from enum import IntEnum
+from typing import ClassVar
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, ExitStatus
 from toehold_client.errors import (
@@ -82,8 +83,47 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
 )
 
 
+class CommandFailed(ToeholdError):
+    """A command cannot begin, or cannot go on. Its message may have several lines."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILED
+
+
+class BadPlan(CommandFailed):
+    """The options of a crawl make no sense."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class BadDirectory(CommandFailed):
+    """The directory cannot be used for a crawl."""
+
+    exit_code = ExitCode.BAD_INPUT
+
+
+class DirectoryRefused(CommandFailed):
+    """The directory holds a crawl that this one cannot continue, or another process is at work there."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class ChildFailed(CommandFailed):
+    """The frontier server or the crawler node could not be started, or ended too early."""
+
+
+class Interrupted(CommandFailed):
+    """A signal came before the crawl was under way."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+    def __init__(self) -> None:
+        super().__init__("interrupted before the crawl was under way")
+
+
 def exit_code_of(error: ToeholdError) -> ExitCode:
     """The exit code for a command that ended with this error."""
+    if isinstance(error, CommandFailed):
+        return error.exit_code
     return next((code for kind, code in _BY_ERROR if isinstance(error, kind)), ExitCode.FAILED)
 
 

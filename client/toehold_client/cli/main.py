@@ -53,12 +53,12 @@ def run(arguments: Sequence[str]) -> int:
         output.note("Interrupted.")
         return ExitCode.INTERRUPTED
     except ToeholdError as error:
+        message = str(error)
         if isinstance(error, InvalidSpec) and len(error.problems) > 1:
-            output.note("Error: the spec is refused:")
-            for path, problem in error.problems.items():
-                output.note(f"  {path}: {problem}")
-        else:
-            output.note(f"Error: {error}")
+            told = (f"\n  {path}: {problem}" for path, problem in error.problems.items())
+            message = f"the spec is refused:{''.join(told)}"
+        for each in f"Error: {message}".split("\n"):
+            output.note(each)
         return exit_code_of(error)
     except UnicodeEncodeError as error:  # half a character on the command line, which no text can have
         output.note(f"Error: {error.object!r:.200} is not text in UTF-8")

@@ -36,6 +36,14 @@ def record(content: Mapping[str, Any]) -> None:
     click.echo(json.dumps(content, ensure_ascii=False))
 
 
+def result(content: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """What came of a command: an object for programs, or a line for people."""
+    if as_json:
+        record(content)
+    else:
+        line(text)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows under headings: drawn on a terminal, else aligned with blanks and never cut."""
     cells = [[harmless(cell) for cell in row] for row in rows]

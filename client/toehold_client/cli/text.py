@@ -1,5 +1,7 @@
 """How numbers, times and codes are written for people. Nothing here knows a crawl."""
 
+from collections.abc import Mapping
+
 from toehold.frontier.v1.crawl_pb2 import FetchStatus
 from toehold_client.spec.plain import enum_word
 
@@ -29,6 +31,11 @@ def duration_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02} s"
     return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """`READY: 3, SNOOZED: 1`, without those that are 0."""
+    return ", ".join(f"{name}: {count_text(counts[name])}" for name in sorted(counts) if counts[name])
 
 
 def fetch_status_text(code: int | str) -> str:

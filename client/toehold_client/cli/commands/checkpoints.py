@@ -40,10 +40,7 @@ def create_checkpoint(client: FrontierClient, as_json: bool) -> None:
     No crawl waits for it. It takes little room at first, as it shares its files with the frontier.
     """
     made = client.create_checkpoint()
-    if as_json:
-        output.record(to_plain(made))
-    else:
-        output.line(f"{made.checkpoint}: {made.path}")
+    output.result(to_plain(made), f"{made.checkpoint}: {made.path}", as_json=as_json)
 
 
 @checkpoints.command("delete")
@@ -53,10 +50,7 @@ def create_checkpoint(client: FrontierClient, as_json: bool) -> None:
 def delete_checkpoint(client: FrontierClient, checkpoint: str, as_json: bool) -> None:
     """Delete the checkpoint NAME."""
     client.delete_checkpoint(checkpoint)
-    if as_json:
-        output.record({"checkpoint": checkpoint, "deleted": True})
-    else:
-        output.line(f"{checkpoint}: deleted")
+    output.result({"checkpoint": checkpoint, "deleted": True}, f"{checkpoint}: deleted", as_json=as_json)
 
 
 def _row(checkpoint: Checkpoint) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> N
     `toehold launch --crawl NEWNAME` starts it. A copy of seeds that was cut off goes on when it is repeated.
     """
     made = crawl.copy(new_name, seeds=seeds).describe()
-    if as_json:
-        output.record(to_plain(made))
-    else:
-        output.line(f"{new_name}: {output.status_text(made.status)}, {count_text(made.seed_count)} seeds")
+    output.result(
+        to_plain(made),
+        f"{new_name}: {output.status_text(made.status)}, {count_text(made.seed_count)} seeds",
+        as_json=as_json,
+    )

@@ -26,17 +26,16 @@ from toehold_client.cli.embedded.plan import (
     DEFAULT_NAME,
     FETCH_TIMEOUT_S,
     RETRY_DELAY_S,
-    Overrides,
     Plan,
+    SpecOptions,
     make_spec,
     sort_out,
 )
 from toehold_client.cli.embedded.report import Report
 from toehold_client.cli.embedded.report import show as show_report
 from toehold_client.cli.embedded.run import EmbeddedCrawl
-from toehold_client.cli.embedded.trouble import BadPlan, Interrupted, Trouble
 from toehold_client.cli.embedded.watch import Ending
-from toehold_client.cli.exits import ExitCode
+from toehold_client.cli.exits import BadPlan, ExitCode, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
 from toehold_client.spec import file as spec_file
@@ -201,7 +200,7 @@ def crawl(
     fresh: bool,
     as_json: bool,
     resume_with: str | None,
-    **overrides: Any,
+    **options: Any,
 ) -> ExitCode:
     """Crawl from these URLs, with a frontier server and a crawler node of its own.
 
@@ -242,7 +241,7 @@ def crawl(
             seeds = sort_out((*urls, *(file.seeds() if file else ())))
             plan = Plan(
                 crawl=(file.name if file else "") or DEFAULT_NAME,
-                spec=make_spec(file, Overrides(**overrides), seeds.hosts),
+                spec=make_spec(file, SpecOptions(**options), seeds.hosts),
                 seeds=seeds.good,
                 node=node,
                 places=file.places if file else {},
@@ -258,10 +257,6 @@ def crawl(
                 f"Interrupted before the crawl was under way. To go on: {resume_with or _this_command()}"
             )
             code = ExitCode.INTERRUPTED
-        except Trouble as problem:
-            for line in f"Error: {problem}".split("\n"):
-                output.note(line)
-            code = problem.exit_code
     return code
 
 

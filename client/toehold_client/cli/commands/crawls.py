@@ -57,7 +57,4 @@ def delete(crawl: CrawlController, yes: bool, as_json: bool) -> None:
         if not click.confirm(f"Delete crawl {crawl.crawl} and all that is stored of it?", err=True):
             raise ToeholdError("not confirmed, so nothing was deleted")
     crawl.delete()
-    if as_json:
-        output.record({"crawl": crawl.crawl, "deleted": True})
-    else:
-        output.line(f"{crawl.crawl}: deleted")
+    output.result({"crawl": crawl.crawl, "deleted": True}, f"{crawl.crawl}: deleted", as_json=as_json)

@@ -9,21 +9,11 @@ from toehold_client.cli.event_text import event_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import to_plain
 
-from .options import json_option, with_crawl
-
-_CURSORS = {"now": ""}
+from .options import json_option, stream_options, with_crawl
 
 
 @click.command()
-@click.option("--follow", is_flag=True, help="Go on until the crawl has finished.")
-@click.option(
-    "--from",
-    "cursor",
-    metavar="CURSOR",
-    default="start",
-    show_default=True,
-    help="Begin after the event with this cursor; `start`: all that are kept, `now`: only what is to come.",
-)
+@stream_options("event")
 @json_option
 @with_crawl
 def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
@@ -31,7 +21,6 @@ def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> 
 
     Restarts of the frontier are waited out while following: no event is missed or told twice.
     """
-    cursor = _CURSORS.get(cursor, cursor)
     for event in crawl.follow(cursor) if follow else crawl.events(cursor):
         if as_json:
             output.record(to_plain(event))

@@ -28,7 +28,8 @@ def init(file: Path, as_json: bool) -> None:
         raise InvalidArgument(f"{file} exists already, and is left as it is") from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be written: {error.strerror}") from None
-    if as_json:
-        output.record({"file": str(file)})
-    else:
-        output.line(f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}")
+    output.result(
+        {"file": str(file)},
+        f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}",
+        as_json=as_json,
+    )

@@ -169,10 +169,11 @@ def drain(which: WhichNode, as_json: bool) -> None:
             processes = named(client.get_frontier(), which.name)
             for name in [each.node for each in processes] or [which.name]:
                 client.drain_node(name)
-    if as_json:
-        output.record({"node": str(which), "draining": True})
-    else:
-        output.line(f"{which}: ends when it has finished what it has started")
+    output.result(
+        {"node": str(which), "draining": True},
+        f"{which}: ends when it has finished what it has started",
+        as_json=as_json,
+    )
 
 
 def _row(node: Node, roomy: bool) -> Sequence[str]:

@@ -41,6 +41,21 @@ wait_option = click.option(
 )
 
 
+def stream_options(noun: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
+    """Gives a command that reads a stream of these --follow and --from."""
+    follow = click.option("--follow", is_flag=True, help="Go on until the crawl has finished.")
+    begin = click.option(
+        "--from",
+        "cursor",
+        metavar="CURSOR",
+        default="start",
+        show_default=True,
+        callback=lambda context, parameter, value: "" if value == "now" else value,
+        help=f"Begin after the {noun} with this cursor, or at the `start` of all that are kept, or `now`.",
+    )
+    return lambda command: follow(begin(command))
+
+
 class Listing(click.Group):
     """Commands about one kind of thing, of which `list` may be left out: `toehold queues --state ready`."""
 

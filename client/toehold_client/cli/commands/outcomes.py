@@ -11,21 +11,11 @@ from toehold_client.cli.text import bytes_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import enum_word, to_plain
 
-from .options import json_option, with_crawl
-
-_CURSORS = {"now": ""}
+from .options import json_option, stream_options, with_crawl
 
 
 @click.command()
-@click.option("--follow", is_flag=True, help="Go on until the crawl has finished.")
-@click.option(
-    "--from",
-    "cursor",
-    metavar="CURSOR",
-    default="start",
-    show_default=True,
-    help="Begin after the outcome with this cursor; `start`: all that are kept, `now`: only what is to come.",
-)
+@stream_options("outcome")
 @json_option
 @with_crawl
 def outcomes(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
@@ -33,7 +23,7 @@ def outcomes(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -
 
     Restarts of the frontier are waited out: no outcome is missed or told twice.
     """
-    for outcome in crawl.outcomes(_CURSORS.get(cursor, cursor), follow=follow):
+    for outcome in crawl.outcomes(cursor, follow=follow):
         if as_json:
             output.record(to_plain(outcome))
         else:

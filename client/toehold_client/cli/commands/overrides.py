@@ -54,10 +54,7 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
     except InvalidSpec as refusal:
         told = "; ".join(f"{path}: {problem}" for path, problem in refusal.problems.items())
         raise InvalidSpec(f"{file} is refused: {told}", reason=refusal.reason) from None
-    if as_json:
-        output.record(_plain(kept))
-    else:
-        output.line(f"{kept.surt_prefix}: {_words(kept)}")
+    output.result(_plain(kept), f"{kept.surt_prefix}: {_words(kept)}", as_json=as_json)
 
 
 @overrides.command()
@@ -67,10 +64,7 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
 def delete(crawl: CrawlController, prefix: str, as_json: bool) -> None:
     """Remove the override of PREFIX."""
     crawl.frontier.delete_override(crawl.crawl, prefix)
-    if as_json:
-        output.record({"surt_prefix": prefix, "deleted": True})
-    else:
-        output.line(f"{prefix}: deleted")
+    output.result({"surt_prefix": prefix, "deleted": True}, f"{prefix}: deleted", as_json=as_json)
 
 
 def _plain(override: Override) -> dict[str, Any]:

@@ -43,10 +43,11 @@ def add(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_jso
     tell_rejected(answer)
     if answer.rejected_count and not answer.added_count:
         raise InvalidArgument("none of them can be a seed, so none was added")
-    if as_json:
-        output.record({"crawl": crawl.crawl, **to_plain(answer)})
-    else:
-        output.line(f"{crawl.crawl}: {count_text(answer.added_count)} seeds added")
+    output.result(
+        {"crawl": crawl.crawl, **to_plain(answer)},
+        f"{crawl.crawl}: {count_text(answer.added_count)} seeds added",
+        as_json=as_json,
+    )
 
 
 def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:

@@ -58,7 +58,8 @@ def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:
 
 
 def _tell(crawl: CrawlController, word: str, count: int, as_json: bool) -> None:
-    if as_json:
-        output.record({"crawl": crawl.crawl, f"{word}_count": count})
-    else:
-        output.line(f"{crawl.crawl}: {count_text(count)} {word}")
+    output.result(
+        {"crawl": crawl.crawl, f"{word}_count": count},
+        f"{crawl.crawl}: {count_text(count)} {word}",
+        as_json=as_json,
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import click
 
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli import output
-from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.cli.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
 
@@ -55,16 +55,11 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "average depth", f"{statistics.average_depth:.2f}"
     yield "round", count_text(statistics.round)
     codes = {fetch_status_text(code): count for code, count in statistics.fetch_status_counts.items()}
-    yield "fetch status", counts(codes)
-    yield "media types", counts(statistics.media_type_counts)
-    yield "verdicts", counts(statistics.verdict_counts)
-    yield "queues", counts(statistics.queue_state_counts)
+    yield "fetch status", counts_text(codes)
+    yield "media types", counts_text(statistics.media_type_counts)
+    yield "verdicts", counts_text(statistics.verdict_counts)
+    yield "queues", counts_text(statistics.queue_state_counts)
 
 
 def _rate(per_second: float, bytes_per_second: float) -> str:
     return f"{per_second:.2f} URIs/s, {bytes_text(round(bytes_per_second))}/s"
-
-
-def counts(named: Mapping[str, int]) -> str:
-    """`READY: 3, SNOOZED: 1`; what is not there at all is left out."""
-    return ", ".join(f"{name}: {count_text(named[name])}" for name in sorted(named) if named[name])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import click
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Statistics
 from toehold_client.cli import output
-from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
+from toehold_client.cli.text import bytes_text, count_text, counts_text, duration_text, fetch_status_text
 from toehold_client.controller import CrawlController
 from toehold_client.spec.plain import seconds_of, to_plain
 
@@ -58,16 +56,12 @@ def _show(crawl: Crawl, status: CrawlStatus, statistics: Statistics) -> None:
             ("robots.txt fetches", count_text(statistics.robots_fetch_count)),
             (
                 "fetch status",
-                _counts({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
+                counts_text({fetch_status_text(s): n for s, n in statistics.fetch_status_counts.items()}),
             ),
-            ("verdicts", _counts(statistics.verdict_counts)),
-            ("queues", _counts(statistics.queue_state_counts)),
+            ("verdicts", counts_text(statistics.verdict_counts)),
+            ("queues", counts_text(statistics.queue_state_counts)),
             ("limited by", statistics.limited_by),
             ("waiting for", statistics.waiting_for),
             ("next due", output.moment(statistics.next_due_time)),
         ]
     )
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}: {count_text(counts[name])}" for name in sorted(counts) if counts[name])

@@ -91,12 +91,11 @@ def teardown(crawl: CrawlController, wait_s: float | None, as_json: bool) -> Non
         raise WaitTimedOut(
             f"{crawl.crawl} was not torn down within {wait_s:g} s; the frontier completes it by itself"
         )
-    if as_json:
-        output.record({"crawl": crawl.crawl, "complete": complete})
-    else:
-        output.line(
-            f"{crawl.crawl}: {'torn down' if complete else 'being torn down, by the frontier itself'}"
-        )
+    output.result(
+        {"crawl": crawl.crawl, "complete": complete},
+        f"{crawl.crawl}: {'torn down' if complete else 'being torn down, by the frontier itself'}",
+        as_json=as_json,
+    )
 
 
 def _reached(
@@ -126,7 +125,8 @@ def _held(crawl: CrawlController, wait_s: float) -> CrawlStatus:
 
 
 def _tell(crawl: CrawlController, status: CrawlStatus, as_json: bool) -> None:
-    if as_json:
-        output.record({"crawl": crawl.crawl, "status": to_plain(status)})
-    else:
-        output.line(f"{crawl.crawl}: {output.status_and_reason(status)}")
+    output.result(
+        {"crawl": crawl.crawl, "status": to_plain(status)},
+        f"{crawl.crawl}: {output.status_and_reason(status)}",
+        as_json=as_json,
+    )

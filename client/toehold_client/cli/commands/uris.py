@@ -102,10 +102,11 @@ def export(crawl: CrawlController, path: Path | None, as_json: bool) -> None:
         part.rename(path)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be written: {error.strerror}") from None
-    if as_json:
-        output.record({"crawl": crawl.crawl, "output": str(path), "uris": written})
-    else:
-        output.line(f"{crawl.crawl}: {count_text(written)} URIs in {path}")
+    output.result(
+        {"crawl": crawl.crawl, "output": str(path), "uris": written},
+        f"{crawl.crawl}: {count_text(written)} URIs in {path}",
+        as_json=as_json,
+    )
 
 
 def _write(crawl: CrawlController, file: TextIO) -> int:

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toehold_client.cli.exits import ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.output import harmless
-
-from .trouble import ChildFailed, Interrupted
 
 READY_S = 60.0
 """Longest wait for a program's ready line."""

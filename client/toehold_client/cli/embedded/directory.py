@@ -25,12 +25,12 @@ from google.protobuf.json_format import ParseError as MessageParseError
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli import frontier_file
+from toehold_client.cli.exits import BadDirectory, DirectoryRefused, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.durable import make_directory, sync_directory
 from toehold_client.spec.file import differences
 
 from .plan import Plan
-from .trouble import BadDirectory, DirectoryRefused, Interrupted
 
 PATIENCE_S = 60.0
 """How long the programs of a `toehold crawl` that was killed get to end."""

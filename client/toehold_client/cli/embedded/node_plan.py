@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from .trouble import BadPlan
+from toehold_client.cli.exits import BadPlan
 
 DEFAULT_TOES = 16
 """How many URIs are fetched at once, at most."""

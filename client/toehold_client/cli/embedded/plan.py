@@ -14,12 +14,12 @@ from ipaddress import ip_address
 import can_ada
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
+from toehold_client.cli.exits import BadPlan
 from toehold_client.rpc.calls import duration
 from toehold_client.spec.file import SpecFile, normalise_seed
 from toehold_client.spec.plain import seconds_of
 
 from .node_plan import NodePlan
-from .trouble import BadPlan
 
 DEFAULT_NAME = "crawl"
 """The crawl's name inside its frontier, unless the spec gives one."""
@@ -37,7 +37,7 @@ _CONTRACT_MAX_RETRY_DELAY_S = 14_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Overrides:
+class SpecOptions:
     """What the command line says itself; None leaves the word to the spec. Each is named as its option is."""
 
     min_delay: float | None = None
@@ -104,7 +104,7 @@ def sort_out(given: Iterable[str]) -> Seeds:
     return Seeds(tuple(hosts), tuple(left_out), tuple(hosts.values()))
 
 
-def make_spec(file: SpecFile | None, overrides: Overrides, seed_hosts: Iterable[str]) -> CrawlSpec:
+def make_spec(file: SpecFile | None, options: SpecOptions, seed_hosts: Iterable[str]) -> CrawlSpec:
     """The whole spec. BadPlan if it lacks a contact and needs one."""
     spec = CrawlSpec()
     if file is not None:
@@ -115,7 +115,7 @@ def make_spec(file: SpecFile | None, overrides: Overrides, seed_hosts: Iterable[
         spec.robots.retry_delay.CopyFrom(duration(RETRY_DELAY_S))
         spec.retry.growth = RETRY_GROWTH
         spec.fetch.timeout.CopyFrom(duration(FETCH_TIMEOUT_S))
-    _override(spec, overrides, file)
+    _apply(spec, options, file)
     if not spec.allowed_addresses:
         spec.allowed_addresses.append("loopback" if all(map(_is_loopback, seed_hosts)) else "public")
     if list(spec.allowed_addresses) != ["loopback"] and not spec.contact:
@@ -126,36 +126,36 @@ def make_spec(file: SpecFile | None, overrides: Overrides, seed_hosts: Iterable[
     return spec
 
 
-def _override(spec: CrawlSpec, overrides: Overrides, file: SpecFile | None) -> None:
+def _apply(spec: CrawlSpec, options: SpecOptions, file: SpecFile | None) -> None:
     own_robots = file.spec.robots if file is not None else None
-    if overrides.contact is not None:
-        spec.contact = overrides.contact
-    if overrides.max_pages is not None:
-        spec.limits.max_documents = overrides.max_pages
-    if overrides.max_hops is not None:
-        spec.scope.max_link_hops = overrides.max_hops
-    if overrides.fetch_timeout is not None:
-        spec.fetch.timeout.CopyFrom(duration(overrides.fetch_timeout))
-    if overrides.delay_factor is not None:
-        spec.politeness.delay_factor = overrides.delay_factor
-    if overrides.min_delay is not None:
+    if options.contact is not None:
+        spec.contact = options.contact
+    if options.max_pages is not None:
+        spec.limits.max_documents = options.max_pages
+    if options.max_hops is not None:
+        spec.scope.max_link_hops = options.max_hops
+    if options.fetch_timeout is not None:
+        spec.fetch.timeout.CopyFrom(duration(options.fetch_timeout))
+    if options.delay_factor is not None:
+        spec.politeness.delay_factor = options.delay_factor
+    if options.min_delay is not None:
         politeness = spec.politeness
-        politeness.min_delay.CopyFrom(duration(overrides.min_delay))
+        politeness.min_delay.CopyFrom(duration(options.min_delay))
         longest = (
             seconds_of(politeness.max_delay) if politeness.HasField("max_delay") else _CONTRACT_MAX_DELAY_S
         )
-        if longest < overrides.min_delay:
+        if longest < options.min_delay:
             politeness.max_delay.CopyFrom(politeness.min_delay)
     # Both of these are meant for robots.txt as well, unless the spec file has words of its own on that.
-    if overrides.max_attempts is not None:
-        spec.retry.max_attempts = overrides.max_attempts
+    if options.max_attempts is not None:
+        spec.retry.max_attempts = options.max_attempts
         if own_robots is None or not own_robots.HasField("max_attempts"):
-            spec.robots.max_attempts = overrides.max_attempts
-    if overrides.retry_delay is not None:
+            spec.robots.max_attempts = options.max_attempts
+    if options.retry_delay is not None:
         retry = spec.retry
-        retry.delay.CopyFrom(duration(overrides.retry_delay))
+        retry.delay.CopyFrom(duration(options.retry_delay))
         longest = seconds_of(retry.max_delay) if retry.HasField("max_delay") else _CONTRACT_MAX_RETRY_DELAY_S
-        if longest < overrides.retry_delay:
+        if longest < options.retry_delay:
             retry.max_delay.CopyFrom(retry.delay)
         if own_robots is None or not own_robots.HasField("retry_delay"):
             spec.robots.retry_delay.CopyFrom(retry.delay)

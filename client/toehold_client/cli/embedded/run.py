@@ -14,6 +14,7 @@ from typing import Self
 
 from toehold.frontier.v1.admin_pb2 import Crawl
 from toehold.frontier.v1.crawl_pb2 import CrawlState, TargetState, Verdict
+from toehold_client.cli.exits import BadPlan, ChildFailed, Interrupted
 from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display
 from toehold_client.client import FrontierClient
@@ -33,7 +34,6 @@ from .directory import CrawlDirectory, write_json
 from .plan import Plan
 from .report import Report
 from .report import build as build_report
-from .trouble import BadPlan, ChildFailed, Interrupted
 from .watch import Ending, Watch
 
 NODE_NAME = "embedded"
@@ -95,7 +95,7 @@ class EmbeddedCrawl:
     def run(self) -> tuple[Ending, Report]:
         """Take the crawl up and see it to its end, or to where signals stop it. To be called once.
 
-        The report is in the directory too. Raises Trouble if it cannot start or cannot go on; Interrupted if
+        The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted if
         a signal came before it was under way.
         """
         self._frontier = Child(_frontier_program(self._directory), (self._directory.locks.programs,))
