@@ -10,12 +10,20 @@ import sys
 from pathlib import Path
 
 CLIENT = Path(__file__).resolve().parent.parent / "client" / "toehold_client"
-MADE = ("client", "controller", "node_client", "operators")
-HEADER = "# Made from aio/{name}.py by `make client`: edit that one.\n"
+MADE = {  # from which module in aio/
+    "client.py": "client.py",
+    "controller.py": "controller.py",
+    "node_client.py": "node_client.py",
+    "operators.py": "operators.py",
+    "rpc/calls.py": "calls.py",
+}
+HEADER = "# Made from aio/{source} by `make client`: edit that one.\n"
 
 TEXT = {
-    "from .driver import": "from .rpc.driver import",
-    "from .streams import": "from .rpc.streams import",
+    "from .calls import": "from toehold_client.rpc.calls import",
+    "from .driver import": "from toehold_client.rpc.driver import",
+    "from .streams import": "from toehold_client.rpc.streams import",
+    "Awaitable[_R]": "_R",
     "for asyncio programs": "for blocking programs",
     "Belongs to the event loop that it is made in.": "May be used by many threads at once.",
     "in a task of its own": "in a thread of its own",
@@ -23,6 +31,7 @@ TEXT = {
     "await ": "",
 }
 NAMES = {
+    "AsyncCalls": "Calls",
     "AsyncCrawlController": "CrawlController",
     "AsyncDriver": "Driver",
     "AsyncEventStream": "EventStream",
@@ -43,7 +52,7 @@ NAMES = {
 
 
 def main() -> None:
-    made = {CLIENT / f"{name}.py": blocking(name) for name in MADE}
+    made = {CLIENT / path: blocking(path, source) for path, source in MADE.items()}
     stale = {path: text for path, text in made.items() if not path.exists() or path.read_text() != text}
     if sys.argv[1:] == ["--check"]:
         if stale:
@@ -52,23 +61,23 @@ def main() -> None:
         return
     for path, text in stale.items():
         path.write_text(text)
-        print(f"client/toehold_client/{path.name}: written")
+        print(f"{path.relative_to(CLIENT.parent)}: written")
 
 
-def blocking(name: str) -> str:
+def blocking(path: str, source: str) -> str:
     """A module of the blocking client."""
-    text = (CLIENT / "aio" / f"{name}.py").read_text()
+    text = (CLIENT / "aio" / source).read_text()
     for asynchronous, other in TEXT.items():
         text = text.replace(asynchronous, other)
     text = re.sub(r"\w+", lambda found: NAMES.get(found[0], found[0]), text)
     # Orders the imports, and makes `yield from` of loops; then come the line breaks.
-    text = ruff(HEADER.format(name=name) + text, name, "check", "--fix", "--unsafe-fixes")
-    return ruff(text, name, "format")
+    text = ruff(HEADER.format(source=source) + text, path, "check", "--exit-zero", "--fix", "--unsafe-fixes")
+    return ruff(text, path, "format")
 
 
-def ruff(text: str, name: str, *command: str) -> str:
+def ruff(text: str, path: str, *command: str) -> str:
     """The text of a module as ruff writes it."""
-    arguments = [*command, "--quiet", "--stdin-filename", str(CLIENT / f"{name}.py"), "-"]
+    arguments = [*command, "--quiet", "--stdin-filename", str(CLIENT / path), "-"]
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *arguments], input=text, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -9,31 +9,56 @@ crawl's inside.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
     Checkpoint,
     Crawl,
+    CreateCheckpointRequest,
+    CreateCrawlRequest,
+    DeleteCheckpointRequest,
+    DeleteCrawlRequest,
+    DrainNodeRequest,
+    GetCrawlRequest,
+    GetFrontierRequest,
     GetFrontierResponse,
+    GetStatisticsRequest,
     GetStatisticsResponse,
+    LaunchCrawlRequest,
+    ListCheckpointsRequest,
+    ListCrawlsRequest,
+    SetPoolSizeRequest,
+    TearDownCrawlRequest,
     TearDownCrawlResponse,
+    UpdateCrawlRequest,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
+    FinishedRequest,
+    HeartbeatRequest,
     HeartbeatResponse,
+    NextRequest,
     NextResponse,
     PoolStatistics,
     Report,
     ReportResult,
+    RequestStateRequest,
+    ScheduleRequest,
     StateEventsRequest,
+    ToeStepCount,
 )
-from toehold_client.rpc import calls
+from toehold_client.errors import sendable
+from toehold_client.rpc.batches import split_messages
+from toehold_client.rpc.contract import duration, one_for_each, stopping, tearing_down
 from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.streams import EventStream
 from toehold_client.rpc.uploads import SEEDS_TIMEOUT_S, SeedBatches
 
 from .operators import Operators
-from .rpc.streams import EventStream
 
 
 class FrontierClient(Operators):
@@ -61,7 +86,13 @@ class FrontierClient(Operators):
         Sent in batches within the contract's limits. If one fails, those before it count. UnknownCrawl,
         CrawlFinished; BatchTooLarge, and nothing is sent, if one candidate alone exceeds a message.
         """
-        return self._run(calls.schedule(crawl, candidates, self._patience))
+        verdicts: list[Verdict.ValueType] = []
+        with sendable():
+            for batch in split_messages(candidates, envelope=ScheduleRequest(crawl=crawl)):
+                request = partial(ScheduleRequest, crawl=crawl, candidates=batch)
+                answer = self._call(lambda stubs: stubs.frontier.Schedule, request)
+                verdicts += one_for_each(batch, answer.verdicts)
+        return verdicts
 
     def next(
         self,
@@ -77,16 +108,17 @@ class FrontierClient(Operators):
 
         Without `crawl`, of any crawl that the frontier runs. UnknownCrawl, SessionSuperseded.
         """
-        return self._run(
-            calls.next_leases(
+        return self._call(
+            lambda stubs: stubs.frontier.Next,
+            lambda: NextRequest(
                 crawl=crawl,
                 node=node,
                 session=session,
                 max_leases=max_leases,
-                wait_s=wait_s,
+                wait_duration=duration(wait_s),
                 known_fetch_policy_ids=known_fetch_policy_ids,
-                patience=self._patience,
-            )
+            ),
+            wait_s=wait_s,
         )
 
     def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
@@ -94,7 +126,13 @@ class FrontierClient(Operators):
 
         Sent in batches, as in `schedule`. SessionSuperseded; BatchTooLarge.
         """
-        return self._run(calls.finished(reports, node, session, self._patience))
+        results: list[ReportResult] = []
+        with sendable():
+            for batch in split_messages(reports, envelope=FinishedRequest(node=node, session=session)):
+                request = partial(FinishedRequest, reports=batch, node=node, session=session)
+                answer = self._call(lambda stubs: stubs.frontier.Finished, request)
+                results += one_for_each(batch, answer.results)
+        return results
 
     def heartbeat(
         self,
@@ -115,18 +153,18 @@ class FrontierClient(Operators):
 
         SessionSuperseded.
         """
-        return self._run(
-            calls.heartbeat(
-                node,
-                session,
-                tokens,
-                toe_steps or {},
-                self._patience,
+        return self._call(
+            lambda stubs: stubs.frontier.Heartbeat,
+            lambda: HeartbeatRequest(
+                node=node,
+                session=session,
+                tokens=tokens,
+                toe_steps=[ToeStepCount(step=step, count=count) for step, count in (toe_steps or {}).items()],
                 leaving=leaving,
                 pool=pool,
                 service_address=service_address,
                 trouble=trouble,
-            )
+            ),
         )
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
@@ -136,7 +174,14 @@ class FrontierClient(Operators):
         answer got lost: if the crawl is STOPPING or FINISHED after that, this is the answer. UnknownCrawl,
         IllegalState, CrawlFinished; DiskReserve, for RUN.
         """
-        return self._run(calls.request_state(crawl, target, self._patience))
+        request = partial(RequestStateRequest, crawl=crawl, target_state=target)
+        if target == TargetState.TARGET_STATE_FINISH:
+            answer = self._call_unless_done(
+                lambda stubs: stubs.frontier.RequestState, request, stopping, crawl
+            )
+        else:
+            answer = self._call(lambda stubs: stubs.frontier.RequestState, request)
+        return answer.status
 
     def state_events(
         self,
@@ -172,7 +217,12 @@ class FrontierClient(Operators):
 
         CrawlExists, InvalidName; InvalidSpec tells all that is wrong with the spec at once.
         """
-        return self._run(calls.create_crawl(crawl, spec, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.CreateCrawl,
+            lambda: CreateCrawlRequest(crawl=crawl, spec=spec),
+            safe_to_repeat=False,
+        )
+        return answer.crawl
 
     def add_seeds(
         self, crawl: str, uris: Iterable[str], *, timeout_s: float = SEEDS_TIMEOUT_S
@@ -183,7 +233,7 @@ class FrontierClient(Operators):
         asked first, with the client's patience; the seeds themselves are sent once. If that fails, some may
         have been stored, and adding all of them again is harmless.
         """
-        self._run(calls.released(crawl, self._patience))
+        self._released(crawl)
         seeds = SeedBatches(crawl, uris)
         if not seeds.has_any():
             return AddSeedsResponse()
@@ -195,18 +245,26 @@ class FrontierClient(Operators):
         IllegalState after patience was needed may mean that an earlier try did it; `CrawlController.launch`
         finds out.
         """
-        return self._run(calls.launch_crawl(crawl, checkpoint, checkpoint_crawl, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.LaunchCrawl,
+            lambda: LaunchCrawlRequest(crawl=crawl, checkpoint=checkpoint, checkpoint_crawl=checkpoint_crawl),
+        )
+        return answer.status
 
     def get_crawl(self, crawl: str) -> Crawl:
         """Describes a crawl: its spec with every default filled in, its status, its seeds' number.
 
         UnknownCrawl.
         """
-        return self._run(calls.get_crawl(crawl, self._patience))
+        answer = self._call(lambda stubs: stubs.admin.GetCrawl, lambda: GetCrawlRequest(crawl=crawl))
+        return answer.crawl
 
     def list_crawls(self) -> Iterator[Crawl]:
         """All crawls, in order of their names; asks for further pages as it is read."""
-        for page in self._pages(lambda token: calls.crawls_page(token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListCrawls,
+            ListCrawlsRequest,
+        ):
             yield from page.crawls
 
     def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
@@ -216,7 +274,11 @@ class FrontierClient(Operators):
         `limits.max_documents`, `politeness`. Without any it is all that `spec` sets. UnknownCrawl,
         CrawlFinished; InvalidSpec tells all that is wrong, or cannot be changed, and then nothing has been.
         """
-        return self._run(calls.update_crawl(crawl, spec, paths, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.UpdateCrawl,
+            lambda: UpdateCrawlRequest(crawl=crawl, spec=spec, update_mask=FieldMask(paths=paths)),
+        )
+        return answer.crawl
 
     def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
         """Ends a crawl, if need be, and lets go of all that the frontier's memory has of it. Returns at once.
@@ -225,35 +287,48 @@ class FrontierClient(Operators):
         one that began it, unless its answer got lost. If the crawl is STOPPING, its fetches are interrupted.
         UnknownCrawl.
         """
-        return self._run(calls.tear_down_crawl(crawl, self._patience))
+        return self._call_unless_done(
+            lambda stubs: stubs.admin.TearDownCrawl,
+            lambda: TearDownCrawlRequest(crawl=crawl),
+            tearing_down,
+            crawl,
+        )
 
     def delete_crawl(self, crawl: str) -> None:
         """Deletes a crawl that is NASCENT or FINISHED, and all that is stored of it.
 
         UnknownCrawl, CrawlActive.
         """
-        self._run(calls.delete_crawl(crawl, self._patience))
+        self._call(lambda stubs: stubs.admin.DeleteCrawl, lambda: DeleteCrawlRequest(crawl=crawl))
 
     def get_statistics(self, crawl: str) -> GetStatisticsResponse:
         """A crawl's statistics, and its status at the same moment. UnknownCrawl."""
-        return self._run(calls.get_statistics(crawl, self._patience))
+        return self._call(lambda stubs: stubs.admin.GetStatistics, lambda: GetStatisticsRequest(crawl=crawl))
 
     def get_frontier(self) -> GetFrontierResponse:
         """Describes the server: version, limits, the nodes that it has heard of."""
-        return self._run(calls.get_frontier(self._patience))
+        return self._call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest)
 
     def create_checkpoint(self) -> Checkpoint:
         """Keeps all crawls as they are at this moment. Overloaded, DiskReserve."""
-        return self._run(calls.create_checkpoint(self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.CreateCheckpoint, CreateCheckpointRequest, safe_to_repeat=False
+        )
+        return answer.checkpoint
 
     def list_checkpoints(self) -> Iterator[Checkpoint]:
         """All checkpoints, the oldest first."""
-        for page in self._pages(lambda token: calls.checkpoints_page(token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListCheckpoints,
+            ListCheckpointsRequest,
+        ):
             yield from page.checkpoints
 
     def delete_checkpoint(self, checkpoint: str) -> None:
         """Deletes a checkpoint. UnknownCheckpoint; CheckpointInUse."""
-        self._run(calls.delete_checkpoint(checkpoint, self._patience))
+        self._call(
+            lambda stubs: stubs.admin.DeleteCheckpoint, lambda: DeleteCheckpointRequest(checkpoint=checkpoint)
+        )
 
     def set_pool_size(self, size: int | None, node: str = "") -> None:
         """Sets how many toe threads nodes have, 0 to 10 000: the node with this name, or all.
@@ -261,11 +336,11 @@ class FrontierClient(Operators):
         A node's own number goes before that of all. None lets go of what was set. Nodes hear of it with their
         next heartbeat, new ones with their first.
         """
-        self._run(calls.set_pool_size(node, size, self._patience))
+        self._call(lambda stubs: stubs.admin.SetPoolSize, lambda: SetPoolSizeRequest(node=node, size=size))
 
     def drain_node(self, node: str) -> None:
         """Asks a node to end in order: it hears of it with its next heartbeat, takes no more leases, finishes
         what it has started, and hands back the rest. Holds for its present process; asking again changes
         nothing. UnknownNode.
         """
-        self._run(calls.drain_node(node, self._patience))
+        self._call(lambda stubs: stubs.admin.DrainNode, lambda: DrainNodeRequest(node=node))

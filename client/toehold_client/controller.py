@@ -44,10 +44,10 @@ from toehold_client.errors import (
 from toehold_client.rpc.batches import MAX_ITEMS
 from toehold_client.rpc.listeners import Listeners
 from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.streams import EventStream
 
 from .client import FrontierClient
 from .listening import Callback, Listener
-from .rpc.streams import EventStream
 
 
 class CrawlController:

@@ -6,9 +6,10 @@ by the gRPC code. The message is its own sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -359,6 +360,13 @@ def _unpacked(detail: AnyMessage, kind: type[_M]) -> _M | None:
         return None
 
 
-def unsendable(error: UnicodeEncodeError) -> NoReturn:
-    """Raises InvalidArgument for text that is no valid Unicode, such as an odd byte of a command line."""
-    raise InvalidArgument(f"{error.object!r:.200} is not valid Unicode text, so it cannot be sent") from None
+@contextmanager
+def sendable() -> Iterator[None]:
+    """A context that raises InvalidArgument for text that is not valid Unicode, such as an odd byte of a
+    command line.
+    """
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        message = f"{error.object!r:.200} is not valid Unicode text, so it cannot be sent"
+        raise InvalidArgument(message) from None

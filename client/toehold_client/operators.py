@@ -4,31 +4,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TypeAlias
 
 from toehold.frontier.v1.admin_pb2 import (
+    CancelJobRequest,
+    DeleteOverrideRequest,
+    DeleteUrisJob,
+    ExplainRequest,
     ExportUrisRequest,
     FetchStatistics,
+    ForgetUrisRequest,
+    GetJobRequest,
+    GetQueueRequest,
+    GetUriRequest,
     ImportEntry,
     Job,
+    ListHostsRequest,
+    ListJobsRequest,
+    ListLargestQueuesRequest,
+    ListOverridesRequest,
+    ListQueuesRequest,
+    ListSeedsRequest,
+    ListSlowestQueuesRequest,
+    ListSourcesRequest,
+    ListUrisRequest,
+    NoteUrisRequest,
+    PutOverrideRequest,
     QueueChange,
     Reason,
+    RetireQueuesJob,
     Seed,
+    StartJobRequest,
     StreamOutcomesRequest,
+    UnretireQueuesJob,
+    UpdateQueueRequest,
     UriStory,
+    VerifyJob,
     WaitingUri,
+    WakeQueuesJob,
     WorkQueue,
 )
 from toehold.frontier.v1.crawl_pb2 import Override, OverrideSettings, QueueState
-from toehold_client.rpc import admin_calls, calls
-from toehold_client.rpc.admin_calls import JobAsked
+from toehold_client.errors import sendable
+from toehold_client.rpc.batches import split_texts
+from toehold_client.rpc.calls import Calls
 from toehold_client.rpc.retry import RECONNECT_S
+from toehold_client.rpc.streams import ExportStream, OutcomeStream
 from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 
-from .rpc.driver import Driver
-from .rpc.streams import ExportStream, OutcomeStream
+JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob
+"""What a job may be asked to do."""
 
 
-class Operators(Driver):
+class Operators(Calls):
     """The operators' part of FrontierClient. Every method may raise UnknownCrawl, and what it names."""
 
     # queues
@@ -37,24 +66,40 @@ class Operators(Driver):
         self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
     ) -> Iterator[WorkQueue]:
         """A crawl's work queues, all or those in one state; asks for further pages as it is read."""
-        for page in self._pages(lambda token: admin_calls.queues_page(crawl, state, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListQueues,
+            lambda: ListQueuesRequest(crawl=crawl, state=state),
+        ):
             yield from page.queues
 
     def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
         """The queues of a key: one, unless they are of several partitions. UnknownQueue."""
-        return self._run(admin_calls.get_queue(crawl, queue_key, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.GetQueue, lambda: GetQueueRequest(crawl=crawl, queue_key=queue_key)
+        )
+        return list(answer.queues)
 
     def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
         """Changes the queues of a key; what they are then. UnknownQueue."""
-        return self._run(admin_calls.update_queue(crawl, queue_key, change, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.UpdateQueue,
+            lambda: UpdateQueueRequest(crawl=crawl, queue_key=queue_key, change=change),
+        )
+        return list(answer.queues)
 
     def largest_queues(self, crawl: str) -> list[WorkQueue]:
         """The queues with most URIs, the largest first, of those touched since the server started."""
-        return self._run(admin_calls.largest_queues(crawl, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.ListLargestQueues, lambda: ListLargestQueuesRequest(crawl=crawl)
+        )
+        return list(answer.queues)
 
     def slowest_queues(self, crawl: str) -> list[WorkQueue]:
         """The queues that rest longest, the last to wake first, of those in the frontier's memory."""
-        return self._run(admin_calls.slowest_queues(crawl, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.ListSlowestQueues, lambda: ListSlowestQueuesRequest(crawl=crawl)
+        )
+        return list(answer.queues)
 
     # URIs
 
@@ -63,12 +108,16 @@ class Operators(Driver):
 
         UnknownQueue.
         """
-        for page in self._pages(lambda token: admin_calls.uris_page(crawl, queue_key, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListUris,
+            lambda: ListUrisRequest(crawl=crawl, queue_key=queue_key),
+        ):
             yield from page.uris
 
     def get_uri(self, crawl: str, uri: str) -> UriStory:
         """All that a crawl knows of a URI, seen or not."""
-        return self._run(admin_calls.get_uri(crawl, uri, self._patience))
+        answer = self._call(lambda stubs: stubs.admin.GetUri, lambda: GetUriRequest(crawl=crawl, uri=uri))
+        return answer.story
 
     def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
         """Notes URIs, any number, as seen, so that they will not be fetched; how many were new.
@@ -76,14 +125,26 @@ class Operators(Driver):
         Sent in batches; if one fails, those before it count. CrawlFinished; InvalidArgument for what is no
         http(s) URI.
         """
-        return self._run(admin_calls.note_uris(crawl, uris, self._patience))
+        noted = 0
+        with sendable():
+            for batch in split_texts(uris, envelope=NoteUrisRequest(crawl=crawl)):
+                request = partial(NoteUrisRequest, crawl=crawl, uris=batch)
+                answer = self._call(lambda stubs: stubs.admin.NoteUris, request)
+                noted += answer.noted_count
+        return noted
 
     def forget_uris(self, crawl: str, uris: Iterable[str]) -> int:
         """Forgets that URIs, any number, were seen, unless they wait in queues; how many were forgotten.
 
         Sent in batches, and errors, as in `note_uris`.
         """
-        return self._run(admin_calls.forget_uris(crawl, uris, self._patience))
+        forgotten = 0
+        with sendable():
+            for batch in split_texts(uris, envelope=ForgetUrisRequest(crawl=crawl)):
+                request = partial(ForgetUrisRequest, crawl=crawl, uris=batch)
+                answer = self._call(lambda stubs: stubs.admin.ForgetUris, request)
+                forgotten += answer.forgotten_count
+        return forgotten
 
     def import_uris(
         self,
@@ -100,7 +161,7 @@ class Operators(Driver):
         not hold it is asked first, with the client's patience; the URIs themselves are sent once. If that
         fails, or reading them does, nothing is taken in. CrawlFinished.
         """
-        self._run(calls.released(crawl, self._patience))
+        self._released(crawl)
         batches = ImportBatches(crawl, entries, force)
         answer = self._upload(lambda stubs: stubs.admin.ImportUris, batches, timeout_s)
         return answer.job
@@ -128,20 +189,41 @@ class Operators(Driver):
         InvalidArgument for a bad pattern, or if too many jobs wait. Not tried again after a broken
         connection: that might start another.
         """
-        return self._run(admin_calls.start_job(crawl, asked, self._patience))
+        with sendable():
+            request = StartJobRequest(crawl=crawl)
+        match asked:
+            case DeleteUrisJob():
+                request.delete_uris.CopyFrom(asked)
+            case RetireQueuesJob():
+                request.retire_queues.CopyFrom(asked)
+            case UnretireQueuesJob():
+                request.unretire_queues.CopyFrom(asked)
+            case WakeQueuesJob():
+                request.wake_queues.CopyFrom(asked)
+            case VerifyJob():
+                request.verify.CopyFrom(asked)
+        answer = self._call(lambda stubs: stubs.admin.StartJob, lambda: request, safe_to_repeat=False)
+        return answer.job
 
     def list_jobs(self, crawl: str) -> Iterator[Job]:
         """The jobs that wait or run and the last that have ended, by number."""
-        for page in self._pages(lambda token: admin_calls.jobs_page(crawl, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListJobs,
+            lambda: ListJobsRequest(crawl=crawl),
+        ):
             yield from page.jobs
 
     def get_job(self, crawl: str, job: int) -> Job:
         """A job. UnknownJob."""
-        return self._run(admin_calls.get_job(crawl, job, self._patience))
+        answer = self._call(lambda stubs: stubs.admin.GetJob, lambda: GetJobRequest(crawl=crawl, job=job))
+        return answer.job
 
     def cancel_job(self, crawl: str, job: int) -> Job:
         """Asks a job to do no more; what it has done stays done. UnknownJob; InvalidArgument."""
-        return self._run(admin_calls.cancel_job(crawl, job, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.CancelJob, lambda: CancelJobRequest(crawl=crawl, job=job)
+        )
+        return answer.job
 
     # overrides
 
@@ -150,35 +232,56 @@ class Operators(Driver):
 
         InvalidSpec tells all that is wrong with the settings at once; CrawlFinished.
         """
-        return self._run(admin_calls.put_override(crawl, surt_prefix, settings, self._patience))
+        answer = self._call(
+            lambda stubs: stubs.admin.PutOverride,
+            lambda: PutOverrideRequest(
+                crawl=crawl, override=Override(surt_prefix=surt_prefix, settings=settings)
+            ),
+        )
+        return answer.override
 
     def delete_override(self, crawl: str, surt_prefix: str) -> None:
         """Removes an override. UnknownOverride, CrawlFinished.
 
         UnknownOverride after patience was needed may mean that an earlier try did it.
         """
-        self._run(admin_calls.delete_override(crawl, surt_prefix, self._patience))
+        self._call(
+            lambda stubs: stubs.admin.DeleteOverride,
+            lambda: DeleteOverrideRequest(crawl=crawl, surt_prefix=surt_prefix),
+        )
 
     def list_overrides(self, crawl: str) -> Iterator[Override]:
         """A crawl's overrides, in the order of their SURT prefixes; asks for further pages as it is read."""
-        for page in self._pages(lambda token: admin_calls.overrides_page(crawl, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListOverrides,
+            lambda: ListOverridesRequest(crawl=crawl),
+        ):
             yield from page.overrides
 
     # statistics and reasons
 
     def list_hosts(self, crawl: str) -> Iterator[FetchStatistics]:
         """What came of each host; asks for further pages as it is read."""
-        for page in self._pages(lambda token: admin_calls.hosts_page(crawl, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListHosts,
+            lambda: ListHostsRequest(crawl=crawl),
+        ):
             yield from page.hosts
 
     def list_sources(self, crawl: str) -> Iterator[FetchStatistics]:
         """What came of the URIs that descend from each seed; asks for further pages as it is read."""
-        for page in self._pages(lambda token: admin_calls.sources_page(crawl, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListSources,
+            lambda: ListSourcesRequest(crawl=crawl),
+        ):
             yield from page.sources
 
     def list_seeds(self, crawl: str) -> Iterator[Seed]:
         """The seeds and what became of them, as they were added; asks for further pages as it is read."""
-        for page in self._pages(lambda token: admin_calls.seeds_page(crawl, token, self._patience)):
+        for page in self._pages(
+            lambda stubs: stubs.admin.ListSeeds,
+            lambda: ListSeedsRequest(crawl=crawl),
+        ):
             yield from page.seeds
 
     def explain(self, crawl: str, *, queue_key: str | None = None, uri: str | None = None) -> list[Reason]:
@@ -186,7 +289,14 @@ class Operators(Driver):
 
         UnknownQueue; InvalidArgument for what is no http(s) URI.
         """
-        return self._run(admin_calls.explain(crawl, queue_key, uri, self._patience))
+        with sendable():
+            request = ExplainRequest(crawl=crawl)
+            if queue_key is not None:
+                request.queue_key = queue_key
+            if uri is not None:
+                request.uri = uri
+        answer = self._call(lambda stubs: stubs.admin.Explain, lambda: request)
+        return list(answer.reasons)
 
     def stream_outcomes(
         self,

@@ -1,7 +1,8 @@
-"""When the client tries again: procedures and patience, driven by hand with a clock that is a variable."""
+"""When the client tries again: with a clock that is a variable, and answers in place of a frontier."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -16,9 +17,11 @@ from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, Ta
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
+    NextResponse,
     RequestStateResponse,
     ScheduleResponse,
 )
+from toehold_client import FrontierClient
 from toehold_client.errors import (
     CrawlFinished,
     CrawlHeld,
@@ -29,91 +32,99 @@ from toehold_client.errors import (
     ToeholdError,
     UnexpectedAnswer,
 )
-from toehold_client.rpc import calls
-from toehold_client.rpc.calls import Attempt, Procedure
 from toehold_client.rpc.retry import Patience
 
 T = TypeVar("T")
 AWAY = FrontierUnavailable("away")
 
 
-class Play:
-    """Plays a procedure against answers, each of which takes `answer_s`; notes attempts and rests."""
+class Play(FrontierClient):
+    """A client whose calls get these answers, each of which takes `answer_s`; it notes requests and rests."""
 
     def __init__(self, patience_s: float = 0.0, *, chance: float = 1.0, answer_s: float = 0.0) -> None:
         self.now_s = 1000.0
         self.rests: list[float] = []
         self.requests: list[Any] = []
-        self.patience = Patience(patience_s, clock=lambda: self.now_s, chance=lambda: chance)
+        self.waits: list[float] = []
+        self._patience = Patience(patience_s, clock=lambda: self.now_s, chance=lambda: chance)
         self._answer_s = answer_s
+        self._line: list[Any] = []
 
-    def run(self, procedure: Procedure[T], *answers: object) -> T:
-        """The procedure's result; its error is raised. Answers that are left over fail."""
-        line = list(answers)
+    def run(self, ask: Callable[[Play], T], *answers: object) -> T:
+        """What a method returns; its error is raised. Answers that are left over fail."""
+        self._line = list(answers)
         try:
-            step = next(procedure)
-            while True:
-                if isinstance(step, Attempt):
-                    self.requests.append(step.request)
-                    self.now_s += self._answer_s
-                    answer = line.pop(0)
-                    step = (
-                        procedure.throw(answer)
-                        if isinstance(answer, ToeholdError)
-                        else procedure.send(answer)
-                    )
-                else:
-                    self.rests.append(step.seconds)
-                    self.now_s += step.seconds
-                    step = next(procedure)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+            return ask(self)
         finally:
-            assert not line or not self.requests, f"not asked for: {line}"
+            assert not self._line or not self.requests, f"not asked for: {self._line}"
+
+    def _attempt(self, pick: Any, request: Any, wait_s: float = 0.0) -> Any:
+        self.requests.append(type(request).FromString(request.SerializeToString()))
+        self.waits.append(wait_s)
+        self.now_s += self._answer_s
+        answer = self._line.pop(0)
+        if isinstance(answer, ToeholdError):
+            raise answer
+        return answer
+
+    def _rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.now_s += seconds
 
 
-def beat(play: Play) -> Procedure[HeartbeatResponse]:
-    return calls.heartbeat("n", "s", [], {}, play.patience)
+def beat(play: Play) -> HeartbeatResponse:
+    return play.heartbeat(node="n", session="s", tokens=[])
+
+
+def stop(play: Play) -> CrawlStatus:
+    return play.request_state("c", TargetState.TARGET_STATE_FINISH)
+
+
+def create(play: Play) -> Crawl:
+    return play.create_crawl("c", CrawlSpec())
+
+
+def tear_down(play: Play) -> TearDownCrawlResponse:
+    return play.tear_down_crawl("c")
 
 
 def test_without_patience_a_call_is_tried_once() -> None:
     play = Play()
     with pytest.raises(FrontierUnavailable):
-        play.run(beat(play), AWAY)
+        play.run(beat, AWAY)
     assert play.rests == []
 
 
 def test_rests_double_up_to_two_seconds() -> None:
     play = Play(60)
-    play.run(beat(play), *[AWAY] * 7, HeartbeatResponse())
+    play.run(beat, *[AWAY] * 7, HeartbeatResponse())
     assert play.rests == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
 
 
 def test_chance_halves_a_rest_at_most() -> None:
     play = Play(60, chance=0.0)
-    play.run(beat(play), *[AWAY] * 3, HeartbeatResponse())
+    play.run(beat, *[AWAY] * 3, HeartbeatResponse())
     assert play.rests == pytest.approx([0.05, 0.1, 0.2])
 
 
 def test_no_try_begins_after_patience_is_over() -> None:
     play = Play(1.0)
     with pytest.raises(FrontierUnavailable):
-        play.run(beat(play), *[AWAY] * 4)
+        play.run(beat, *[AWAY] * 4)
     assert play.rests == pytest.approx([0.1, 0.2, 0.4])  # 0.8 more would be beyond
 
 
 def test_time_spent_on_answers_counts_as_patience() -> None:
     play = Play(1.0, answer_s=0.8)
     with pytest.raises(FrontierUnavailable):
-        play.run(beat(play), AWAY, AWAY)
+        play.run(beat, AWAY, AWAY)
     assert play.rests == pytest.approx([0.1])
 
 
 @pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
 def test_the_frontiers_own_hint_is_kept_to(kind: type[RefusedForNow]) -> None:
     play = Play(60)
-    play.run(beat(play), kind("not now", retry_after_s=7), HeartbeatResponse())
+    play.run(beat, kind("not now", retry_after_s=7), HeartbeatResponse())
     assert play.rests == pytest.approx([7.1])
 
 
@@ -122,7 +133,7 @@ def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() ->
     play = Play(60)
     offered = [Candidate(uri="u")]
     verdicts = play.run(
-        calls.schedule("c", offered, play.patience),
+        lambda client: client.schedule("c", offered),
         *[CrawlHeld("held", retry_after_s=1)] * 3,
         ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
     )
@@ -133,7 +144,7 @@ def test_what_is_offered_to_a_crawl_that_is_held_waits_until_it_is_released() ->
 def test_a_hint_beyond_patience_is_not_waited_for() -> None:
     play = Play(5)
     with pytest.raises(Overloaded):
-        play.run(beat(play), Overloaded("busy", retry_after_s=7))
+        play.run(beat, Overloaded("busy", retry_after_s=7))
     assert play.rests == []
 
 
@@ -141,30 +152,24 @@ def test_a_hint_beyond_patience_is_not_waited_for() -> None:
 def test_what_would_not_help_or_might_harm_is_not_repeated(error: ToeholdError) -> None:
     play = Play(60)
     with pytest.raises(type(error)):
-        play.run(beat(play), error)
+        play.run(beat, error)
 
 
 def test_creating_a_crawl_is_not_repeated_when_nobody_knows_whether_it_was_done() -> None:
     play = Play(60)
     with pytest.raises(FrontierUnavailable):
-        play.run(calls.create_crawl("c", CrawlSpec(), play.patience), AWAY)
+        play.run(create, AWAY)
 
 
 @pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])
 def test_creating_a_crawl_is_repeated_when_it_was_refused_for_now(kind: type[RefusedForNow]) -> None:
     play = Play(60)
-    created = play.run(
-        calls.create_crawl("c", CrawlSpec(), play.patience), kind("not now"), CreateCrawlResponse()
-    )
+    created = play.run(create, kind("not now"), CreateCrawlResponse())
     assert created == CreateCrawlResponse().crawl
 
 
 def found(state: CrawlState.ValueType, *, tearing_down: bool = False) -> GetCrawlResponse:
     return GetCrawlResponse(crawl=Crawl(status=CrawlStatus(state=state, tearing_down=tearing_down)))
-
-
-def stop(play: Play) -> Procedure[CrawlStatus]:
-    return calls.request_state("c", TargetState.TARGET_STATE_FINISH, play.patience)
 
 
 def asked(play: Play) -> list[str]:
@@ -175,7 +180,7 @@ def asked(play: Play) -> list[str]:
 def test_a_stop_whose_answer_got_lost_is_no_second_stop(state: CrawlState.ValueType) -> None:
     """S0.17: a second stop interrupts what is in flight, so only an operator may ask a second time."""
     play = Play(60)
-    assert play.run(stop(play), AWAY, AWAY, found(state)).state == state
+    assert play.run(stop, AWAY, AWAY, found(state)).state == state
     assert asked(play) == ["RequestStateRequest", "GetCrawlRequest", "GetCrawlRequest"]
 
 
@@ -183,7 +188,7 @@ def test_a_stop_that_got_lost_is_asked_again() -> None:
     play = Play(60)
     stopping = RequestStateResponse(status=CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING))
     running = found(CrawlState.CRAWL_STATE_RUNNING)
-    assert play.run(stop(play), AWAY, running, AWAY, running, stopping) == stopping.status
+    assert play.run(stop, AWAY, running, AWAY, running, stopping) == stopping.status
     assert asked(play) == [*["RequestStateRequest", "GetCrawlRequest"] * 2, "RequestStateRequest"]
 
 
@@ -191,22 +196,22 @@ def test_a_second_stop_is_asked_for_as_it_is() -> None:
     """S0.17."""
     play = Play(60)
     stopping = RequestStateResponse(status=CrawlStatus(state=CrawlState.CRAWL_STATE_STOPPING))
-    play.run(stop(play), stopping)
-    play.run(stop(play), Overloaded("busy"), stopping)
+    play.run(stop, stopping)
+    play.run(stop, Overloaded("busy"), stopping)
     assert asked(play) == ["RequestStateRequest"] * 3
 
 
 def test_a_stop_has_the_patience_of_one_call() -> None:
     play = Play(1.0)
     with pytest.raises(FrontierUnavailable):
-        play.run(stop(play), *[AWAY] * 4)
+        play.run(stop, *[AWAY] * 4)
     assert play.rests == pytest.approx([0.1, 0.2, 0.4])
 
 
 def test_a_pause_whose_answer_got_lost_is_asked_for_again() -> None:
     play = Play(60)
-    pause = calls.request_state("c", TargetState.TARGET_STATE_PAUSE, play.patience)
-    play.run(pause, AWAY, RequestStateResponse())
+    pause = TargetState.TARGET_STATE_PAUSE
+    play.run(lambda client: client.request_state("c", pause), AWAY, RequestStateResponse())
     assert asked(play) == ["RequestStateRequest"] * 2
 
 
@@ -214,7 +219,7 @@ def test_a_teardown_whose_answer_got_lost_is_no_second_one() -> None:
     """S0.28: a teardown of a crawl that stops counts as a second stop. S0.30: and it is done once."""
     play = Play(60)
     stopping = found(CrawlState.CRAWL_STATE_STOPPING, tearing_down=True)
-    answer = play.run(calls.tear_down_crawl("c", play.patience), AWAY, stopping)
+    answer = play.run(tear_down, AWAY, stopping)
     assert (answer.status, answer.begun) == (stopping.crawl.status, False)
     assert asked(play) == ["TearDownCrawlRequest", "GetCrawlRequest"]
 
@@ -223,7 +228,7 @@ def test_a_teardown_that_got_lost_is_asked_for_again() -> None:
     play = Play(60)
     begun = TearDownCrawlResponse(begun=True)
     stopping = found(CrawlState.CRAWL_STATE_STOPPING)
-    assert play.run(calls.tear_down_crawl("c", play.patience), AWAY, stopping, begun) == begun
+    assert play.run(tear_down, AWAY, stopping, begun) == begun
     assert asked(play) == ["TearDownCrawlRequest", "GetCrawlRequest", "TearDownCrawlRequest"]
 
 
@@ -232,7 +237,7 @@ def test_each_batch_has_patience_of_its_own_and_order_is_kept() -> None:
     offered = [Candidate(uri=str(number)) for number in range(1500)]
     first, second = [Verdict.VERDICT_QUEUED] * 1000, [Verdict.VERDICT_ALREADY_SEEN] * 500
     verdicts = play.run(
-        calls.schedule("c", offered, play.patience),
+        lambda client: client.schedule("c", offered),
         *(AWAY, AWAY, ScheduleResponse(verdicts=first)),
         *(AWAY, AWAY, ScheduleResponse(verdicts=second)),
     )
@@ -244,29 +249,26 @@ def test_an_answer_of_another_length_is_not_taken_for_verdicts() -> None:
     play = Play()
     with pytest.raises(UnexpectedAnswer, match="1 answers for 2 items"):
         play.run(
-            calls.schedule("c", [Candidate(), Candidate()], play.patience),
+            lambda client: client.schedule("c", [Candidate(), Candidate()]),
             ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]),
         )
 
 
 def test_nothing_to_schedule_asks_nobody() -> None:
     play = Play()
-    assert play.run(calls.schedule("c", [], play.patience)) == []
+    assert play.run(lambda client: client.schedule("c", [])) == []
     assert play.requests == []
 
 
 def test_a_long_poll_has_its_wait_added_to_the_deadline() -> None:
-    procedure = calls.next_leases(
-        crawl="c",
-        node="n",
-        session="s",
-        max_leases=5,
-        wait_s=12.5,
-        known_fetch_policy_ids=["p"],
-        patience=Patience(),
+    play = Play()
+    play.run(
+        lambda client: client.next(
+            node="n", session="s", max_leases=5, wait_s=12.5, crawl="c", known_fetch_policy_ids=["p"]
+        ),
+        NextResponse(),
     )
-    attempt = next(procedure)
-    assert isinstance(attempt, Attempt)
-    assert attempt.wait_s == 12.5
-    assert attempt.request.wait_duration.ToMilliseconds() == 12_500
-    assert list(attempt.request.known_fetch_policy_ids) == ["p"]
+    assert play.waits == [12.5]
+    (request,) = play.requests
+    assert request.wait_duration.ToMilliseconds() == 12_500
+    assert list(request.known_fetch_policy_ids) == ["p"]

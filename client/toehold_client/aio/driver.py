@@ -1,10 +1,10 @@
-"""How the client for asyncio makes its calls: tries, rests, pages, streams, uploads and closing."""
+"""The connection for asyncio: one call, one stream, one upload, a rest, and the end of all of them."""
 
 from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
@@ -12,20 +12,18 @@ import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
-from toehold_client.errors import ToeholdError, unsendable
-from toehold_client.rpc.calls import Attempt, Page, Procedure, Rest, Stubs
 from toehold_client.rpc.channel import CHANNEL_OPTIONS
-from toehold_client.rpc.connection import Connection, stubs_of
+from toehold_client.rpc.connection import Connection
+from toehold_client.rpc.contract import Stubs, stubs_of
 from toehold_client.rpc.streams import Following, Q, R
 from toehold_client.rpc.uploads import Upload
 
 from .first_status import FirstStatus
 from .streams import AsyncStream, this_task_is_cancelled
 
-_T = TypeVar("_T")
-_P = TypeVar("_P", bound=Page)
-_Q = TypeVar("_Q", bound=Message)
-_R = TypeVar("_R", bound=Message)
+_Q = TypeVar("_Q")
+_M = TypeVar("_M", bound=Message)
+_R = TypeVar("_R")
 
 
 class AsyncDriver(Connection):
@@ -59,54 +57,35 @@ class AsyncDriver(Connection):
         if self._closed:
             raise self._closed_error()
 
-    async def _run(self, procedure: Procedure[_T]) -> _T:
-        try:
-            step = next(procedure)
-            while True:
-                if isinstance(step, Rest):
-                    await asyncio.sleep(step.seconds)
-                    step = next(procedure)
-                else:
-                    answer = await self._attempt(step)
-                    step = (
-                        procedure.throw(answer)
-                        if isinstance(answer, ToeholdError)
-                        else procedure.send(answer)
-                    )
-        except StopIteration as end:
-            return cast(_T, end.value)
-        except UnicodeEncodeError as error:
-            unsendable(error)
+    async def _rest(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-    async def _attempt(self, attempt: Attempt[_Q, _R]) -> _R | ToeholdError:
-        timeout_s = self._timeout_s + attempt.wait_s
-        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], attempt.pick(self._stubs))
+    async def _attempt(
+        self,
+        pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
+        request: _Q,
+        wait_s: float = 0.0,
+    ) -> _R:
+        """Makes one call; its deadline is the client's own and `wait_s` more."""
+        timeout_s = self._timeout_s + wait_s
+        call = cast(aio.UnaryUnaryMultiCallable[_Q, _R], pick(self._stubs))
         try:
-            return await call(attempt.request, timeout=timeout_s, metadata=self._metadata)
+            return await call(request, timeout=timeout_s, metadata=self._metadata)
         except aio.AioRpcError as error:
-            failure = self._explained(error, timeout_s)
-            return self._closed_error() if self._closed else failure
+            self._check_open()
+            raise self._explained(error, timeout_s) from None
         except (aio.UsageError, asyncio.CancelledError):  # what gRPC raises on a closed channel
-            if not self._closed or this_task_is_cancelled():
-                raise
-            return self._closed_error()
-
-    async def _pages(self, page: Callable[[str], Procedure[_P]]) -> AsyncIterator[_P]:
-        token = ""
-        while True:
-            answer = await self._run(page(token))
-            yield answer
-            token = answer.next_page_token
-            if not token:
-                return
+            if not this_task_is_cancelled():
+                self._check_open()
+            raise
 
     async def _upload(
         self,
-        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_Q, _R]],
-        upload: Upload[_Q],
+        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_M, _R]],
+        upload: Upload[_M],
         timeout_s: float,
     ) -> _R:
-        start = cast(aio.StreamUnaryMultiCallable[_Q, _R], pick(self._stubs))
+        start = cast(aio.StreamUnaryMultiCallable[_M, _R], pick(self._stubs))
         status = FirstStatus()
         try:
             call = start(iter(upload), timeout=timeout_s, metadata=self._metadata)

@@ -6,14 +6,21 @@ AsyncFrontierClient has `set_pool_size` and `drain_node`.
 
 from __future__ import annotations
 
-from toehold.node.v1.node_pb2 import GetPoolResponse, Toe
+from toehold.node.v1.node_pb2 import (
+    DrainRequest,
+    GetPoolRequest,
+    GetPoolResponse,
+    KillToeRequest,
+    ListToesRequest,
+    SetPoolSizeRequest,
+    Toe,
+)
 from toehold_client.errors import NODE
-from toehold_client.rpc import node_calls
 
-from .driver import AsyncDriver
+from .calls import AsyncCalls
 
 
-class AsyncNodeClient(AsyncDriver):
+class AsyncNodeClient(AsyncCalls):
     """A crawler node, for asyncio programs.
 
     Belongs to the event loop that it is made in. Close it, or use it as a context manager.
@@ -43,7 +50,7 @@ class AsyncNodeClient(AsyncDriver):
         and should have, how many died, were killed or left behind, at which steps they are; as a whole and
         for each of its processes.
         """
-        return await self._run(node_calls.get_pool(self._patience))
+        return await self._call(lambda stubs: stubs.node.GetPool, GetPoolRequest)
 
     async def set_pool_size(self, size: int) -> None:
         """Sets how many toe threads the node has, 0 to 10 000, all its processes together.
@@ -53,7 +60,7 @@ class AsyncNodeClient(AsyncDriver):
         WorkerSilent if a process does not answer: the others have been told, and it has its share when it has
         been replaced.
         """
-        await self._run(node_calls.set_pool_size(size, self._patience))
+        await self._call(lambda stubs: stubs.node.SetPoolSize, lambda: SetPoolSizeRequest(size=size))
 
     async def list_toes(self, stacks: bool = False) -> list[Toe]:
         """The toe threads, by process and serial number: the step and the URI of each, and for how long it
@@ -61,7 +68,8 @@ class AsyncNodeClient(AsyncDriver):
 
         Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
         """
-        return await self._run(node_calls.list_toes(stacks, self._patience))
+        answer = await self._call(lambda stubs: stubs.node.ListToes, lambda: ListToesRequest(stacks=stacks))
+        return list(answer.toes)
 
     async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
         """Kills a toe thread (Heritrix: ToePool.killThread): what it is at is broken off and reported with
@@ -71,10 +79,13 @@ class AsyncNodeClient(AsyncDriver):
         another one instead, without it the pool is one smaller. Returns at once. UnknownToe; WorkerSilent;
         InvalidArgument if `worker` is 0 and the node has several processes.
         """
-        await self._run(node_calls.kill_toe(serial, worker, replace, self._patience))
+        await self._call(
+            lambda stubs: stubs.node.KillToe,
+            lambda: KillToeRequest(worker=worker, serial=serial, replace=replace),
+        )
 
     async def drain(self) -> None:
         """Asks the node to end in order, as SIGTERM does: it takes no more leases, finishes what it has
         started, hands back the rest, and ends. Returns at once.
         """
-        await self._run(node_calls.drain(self._patience))
+        await self._call(lambda stubs: stubs.node.Drain, DrainRequest)

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import grpc
-from grpc import aio
 
-from toehold.frontier.v1.admin_pb2_grpc import FrontierAdminServiceStub
-from toehold.frontier.v1.frontier_pb2_grpc import FrontierServiceStub
-from toehold.node.v1.node_pb2_grpc import NodeServiceStub
 from toehold_client.errors import FRONTIER, ClientClosed, ToeholdError, from_rpc_error
 
-from .calls import Stubs
 from .channel import checked_address, operator_metadata
 from .retry import Patience
 from .streams import Following, Q, R
-
-
-def stubs_of(channel: grpc.Channel | aio.Channel) -> Stubs:
-    """The services behind a channel."""
-    return Stubs(FrontierServiceStub(channel), FrontierAdminServiceStub(channel), NodeServiceStub(channel))
 
 
 class Connection:

@@ -1,28 +1,25 @@
-"""How the blocking client makes its calls: tries, rests, pages, streams, uploads and closing."""
+"""The blocking client's connection: one call, one stream, one upload, a rest, and the end of all of them."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
-from toehold_client.errors import ToeholdError, unsendable
-
-from .calls import Attempt, Page, Procedure, Rest, Stubs
 from .channel import CHANNEL_OPTIONS
-from .connection import Connection, stubs_of
+from .connection import Connection
+from .contract import Stubs, stubs_of
 from .streams import Following, Q, R, Stream
 from .uploads import Upload
 
-_T = TypeVar("_T")
-_P = TypeVar("_P", bound=Page)
-_Q = TypeVar("_Q", bound=Message)
-_R = TypeVar("_R", bound=Message)
+_Q = TypeVar("_Q")
+_M = TypeVar("_M", bound=Message)
+_R = TypeVar("_R")
 
 
 class Driver(Connection):
@@ -56,50 +53,30 @@ class Driver(Connection):
         if self._closed.is_set():
             raise self._closed_error()
 
-    def _run(self, procedure: Procedure[_T]) -> _T:
-        try:
-            step = next(procedure)
-            while True:
-                if isinstance(step, Rest):
-                    self._closed.wait(step.seconds)
-                    step = next(procedure)
-                else:
-                    answer = self._attempt(step)
-                    step = (
-                        procedure.throw(answer)
-                        if isinstance(answer, ToeholdError)
-                        else procedure.send(answer)
-                    )
-        except StopIteration as end:
-            return cast(_T, end.value)
-        except UnicodeEncodeError as error:
-            unsendable(error)
+    def _rest(self, seconds: float) -> None:
+        self._closed.wait(seconds)
 
-    def _attempt(self, attempt: Attempt[_Q, _R]) -> _R | ToeholdError:
-        timeout_s = self._timeout_s + attempt.wait_s
+    def _attempt(
+        self,
+        pick: Callable[[Stubs], grpc.UnaryUnaryMultiCallable[_Q, _R]],
+        request: _Q,
+        wait_s: float = 0.0,
+    ) -> _R:
+        """Makes one call; its deadline is the client's own and `wait_s` more."""
+        timeout_s = self._timeout_s + wait_s
         try:
-            return attempt.pick(self._stubs)(attempt.request, timeout=timeout_s, metadata=self._metadata)
+            return pick(self._stubs)(request, timeout=timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
-            failure = self._explained(error, timeout_s)
-            return self._closed_error() if self._closed.is_set() else failure
+            self._check_open()
+            raise self._explained(error, timeout_s) from None
         except ValueError:  # what gRPC raises on a closed channel
-            if not self._closed.is_set():
-                raise
-            return self._closed_error()
-
-    def _pages(self, page: Callable[[str], Procedure[_P]]) -> Iterator[_P]:
-        token = ""
-        while True:
-            answer = self._run(page(token))
-            yield answer
-            token = answer.next_page_token
-            if not token:
-                return
+            self._check_open()
+            raise
 
     def _upload(
         self,
-        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_Q, _R]],
-        upload: Upload[_Q],
+        pick: Callable[[Stubs], grpc.StreamUnaryMultiCallable[_M, _R]],
+        upload: Upload[_M],
         timeout_s: float,
     ) -> _R:
         try:

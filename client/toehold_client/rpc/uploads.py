@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from google.protobuf.message import Message
 
 from toehold.frontier.v1.admin_pb2 import AddSeedsRequest, ImportEntry, ImportUrisRequest
-from toehold_client.errors import unsendable
+from toehold_client.errors import sendable
 
 from .batches import batches_of, split_texts
 
@@ -41,10 +41,9 @@ class Upload(ABC, Generic[_Q]):
 
     def raise_failure(self) -> None:
         """Raises what reading the items ended with, if that was not their end."""
-        if isinstance(self._failure, UnicodeEncodeError):
-            unsendable(self._failure)
         if self._failure is not None:
-            raise self._failure
+            with sendable():
+                raise self._failure
 
     @abstractmethod
     def _messages(self) -> Iterator[_Q]:

@@ -19,7 +19,7 @@ from toehold.frontier.v1.crawl_pb2 import QueueState
 from toehold_client.cli import output
 from toehold_client.cli.text import count_text
 from toehold_client.controller import CrawlController
-from toehold_client.rpc.admin_calls import JobAsked
+from toehold_client.operators import JobAsked
 from toehold_client.spec.plain import enum_word, to_plain
 
 from .jobs import tell_job

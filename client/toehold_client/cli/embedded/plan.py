@@ -15,7 +15,7 @@ import can_ada
 
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec
 from toehold_client.cli.exits import BadPlan
-from toehold_client.rpc.calls import duration
+from toehold_client.rpc.contract import duration
 from toehold_client.spec.file import SpecFile, normalise_seed
 from toehold_client.spec.plain import seconds_of
 

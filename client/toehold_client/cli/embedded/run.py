@@ -95,8 +95,8 @@ class EmbeddedCrawl:
     def run(self) -> tuple[Ending, Report]:
         """Take the crawl up and see it to its end, or to where signals stop it. To be called once.
 
-        The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted if
-        a signal came before it was under way.
+        The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted
+        if a signal came before it was under way.
         """
         self._frontier = Child(_frontier_program(self._directory), (self._directory.locks.programs,))
         address = self._frontier.wait_ready(self._interruptions)
