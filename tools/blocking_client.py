@@ -77,7 +77,7 @@ def blocking(path: str, source: str) -> str:
 
 def ruff(text: str, path: str, *command: str) -> str:
     """The text of a module as ruff writes it."""
-    arguments = [*command, "--quiet", "--stdin-filename", str(CLIENT / path), "-"]
+    arguments = [*command, "--silent", "--stdin-filename", str(CLIENT / path), "-"]
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *arguments], input=text, stdout=subprocess.PIPE, text=True, check=True
     )

@@ -10,9 +10,8 @@
             print(event)
 
 AsyncFrontierClient and AsyncCrawlController have the same methods for asyncio. NodeClient and AsyncNodeClient
-ask a crawler node itself.
-Messages and enums are the contract's own (`toehold.frontier.v1`). Every error is a ToeholdError; its
-class tells its kind (`toehold_client.errors`).
+are for a single crawler node. Messages and enums are the contract's own (`toehold.frontier.v1`). Every error
+is a ToeholdError; its class tells its kind (`toehold_client.errors`).
 """
 
 import importlib
@@ -49,7 +48,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    # When first asked for: gRPC takes a third of a second to import, and `toehold` must answer Ctrl-C then.
+    # Imported at first use: gRPC takes a third of a second, in which `toehold` must answer Ctrl-C.
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`toehold`, and `python -m toehold_client`: the program's first step."""
+"""The entry point of `toehold` and `python -m toehold_client`."""
 
 import gc
 import signal
@@ -9,11 +9,13 @@ _CTRL_C = (signal.SIGINT,)
 
 
 def main() -> NoReturn:
-    """Imports the program and runs it; Ctrl-C while it is being imported ends it as at any other time.
+    """Imports the program and runs it. Ctrl-C during the imports ends it as at any other time.
 
-    Imports make objects by the hundred thousand, and hardly any garbage: none is looked for meanwhile.
+    Imports make many objects but hardly any garbage, so the collector is off meanwhile.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _CTRL_C)  # raised inside an import it may become any error
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, _CTRL_C
+    )  # inside an import, KeyboardInterrupt may become any error
     gc.disable()
     from .cli.main import main as toehold
 

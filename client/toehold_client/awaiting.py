@@ -1,4 +1,4 @@
-"""What the controllers wait for, judged from what the frontier tells; how they wait is their own."""
+"""What controllers wait for: a state, the end of a job, the next moment of an interval."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.05, 1.0
 
 
 class AwaitedState:
-    """A crawl that is to reach one of `states`, as its events tell it."""
+    """Waits for a crawl to reach one of `states`, by its events."""
 
     def __init__(self, crawl: str, states: Collection[CrawlState.ValueType]) -> None:
         self._crawl = crawl
@@ -33,35 +33,35 @@ class AwaitedState:
         self._last = "unknown"
 
     def reached(self, message: StateEventsResponse) -> CrawlStatus | None:
-        """The status, if the message tells that the crawl is there. CrawlFinished if it never will be."""
+        """The status, if the message tells that the crawl is there. CrawlFinished if it can't get there."""
         status = _status_in(message)
         if status is None or status.state in self._states:
             return status
         self._last = state_name(status.state)
         if status.state == FINISHED:
             raise CrawlFinished(
-                f"{self._crawl} has ended ({self._last}), so it will not become {self._wanted()}",
+                f"{self._crawl} has ended ({self._last}), so it cannot become {self._wanted()}",
                 reason="CRAWL_FINISHED",
             )
         return None
 
     def late(self, timeout_s: float | None, error: ToeholdError) -> WaitTimedOut:
-        """What to raise when the time for it is over, as `error` says."""
+        """The error for the end of the time limit, which ended the stream with `error`."""
         return WaitTimedOut(
             f"{self._crawl} has not become {self._wanted()} within {timeout_s} s; its state is {self._last}",
             reason=error.reason,
         )
 
     def broken_off(self) -> UnexpectedAnswer:
-        """What to raise when the events end although the crawl has not."""
-        return UnexpectedAnswer(f"the events of {self._crawl} ended although it has not; it was {self._last}")
+        """The error for events that end before the crawl does."""
+        return UnexpectedAnswer(f"the events of {self._crawl} ended before the crawl, which was {self._last}")
 
     def _wanted(self) -> str:
         return " or ".join(state_name(state) for state in sorted(self._states))
 
 
 class AwaitedJob:
-    """A job that is to end, looked at after growing rests."""
+    """Waits for the end of a job, with growing rests between looks."""
 
     def __init__(
         self, crawl: str, timeout_s: float | None, clock: Callable[[], float] = time.monotonic
@@ -90,14 +90,14 @@ class AwaitedJob:
 
 
 class Pace:
-    """The beat of something that is done every `interval_s` seconds, the first time now.
+    """The rhythm of something that happens every `interval_s` seconds, the first time now.
 
-    What took longer than that is not made up for. InvalidArgument unless it is more than 0.
+    After a delay the rhythm starts again. InvalidArgument unless the interval is more than 0.
     """
 
     def __init__(self, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         if not interval_s > 0:
-            raise InvalidArgument(f"{interval_s!r} s is no interval: it must be more than 0")
+            raise InvalidArgument(f"the interval must be more than 0 s, got {interval_s!r}")
         self._interval_s = interval_s
         self._clock = clock
         self._due_s = clock()
@@ -110,7 +110,7 @@ class Pace:
 
 
 def is_as_asked(crawl: Crawl, spec: CrawlSpec) -> bool:
-    """Whether a crawl that is there already is what creating it with `spec` would make."""
+    """Whether an existing crawl is as if it had just been created with `spec`."""
     return crawl.status.state == NASCENT and not differences(crawl.spec, spec)
 
 
@@ -120,7 +120,7 @@ def is_torn_down(message: StateEventsResponse) -> bool:
 
 
 def is_last(message: StateEventsResponse, end: str) -> bool:
-    """Whether a stream has told all there is by now: up to the cursor `end`, or to a sign of life."""
+    """Whether a stream has reached the present: the cursor `end`, or an empty message."""
     return message.cursor == end or not (message.HasField("present") or message.HasField("event"))
 
 
@@ -131,6 +131,6 @@ def _status_in(message: StateEventsResponse) -> CrawlStatus | None:
 
 
 def state_name(state: CrawlState.ValueType) -> str:
-    """The state in one word, as people say it: `RUNNING`."""
+    """The state in one word: `RUNNING`."""
     known = state in CrawlState.values()
     return CrawlState.Name(state).removeprefix("CRAWL_STATE_") if known else str(state)

@@ -66,25 +66,26 @@ class FrontierClient(Operators):
 
     May be used by many threads at once. Close it, or use it as a context manager.
 
-    `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer (a long poll: that
-    much longer than it asked to wait). `patience_s` is how long a call keeps trying while the frontier is
-    away or overloaded, or holds the crawl; 0 tries once. Trying again stops when no further try could begin
-    within it. Not tried again after a broken connection: `create_crawl`, since a repeat would be refused,
-    `start_job`, since it might start another, and `add_seeds` and `import_uris`, since what they send is used
-    up. `operator` is who the crawl's events say has asked for a change (OperatorActed): at most 128 printable
-    ASCII characters; by default `user@host`.
+    `address` is HOST:PORT. `timeout_s` is how long one try of a call waits for its answer; a long poll waits
+    longer, by its own time. `patience_s` is how long a call is tried again while the frontier is away or
+    overloaded, or holds the crawl; with 0 it is tried once. No try begins after that time. After a broken
+    connection some calls are not tried again: `create_crawl`, whose repeat would be refused, `start_job` and
+    `create_checkpoint`, which might do their work twice, and `add_seeds` and `import_uris`, whose items are
+    used up. `operator` is the name that the crawl's events give to whoever asked for a change
+    (OperatorActed): at most 128 printable ASCII characters, by default `user@host`.
 
     Every method may raise `FrontierUnavailable`, `DeadlineExceeded`, `Overloaded` and `InvalidArgument`, and
-    what it names; one that changes a crawl also `CrawlHeld` and `CrawlTornDown`.
+    the errors that it names. Methods that change a crawl may also raise `CrawlHeld` and `CrawlTornDown`.
     """
 
-    # what fetchers and feeders need
+    # for nodes and feeders
 
     def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict.ValueType]:
-        """Offers candidates, any number; a verdict for each, in order. Harmless to repeat.
+        """Offers any number of candidates; a verdict for each, in order. Harmless to repeat.
 
-        Sent in batches within the contract's limits. If one fails, those before it count. UnknownCrawl,
-        CrawlFinished; BatchTooLarge, and nothing is sent, if one candidate alone exceeds a message.
+        Sends them in batches within the contract's limits. If one batch fails, those before it count.
+        UnknownCrawl, CrawlFinished; BatchTooLarge, before anything is sent, if one candidate exceeds a
+        message.
         """
         verdicts: list[Verdict.ValueType] = []
         with sendable():
@@ -104,7 +105,7 @@ class FrontierClient(Operators):
         crawl: str = "",
         known_fetch_policy_ids: Collection[str] = (),
     ) -> NextResponse:
-        """Asks for up to `max_leases` leases, waiting up to `wait_s` (at most 60 s) while there is none.
+        """Asks for up to `max_leases` leases, and waits up to `wait_s` (at most 60 s) while there is none.
 
         Without `crawl`, of any crawl that the frontier runs. UnknownCrawl, SessionSuperseded.
         """
@@ -122,9 +123,9 @@ class FrontierClient(Operators):
         )
 
     def finished(self, reports: Sequence[Report], *, node: str, session: str) -> list[ReportResult]:
-        """Hands leases back with their reports, any number; a result for each, in order. Harmless to repeat.
+        """Returns any number of leases with their reports; a result for each, in order. Harmless to repeat.
 
-        Sent in batches, as in `schedule`. SessionSuperseded; BatchTooLarge.
+        Sends them in batches, like `schedule`. SessionSuperseded; BatchTooLarge.
         """
         results: list[ReportResult] = []
         with sendable():
@@ -146,10 +147,11 @@ class FrontierClient(Operators):
         service_address: str = "",
         trouble: str = "",
     ) -> HeartbeatResponse:
-        """Names the leases that the node holds, started or not, and the number of its toe threads at each
-        step. With `leaving`, that the node ends: leases of it that are not named go back unstarted. `pool` is
-        what has become of its toe threads, `service_address` where its NodeService listens, `trouble`
-        why it cannot go on fetching, if it cannot.
+        """Names the leases that the node holds, started or not, and how many toe threads are at each step.
+
+        `leaving` says that the node ends: leases that are not named go back unstarted. `pool` tells about
+        lost toe threads, `service_address` where the node's NodeService listens, and `trouble` why the node
+        cannot fetch.
 
         SessionSuperseded.
         """
@@ -168,11 +170,11 @@ class FrontierClient(Operators):
         )
 
     def request_state(self, crawl: str, target: TargetState.ValueType) -> CrawlStatus:
-        """Asks a crawl to reach a state; returns at once with the one it is in.
+        """Asks a crawl to reach a state; returns at once with its present state.
 
-        FINISH asked of a crawl that is STOPPING interrupts fetches. So it is never asked again because an
-        answer got lost: if the crawl is STOPPING or FINISHED after that, this is the answer. UnknownCrawl,
-        IllegalState, CrawlFinished; DiskReserve, for RUN.
+        A second FINISH interrupts the fetches of a STOPPING crawl. So FINISH is not repeated if its answer is
+        lost and the crawl is STOPPING or FINISHED: that is the answer then. UnknownCrawl, IllegalState,
+        CrawlFinished; DiskReserve, for RUN.
         """
         request = partial(RequestStateRequest, crawl=crawl, target_state=target)
         if target == TargetState.TARGET_STATE_FINISH:
@@ -191,15 +193,15 @@ class FrontierClient(Operators):
         timeout_s: float | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> EventStream:
-        """A crawl's events after `cursor`: "" for only what happens from now on, "start" for all that are
-        kept. UnknownCrawl.
+        """A crawl's events after `cursor`: "" for those from now on, "start" for all that are kept.
+        UnknownCrawl.
 
-        The first message has the present state, each other one an event, or nothing: a sign of life, every 10
-        s. The stream ends after the event of FINISHED, or, if the teardown was asked for before that, of
-        TornDown. It reconnects by itself, without gap or repeat, as long as the frontier is away no longer
-        than `reconnect_s`; the first connection has the client's patience. With `timeout_s` it raises
-        DeadlineExceeded when it has not ended by then. CursorTooOld, after the present state, when the events
-        after `cursor` are no longer kept.
+        The first message has the present state. Each other one has an event, or is empty every 10 s to show
+        that the frontier is alive. The stream ends after the event of FINISHED, or, if the teardown was
+        requested before that, of TornDown. It reconnects by itself, without gap or repeat, if the frontier is
+        away no longer than `reconnect_s`; the first connection has the client's patience. With `timeout_s` it
+        raises DeadlineExceeded if it has not ended by then. It raises CursorTooOld, after the present state,
+        if the events after `cursor` are no longer kept.
         """
         return self._stream(
             lambda stubs: stubs.frontier.StateEvents,
@@ -213,9 +215,9 @@ class FrontierClient(Operators):
     # crawls as a whole
 
     def create_crawl(self, crawl: str, spec: CrawlSpec) -> Crawl:
-        """Creates a crawl in state NASCENT.
+        """Creates a NASCENT crawl.
 
-        CrawlExists, InvalidName; InvalidSpec tells all that is wrong with the spec at once.
+        CrawlExists, InvalidName; InvalidSpec tells all problems of the spec at once.
         """
         answer = self._call(
             lambda stubs: stubs.admin.CreateCrawl,
@@ -227,11 +229,11 @@ class FrontierClient(Operators):
     def add_seeds(
         self, crawl: str, uris: Iterable[str], *, timeout_s: float = SEEDS_TIMEOUT_S
     ) -> AddSeedsResponse:
-        """Adds seeds, any number, read as they are sent. UnknownCrawl, CrawlFinished.
+        """Adds any number of seeds, and reads them as it sends them. UnknownCrawl, CrawlFinished.
 
-        `timeout_s` is for all of them. Whether the frontier is there, has the crawl and does not hold it is
-        asked first, with the client's patience; the seeds themselves are sent once. If that fails, some may
-        have been stored, and adding all of them again is harmless.
+        `timeout_s` is for all of them. The client first makes sure, with its patience, that the frontier is
+        there, has the crawl and does not hold it; then it sends the seeds once. If that fails, some may have
+        been stored, and adding all of them again is harmless.
         """
         self._released(crawl)
         seeds = SeedBatches(crawl, uris)
@@ -242,7 +244,7 @@ class FrontierClient(Operators):
     def launch_crawl(self, crawl: str, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
         """Starts a NASCENT crawl. UnknownCrawl, NoSeeds, IllegalState, DiskReserve.
 
-        IllegalState after patience was needed may mean that an earlier try did it; `CrawlController.launch`
+        After a repeated try, IllegalState may mean that an earlier try succeeded; `launch` of the controller
         finds out.
         """
         answer = self._call(
@@ -252,7 +254,7 @@ class FrontierClient(Operators):
         return answer.status
 
     def get_crawl(self, crawl: str) -> Crawl:
-        """Describes a crawl: its spec with every default filled in, its status, its seeds' number.
+        """Describes a crawl: its spec with all defaults, its status, and how many seeds it has.
 
         UnknownCrawl.
         """
@@ -260,7 +262,7 @@ class FrontierClient(Operators):
         return answer.crawl
 
     def list_crawls(self) -> Iterator[Crawl]:
-        """All crawls, in order of their names; asks for further pages as it is read."""
+        """All crawls, by name. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListCrawls,
             ListCrawlsRequest,
@@ -268,11 +270,12 @@ class FrontierClient(Operators):
             yield from page.crawls
 
     def update_crawl(self, crawl: str, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
-        """Changes settings of a crawl that has not finished; its description then.
+        """Changes settings of a crawl that has not finished; its new description.
 
-        `paths` names what is set to what `spec` has there, or to its default if it has nothing there:
-        `limits.max_documents`, `politeness`. Without any it is all that `spec` sets. UnknownCrawl,
-        CrawlFinished; InvalidSpec tells all that is wrong, or cannot be changed, and then nothing has been.
+        `paths` names the settings to change, such as `limits.max_documents` or `politeness`: each gets its
+        value in `spec`, or its default if `spec` has none. Without `paths`, the settings in `spec` change.
+        UnknownCrawl, CrawlFinished; InvalidSpec tells every problem, and every fixed setting, and then
+        nothing has changed.
         """
         answer = self._call(
             lambda stubs: stubs.admin.UpdateCrawl,
@@ -281,11 +284,11 @@ class FrontierClient(Operators):
         return answer.crawl
 
     def tear_down_crawl(self, crawl: str) -> TearDownCrawlResponse:
-        """Ends a crawl, if need be, and lets go of all that the frontier's memory has of it. Returns at once.
+        """Ends a crawl, if necessary, and removes it from the frontier's memory. Returns at once.
 
-        What is stored of it stays until it is deleted. It is done once, however many ask: `begun` tells the
-        one that began it, unless its answer got lost. If the crawl is STOPPING, its fetches are interrupted.
-        UnknownCrawl.
+        The stored data stay until the crawl is deleted. The frontier does it once, however many ask; `begun`
+        tells who was first, unless that answer is lost. If the crawl is STOPPING, its fetches are
+        interrupted. UnknownCrawl.
         """
         return self._call_unless_done(
             lambda stubs: stubs.admin.TearDownCrawl,
@@ -295,7 +298,7 @@ class FrontierClient(Operators):
         )
 
     def delete_crawl(self, crawl: str) -> None:
-        """Deletes a crawl that is NASCENT or FINISHED, and all that is stored of it.
+        """Deletes a crawl that is NASCENT or FINISHED, and all its stored data.
 
         UnknownCrawl, CrawlActive.
         """
@@ -306,11 +309,11 @@ class FrontierClient(Operators):
         return self._call(lambda stubs: stubs.admin.GetStatistics, lambda: GetStatisticsRequest(crawl=crawl))
 
     def get_frontier(self) -> GetFrontierResponse:
-        """Describes the server: version, limits, the nodes that it has heard of."""
+        """Describes the server: its version, its limits, the nodes that it has seen."""
         return self._call(lambda stubs: stubs.admin.GetFrontier, GetFrontierRequest)
 
     def create_checkpoint(self) -> Checkpoint:
-        """Keeps all crawls as they are at this moment. Overloaded, DiskReserve."""
+        """Saves the present state of all crawls. Overloaded, DiskReserve."""
         answer = self._call(
             lambda stubs: stubs.admin.CreateCheckpoint, CreateCheckpointRequest, safe_to_repeat=False
         )
@@ -333,14 +336,14 @@ class FrontierClient(Operators):
     def set_pool_size(self, size: int | None, node: str = "") -> None:
         """Sets how many toe threads nodes have, 0 to 10 000: the node with this name, or all.
 
-        A node's own number goes before that of all. None lets go of what was set. Nodes hear of it with their
-        next heartbeat, new ones with their first.
+        A node's own number overrides that of all. None removes the setting. Nodes follow with their next
+        heartbeat, new ones with their first.
         """
         self._call(lambda stubs: stubs.admin.SetPoolSize, lambda: SetPoolSizeRequest(node=node, size=size))
 
     def drain_node(self, node: str) -> None:
-        """Asks a node to end in order: it hears of it with its next heartbeat, takes no more leases, finishes
-        what it has started, and hands back the rest. Holds for its present process; asking again changes
-        nothing. UnknownNode.
+        """Asks a node to finish its work and end: with its next heartbeat it takes no more leases, finishes
+        what it has started, and returns the rest. This counts for its present process; a repeat has no
+        effect. UnknownNode.
         """
         self._call(lambda stubs: stubs.admin.DrainNode, lambda: DrainNodeRequest(node=node))

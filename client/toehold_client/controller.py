@@ -73,19 +73,18 @@ class CrawlController:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with ExitStack() as leaving:  # closes each of them, whatever the others raise
+        with ExitStack() as leaving:  # closes each, even if others raise errors
             for listener in self._listeners.take():
                 leaving.callback(listener.close)
 
     # its life
 
     def create(self, spec: CrawlSpec, seeds: Iterable[str] = ()) -> AddSeedsResponse:
-        """Creates the crawl, NASCENT, and stores its seeds. Returns what became of them: some may be
-        rejected.
+        """Creates the crawl, NASCENT, and stores its seeds. The answer lists rejected seeds.
 
-        May be repeated, after a lost answer or with the seeds amended, until the crawl is launched: a NASCENT
-        crawl of this name with the same spec is taken as the one meant. Any other is CrawlExists.
-        InvalidName, InvalidSpec.
+        It may be repeated until the crawl is launched, after a lost answer or with more seeds: a NASCENT
+        crawl of this name with the same spec is the one meant. Any other one is CrawlExists. InvalidName,
+        InvalidSpec.
         """
         try:
             self.frontier.create_crawl(self.crawl, spec)
@@ -95,10 +94,10 @@ class CrawlController:
         return self.add_seeds(seeds)
 
     def copy(self, name: str, *, seeds: bool = False) -> CrawlController:
-        """Creates a crawl of another name, NASCENT, with this one's present spec; its controller.
+        """Creates a NASCENT crawl of another name with this one's present spec; its controller.
 
-        From any state. With `seeds` it gets the same seeds, as they were added. May be repeated, as `create`
-        may. CrawlExists, InvalidName.
+        From any state. With `seeds` it gets the same seeds, as they were added. May be repeated, like
+        `create`. CrawlExists, InvalidName.
         """
         copied = CrawlController(self.frontier, name)
         described = self.describe()
@@ -115,24 +114,24 @@ class CrawlController:
         return copied
 
     def add_seeds(self, uris: Iterable[str]) -> AddSeedsResponse:
-        """Adds seeds, any number; what became of them. They are announced when the crawl is launched, or at
-        once if it has been.
+        """Adds any number of seeds, and waits until all are stored. The answer lists rejected seeds.
 
-        From any state but FINISHED (CrawlFinished). Waits until all are stored. Harmless to repeat.
+        From any state but FINISHED (CrawlFinished). The frontier announces them when the crawl is launched,
+        or at once after that. Harmless to repeat.
         """
         return self.frontier.add_seeds(self.crawl, uris)
 
     def launch(self, checkpoint: str = "", checkpoint_crawl: str = "") -> CrawlStatus:
-        """From NASCENT: announces the seeds and gives out URIs. Returns at once: PREPARING or beyond.
+        """From NASCENT: announces the seeds and starts the crawl. Returns at once: PREPARING or beyond.
 
-        With the name of a checkpoint it goes on from there instead, as the crawl of the same name was then,
-        or as `checkpoint_crawl` was: see LaunchCrawl in the contract. UnknownCheckpoint; UnknownCrawl if the
-        checkpoint has no such crawl; InvalidSpec if the specs do not agree in what cannot be changed;
-        IllegalState if this crawl has taken in URIs or had jobs, or if that one was only half there then.
+        With the name of a checkpoint, the crawl continues from there instead, as the crawl of the same name
+        or `checkpoint_crawl`: see LaunchCrawl in the contract. UnknownCheckpoint; UnknownCrawl if the
+        checkpoint has no such crawl; InvalidSpec if the specs differ in fixed settings; IllegalState if this
+        crawl has taken in URIs or had jobs, or if the checkpoint has only a part of that one.
 
         RUNNING follows, or PAUSED with the spec's `pause_at_start`. NoSeeds; DiskReserve; IllegalState from
-        any other state. If an answer gets lost and the repeat is refused because the crawl has been launched,
-        that is success.
+        any other state. If an answer is lost and the repeat is refused because the crawl has been launched,
+        the launch counts as a success.
         """
         status = self.status()
         try:
@@ -146,55 +145,50 @@ class CrawlController:
             return now
 
     def pause(self) -> CrawlStatus:
-        """From RUNNING or EMPTY: gives out no more URIs. Returns at once: PAUSING, or PAUSED when no lease is
-        out.
+        """From RUNNING or EMPTY: leases no more URIs. Returns at once: PAUSING, or PAUSED without leases.
 
-        PAUSED follows when what is in flight has ended, or at the spec's `pause_timeout`. While it pauses or
-        is paused this changes nothing, but a crawl that is held may be changed again, and one that trouble
-        has paused does not go on by itself. IllegalState from any other state.
+        PAUSED follows when the last lease has ended, or at the spec's `pause_timeout`. On a crawl that is
+        pausing or paused it only releases a hold, and keeps a crawl that trouble has paused from resuming by
+        itself. IllegalState from any other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_PAUSE)
 
     def resume(self) -> CrawlStatus:
-        """From PAUSING or PAUSED, held or not: gives out URIs again. Returns at once; RUNNING comes when the
-        frontier runs.
+        """From PAUSING or PAUSED, held or not: leases URIs again. Returns at once; RUNNING follows.
 
-        While it runs this changes nothing. DiskReserve while the frontier's disk is nearly full; IllegalState
-        from any other state.
+        On a running crawl it has no effect. DiskReserve while the frontier's disk is nearly full;
+        IllegalState from any other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_RUN)
 
     def hold(self) -> CrawlStatus:
-        """From RUNNING, EMPTY, PAUSING or PAUSED: pauses the crawl, and then lets it stand still. Returns at
-        once.
+        """From RUNNING, EMPTY, PAUSING or PAUSED: pauses the crawl, and then holds it. Returns at once.
 
-        `held` of its status, and the event Held, tell when it does: from then on nothing of it is written
-        until it is asked to `resume`, `pause` or `stop`, and what would change it is CrawlHeld. IllegalState
-        from any other state.
+        The crawl is held once its status says `held`, and the event Held tells it. From then on the frontier
+        writes nothing about it, and refuses changes with CrawlHeld, until `resume`, `pause` or `stop`.
+        IllegalState from any other state.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_HOLD)
 
     def stop(self) -> CrawlStatus:
-        """From any state: ends the crawl for good. Returns at once: STOPPING, or FINISHED when no lease is
-        out.
+        """From any state: ends the crawl for good. Returns at once: STOPPING, or FINISHED without leases.
 
-        FINISHED follows when what is in flight has ended, or at the spec's `stop_timeout`. A second stop,
-        while it is STOPPING, tells nodes to interrupt their fetches, and FINISHED follows within 15 s. Once
-        it has finished this changes nothing.
+        FINISHED follows when the last lease has ended, or at the spec's `stop_timeout`. A second stop of a
+        STOPPING crawl makes nodes interrupt their fetches, and FINISHED follows within 15 s. On a finished
+        crawl it has no effect.
         """
         return self.frontier.request_state(self.crawl, TargetState.TARGET_STATE_FINISH)
 
     def teardown(self, timeout_s: float | None = TEARDOWN_S) -> bool:
-        """From any state: stops the crawl if need be, and lets go of all that the frontier's memory has of
-        it.
+        """From any state: stops the crawl if necessary, and removes it from the frontier's memory.
 
-        Waits for that, at most `timeout_s` (None: as long as it takes). True: it is complete, the crawl's
-        last event has happened. False: it is not complete yet, or the frontier went away meanwhile; the
-        frontier completes it by itself, also after a restart, and whatever becomes of this program. What is
-        stored of the crawl stays, and can be read, until `delete`.
+        Waits for that up to `timeout_s` (None: as long as it takes). True: the teardown is complete, and the
+        crawl's last event has happened. False: it is not complete, or the frontier went away; the frontier
+        completes it anyway, also after a restart and without this program. The stored data can be read until
+        `delete`.
 
-        Any number of controllers may ask, at once or again: it is done once, and each gets True when it is
-        complete. Of a crawl that is STOPPING it interrupts fetches, as a second `stop` does.
+        Any number of controllers may ask, at once or again: the frontier does it once, and each gets True
+        when it is complete. If the crawl is STOPPING, its fetches are interrupted, as by a second `stop`.
         """
         asked = self.frontier.tear_down_crawl(self.crawl)
         if asked.status.torn_down:
@@ -210,17 +204,18 @@ class CrawlController:
             return False
 
     def delete(self) -> None:
-        """Deletes the crawl and all that is stored of it. From NASCENT or FINISHED; CrawlActive otherwise."""
+        """Deletes the crawl and all its stored data. From NASCENT or FINISHED; CrawlActive otherwise."""
         self.frontier.delete_crawl(self.crawl)
 
-    # what holds while it lives
+    # its settings
 
     def update(self, spec: CrawlSpec, paths: Collection[str] = ()) -> Crawl:
-        """Changes settings, from the next decision on; the crawl's description then.
+        """Changes settings, from the next decision on; the crawl's new description.
 
-        From any state but FINISHED (CrawlFinished). `paths` names what is set to what `spec` has there, or to
-        its default if it has nothing there: `limits.max_documents`, `politeness`. Without any it is all that
-        `spec` sets. InvalidSpec tells all that is wrong, or cannot be changed.
+        From any state but FINISHED (CrawlFinished). `paths` names the settings to change, such as
+        `limits.max_documents` or `politeness`: each gets its value in `spec`, or its default if `spec` has
+        none. Without `paths`, the settings in `spec` change. InvalidSpec tells every problem, and every fixed
+        setting.
         """
         return self.frontier.update_crawl(self.crawl, spec, paths)
 
@@ -233,16 +228,16 @@ class CrawlController:
         """
         self.frontier.set_pool_size(size)
 
-    # what becomes of it
+    # its progress
 
     def wait_for(
         self, states: Collection[CrawlState.ValueType], timeout_s: float | None = None
     ) -> CrawlStatus:
-        """From any state: waits until the crawl is in one of the states; returns the status that it had then.
+        """From any state: waits until the crawl is in one of the states; its status at that moment.
 
-        A state that it has left again counts if that happened since the call. Restarts of the frontier are
-        waited out: up to `timeout_s`, or for a minute each without one. WaitTimedOut; CrawlFinished when the
-        crawl ends and FINISHED is not among the states, since nothing leads out of it.
+        A state that the crawl has left again counts, if it was reached after the call. If the frontier
+        restarts, the wait goes on, up to `timeout_s`, or without one for a minute each time. WaitTimedOut;
+        CrawlFinished if the crawl ends and FINISHED is not among the states.
         """
         awaited = AwaitedState(self.crawl, states)
         try:
@@ -257,11 +252,11 @@ class CrawlController:
         raise awaited.broken_off()
 
     def follow(self, cursor: str = "") -> Iterator[Event]:
-        """The crawl's events after `cursor` ("" from now on, "start" all kept) until it has finished, or, if
-        its teardown was asked for before that, until it is torn down.
+        """The crawl's events after `cursor` ("" for those from now on, "start" for all kept), until it has
+        finished, or until it is torn down if the teardown was requested before that.
 
-        Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
-        each. The stream ends when the iterator is closed. CursorTooOld.
+        To continue after an event, use its `cursor`. If the frontier restarts, the stream waits up to a
+        minute for it. It ends when the iterator is closed. CursorTooOld.
         """
         with self.frontier.state_events(self.crawl, cursor) as stream:
             for message in stream:
@@ -269,7 +264,7 @@ class CrawlController:
                     yield message.event
 
     def events(self, cursor: str = "start") -> Iterator[Event]:
-        """The events after `cursor` that have happened by now. Waits for none to come. CursorTooOld."""
+        """The events after `cursor`, up to now, without waiting for more. CursorTooOld."""
         with self.frontier.state_events(self.crawl) as now:
             first = next(now, StateEventsResponse())
         with self.frontier.state_events(self.crawl, cursor) as stream:
@@ -281,10 +276,10 @@ class CrawlController:
 
     def listen(self, listener: Callback, cursor: str = "") -> Listener:
         """Calls `listener` with each event after `cursor`, one at a time, in a thread of its own, until the
-        crawl's events end as in `follow`. Returns when it hears: no later event is missed.
+        crawl's events end as in `follow`. Returns when it listens: it misses no later event.
 
-        Restarts of the frontier are waited out for a minute each, without gap or repeat. A listener that
-        raises ends this: `close` and `join` of what is returned raise the error, and its `cursor` is then
+        If the frontier restarts, it waits up to a minute, and misses and repeats nothing. An error in the
+        listener ends it: `close` and `join` of the returned object raise the error, and its `cursor` is then
         before that event. They raise CursorTooOld, too.
         """
         stream = self.frontier.state_events(self.crawl, cursor)
@@ -292,15 +287,15 @@ class CrawlController:
         return self._listeners.add(Listener(stream, listener, first))
 
     def statistics(self) -> GetStatisticsResponse:
-        """The crawl's statistics, and its status at the same moment. In any state."""
+        """The crawl's statistics, and its status at the same moment. From any state."""
         return self.frontier.get_statistics(self.crawl)
 
     def statistics_every(self, interval_s: float) -> Iterator[GetStatisticsResponse]:
         """The crawl's statistics now, and then every `interval_s` seconds, until it has finished: the last
         ones have that status.
 
-        From any state. Restarts of the frontier are waited out as long as the client has patience.
-        InvalidArgument unless the interval is more than 0.
+        From any state. If the frontier restarts, the client's patience counts. InvalidArgument unless the
+        interval is more than 0.
         """
         pace = Pace(interval_s)
         while True:
@@ -311,23 +306,26 @@ class CrawlController:
             time.sleep(pace.rest_s())
 
     def outcomes(self, cursor: str = "start", *, follow: bool = False) -> Iterator[UriOutcome]:
-        """The final dispositions after `cursor` that are kept; with `follow` also those to come, to the end.
+        """The kept final dispositions after `cursor`; with `follow` also later ones, until the crawl has
+        finished.
 
-        Each has its own `cursor`, to go on after it. Restarts of the frontier are waited out for a minute
-        each. CursorTooOld.
+        To continue after an outcome, use its `cursor`. If the frontier restarts, the stream waits up to a
+        minute for it. CursorTooOld.
         """
         with self.frontier.stream_outcomes(self.crawl, cursor, follow=follow) as stream:
             for message in stream:
                 yield from message.outcomes
 
     def waiting(self) -> Iterator[WaitingUri]:
-        """All URIs that wait, by queue, then the future ones. Restarts of the frontier are waited out."""
+        """All URIs that wait, by queue, then those that are due later. If the frontier restarts, the stream
+        waits for it.
+        """
         with self.frontier.export_uris(self.crawl) as stream:
             for message in stream:
                 yield from message.uris
 
     def wait_for_job(self, job: int, timeout_s: float | None = None) -> Job:
-        """Waits until a job has ended, whatever the crawl does; the job then. WaitTimedOut; UnknownJob."""
+        """Waits until a job has ended, in any state of the crawl; the job then. WaitTimedOut; UnknownJob."""
         awaited = AwaitedJob(self.crawl, timeout_s)
         while True:
             found = self.frontier.get_job(self.crawl, job)
@@ -337,11 +335,11 @@ class CrawlController:
             time.sleep(rest_s)
 
     def describe(self) -> Crawl:
-        """The crawl's spec with every default filled in, its status, its times, its seeds' number."""
+        """The crawl's spec with all defaults, its status, its times, and how many seeds it has."""
         return self.frontier.get_crawl(self.crawl)
 
     def status(self) -> CrawlStatus:
-        """Where the crawl is in its life."""
+        """The crawl's state, and more about it."""
         described = self.describe()
         return described.status
 

@@ -1,4 +1,4 @@
-"""Names that outlive a power cut: a new file is there for good once its directory, too, has been synced."""
+"""File names that survive a power cut: a new file is durable once its directory has been synced, too."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Make durable which names a directory has."""
+    """Makes the names in a directory durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -17,10 +17,10 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it that are missing, for good.
+    """Makes a directory, and missing ones above it, durably.
 
-    It may be there already, made by somebody who has died before it was durable: its own name is synced too,
-    unless that is not ours to do.
+    An existing directory may not be durable, if its maker died too early. So its name is synced as well,
+    if we have permission.
     """
     made = [path, *(directory for directory in path.parents if not directory.exists())]
     path.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""What can go wrong with a frontier, as exceptions that a program can tell apart.
+"""The errors of a frontier or a node, as exceptions that a program can tell apart.
 
-Which one is raised is decided by the `ErrorInfo.reason` that the frontier (or a node) sends, and without one
-by the gRPC code. The message is its own sentence.
+The `ErrorInfo.reason` that the server sends selects the class, or else the gRPC code. The message is the
+server's own sentence.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from toehold.frontier.v1.crawl_pb2 import CrawlState
 ERROR_DOMAIN = "toehold"
 
 FRONTIER, NODE = "frontier", "node"
-"""Who may be called, in words for people."""
+"""The two kinds of server."""
 
 
 class ToeholdError(Exception):
-    """Something was refused or failed; `str()` of it is a sentence for people.
+    """A request was refused or failed; `str()` of the error is a sentence for people.
 
-    `reason` is the contract's word for it (`UNKNOWN_CRAWL`), or the name of the gRPC code where the frontier
-    gave none, or empty where no frontier was asked. `metadata` is what the frontier told beside it.
+    `reason` is the contract's name for it (`UNKNOWN_CRAWL`), or the name of the gRPC code if the server gave
+    none, or empty if no server was called. `metadata` is what else the server said.
     """
 
     def __init__(self, message: str, *, reason: str = "", metadata: Mapping[str, str] | None = None) -> None:
@@ -51,7 +51,7 @@ class UnknownJob(ToeholdError):
 
 
 class UnknownNode(ToeholdError):
-    """The frontier does not hear a node of this name."""
+    """The frontier has no node of this name."""
 
 
 class UnknownOverride(ToeholdError):
@@ -71,38 +71,34 @@ class CrawlExists(ToeholdError):
 
 
 class InvalidArgument(ToeholdError):
-    """A value of the request makes no sense, whatever the state of the crawl."""
+    """A value of the request is wrong, in any state of the crawl."""
 
 
 class InvalidName(InvalidArgument):
-    """The name cannot be a crawl's: 1 to 64 of `a-z 0-9 - _ .`, beginning with a letter or digit."""
+    """A crawl's name must have 1 to 64 of `a-z 0-9 - _ .`, and begin with a letter or digit."""
 
 
 class InvalidSpec(InvalidArgument):
-    """A crawl's spec, or an override, has problems.
-
-    `problems` tells them all: a field's path → what is wrong with it.
-    """
+    """A crawl's spec, or an override, has problems, listed in `problems`."""
 
     @property
     def problems(self) -> dict[str, str]:
-        """The path of each field that is wrong (`politeness.min_delay`), and what would be right."""
+        """The path of each wrong field (`politeness.min_delay`), and what would be right."""
         return dict(sorted(self.metadata.items()))
 
 
 class BatchTooLarge(InvalidArgument):
-    """More items, or more bytes, than a message may have.
-
-    The client splits batches, so one item alone is too large.
+    """A message would have too many items or bytes. The client splits batches, so one item alone is too
+    large.
     """
 
 
 class CrawlFinished(ToeholdError):
-    """The crawl has finished; nothing leads out of that."""
+    """The crawl has finished for good."""
 
 
 class CrawlTornDown(CrawlFinished):
-    """The crawl has been torn down: what is stored of it can be read and deleted, and not changed."""
+    """The crawl has been torn down: its stored data can be read and deleted, but not changed."""
 
 
 class IllegalState(ToeholdError):
@@ -110,7 +106,7 @@ class IllegalState(ToeholdError):
 
     @property
     def state(self) -> CrawlState.ValueType:
-        """The state that the crawl was in; CRAWL_STATE_UNSPECIFIED if that was not told."""
+        """The crawl's state at that moment; CRAWL_STATE_UNSPECIFIED if unknown."""
         name = self.metadata.get("state", "")
         full = name if name.startswith("CRAWL_STATE_") else f"CRAWL_STATE_{name}"
         return dict(CrawlState.items()).get(full, CrawlState.CRAWL_STATE_UNSPECIFIED)
@@ -129,11 +125,11 @@ class UnknownToe(ToeholdError):
 
 
 class NodeDraining(ToeholdError):
-    """The node takes no more leases, and will end."""
+    """The node takes no more leases, and is about to end."""
 
 
 class SessionSuperseded(ToeholdError):
-    """Another process has taken the node's name since; this session gets no more leases."""
+    """Another process has taken the node's name; this session gets no more leases."""
 
 
 class CursorTooOld(ToeholdError):
@@ -141,10 +137,7 @@ class CursorTooOld(ToeholdError):
 
 
 class RefusedForNow(ToeholdError):
-    """The frontier refused the request before doing anything.
-
-    It may be repeated after `retry_after_s` seconds.
-    """
+    """The frontier refused the request before doing anything. Repeat it after `retry_after_s` seconds."""
 
     def __init__(
         self,
@@ -159,56 +152,51 @@ class RefusedForNow(ToeholdError):
 
 
 class Overloaded(RefusedForNow):
-    """The frontier has too much to do, or no room, to take this in now."""
+    """The frontier is too busy, or has no room."""
 
 
 class DiskReserve(Overloaded):
-    """The frontier's disk is nearly full: it takes in no URIs until there is space again."""
+    """The frontier's disk is nearly full: it accepts no URIs until there is space again."""
 
 
 class CrawlHeld(RefusedForNow):
-    """The crawl stands still, and nothing of it may change until it is asked for another state."""
+    """The crawl is held: it cannot change until it is asked for another state."""
 
 
 class FrontierUnavailable(ToeholdError):
-    """No frontier answers at the address, or it is shutting down.
-
-    Whether the request was done is not known.
-    """
+    """No frontier answers at the address, or it is shutting down. The request may have had its effect."""
 
 
 class NodeUnavailable(ToeholdError):
-    """No node answers at the address, or another one does than was meant.
-
-    Whether the request was done is not known.
-    """
+    """No node answers at the address, or another one does. The request may have had its effect."""
 
 
 class WorkerSilent(NodeUnavailable):
-    """A process of the node does not answer just now."""
+    """A process of the node does not answer now."""
 
 
 class DeadlineExceeded(ToeholdError):
-    """No answer came in time. Whether the request was done is not known."""
+    """No answer came in time. The request may have had its effect."""
 
 
 class ClientClosed(ToeholdError):
-    """The client was closed before the answer came, or before it was asked."""
+    """The client was closed before the answer came, or before the call."""
 
 
 class WaitTimedOut(DeadlineExceeded):
-    """The crawl did not reach the state, or a job its end, in time. It may still do so."""
+    """The crawl did not reach the state, or a job its end, in time. That may still happen."""
 
 
 class UnexpectedAnswer(ToeholdError):
-    """The frontier failed in a way that the contract does not name: `reason` is the gRPC code."""
+    """The frontier failed in a way that the contract has no name for; `reason` is the gRPC code."""
 
 
 def from_rpc_error(
     error: grpc.RpcError, *, address: str, timeout_s: float, server: str = FRONTIER
 ) -> ToeholdError:
-    """The named exception for what a call to `address` with a deadline of `timeout_s` ended with. `server` is
-    who was called there: a FRONTIER or a NODE."""
+    """The exception for a failed call to `address` with a deadline of `timeout_s`. `server` is FRONTIER or
+    NODE.
+    """
     told = _told(error)
     if told.info is not None:
         make = _BY_REASON.get(told.info.reason) or _by_code(error.code(), server)
@@ -257,11 +245,11 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "STORE_FAILED": FrontierUnavailable,
 }
 
-# For failures that gRPC itself tells, and for reasons newer than this client. RESOURCE_EXHAUSTED is left out:
-# without a reason it means a message over gRPC's limit, which repeating does not mend.
+# For failures inside gRPC, and for reasons newer than this client. RESOURCE_EXHAUSTED is missing: without a
+# reason it means a message over gRPC's limit, and a repeat would not help.
 _BY_CODE: Mapping[grpc.StatusCode, type[ToeholdError]] = {
     grpc.StatusCode.UNAVAILABLE: FrontierUnavailable,
-    grpc.StatusCode.CANCELLED: FrontierUnavailable,  # by a server that ended before it took the call up
+    grpc.StatusCode.CANCELLED: FrontierUnavailable,  # by a server that ended before it answered
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
 }
@@ -274,7 +262,7 @@ def _by_code(code: grpc.StatusCode, server: str) -> type[ToeholdError]:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What is known of a failure that nobody explained."""
+    """The facts about a failure that came without an explanation."""
 
     server: str
     address: str
@@ -300,7 +288,7 @@ def _say_deadline(failure: _Failure) -> str:
 
 def _say_unimplemented(failure: _Failure) -> str:
     return (
-        f"what answers at {failure.address} is no Toehold {failure.server} of this version "
+        f"the server at {failure.address} is not a Toehold {failure.server} of this version "
         f"({failure.details})"
     )
 
@@ -322,7 +310,7 @@ _SENTENCES: Mapping[grpc.StatusCode, Callable[[_Failure], str]] = {
 
 @dataclass(slots=True)
 class _Told:
-    """What came with a failed call."""
+    """The explanation that came with a failed call."""
 
     sentence: str
     info: ErrorInfo | None = None
@@ -335,7 +323,7 @@ def _told(error: grpc.RpcError) -> _Told:
         # An RpcError has what this reads of a Call.
         status = rpc_status.from_call(error)  # type: ignore[arg-type]
     except (ValueError, DecodeError):
-        # Details that contradict the code, or are none: gRPC's own words must do.
+        # The details contradict the code or are damaged: gRPC's own message must do.
         return told
     if status is None:
         return told

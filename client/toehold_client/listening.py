@@ -19,8 +19,8 @@ Callback: TypeAlias = Callable[[Event], object]
 class Listener(Hearing):
     """A listener on a crawl's events, called in a thread of its own; `CrawlController.listen` starts it.
 
-    It ends when the stream of events does (`CrawlController.follow`), when the listener raises, when it is
-    closed, and when the client is. A program that ends does not wait for it.
+    It ends with the stream of events (`CrawlController.follow`), with an error in the listener, or when it or
+    the client is closed. A program can end without waiting for it.
     """
 
     def __init__(self, stream: EventStream, listener: Callback, first: StateEventsResponse) -> None:
@@ -32,13 +32,13 @@ class Listener(Hearing):
 
     @property
     def over(self) -> bool:
-        """It has ended, and there is no error to be raised."""
+        """Whether it has ended and has no error to raise."""
         return not self._thread.is_alive() and self._error is None
 
     def join(self, timeout_s: float | None = None) -> bool:
-        """Waits until it has ended, at most `timeout_s`; whether it has.
+        """Waits up to `timeout_s` until it has ended; whether it has.
 
-        Raises what it ended with, once: what the listener raised, FrontierUnavailable, CursorTooOld.
+        Raises its error, once: the listener's own, FrontierUnavailable or CursorTooOld.
         """
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -47,9 +47,9 @@ class Listener(Hearing):
         return True
 
     def close(self) -> None:
-        """Calls the listener no more. Waits until it has returned, unless it is the listener that closes.
+        """Stops calling the listener, and waits until it has returned, unless the listener itself closes it.
 
-        Raises as `join` does. Closing again does nothing.
+        Raises the errors of `join`. Closing again has no effect.
         """
         self._stream.close()
         if threading.current_thread() is not self._thread:
@@ -61,7 +61,7 @@ class Listener(Hearing):
                 if message.HasField("event"):
                     self._listener(message.event)
                 self.heard(message)
-        except BaseException as error:  # whatever it is, `join` raises it
+        except BaseException as error:  # `join` raises it
             self._error = error
         finally:
             self._stream.close()

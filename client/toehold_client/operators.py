@@ -58,14 +58,16 @@ JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | Wake
 
 
 class Operators(Calls):
-    """The operators' part of FrontierClient. Every method may raise UnknownCrawl, and what it names."""
+    """The operators' part of FrontierClient. Every method may raise UnknownCrawl and the errors that it
+    names.
+    """
 
     # queues
 
     def list_queues(
         self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
     ) -> Iterator[WorkQueue]:
-        """A crawl's work queues, all or those in one state; asks for further pages as it is read."""
+        """A crawl's work queues, all or those in one state. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListQueues,
             lambda: ListQueuesRequest(crawl=crawl, state=state),
@@ -73,14 +75,14 @@ class Operators(Calls):
             yield from page.queues
 
     def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
-        """The queues of a key: one, unless they are of several partitions. UnknownQueue."""
+        """The queues of a key: several, if they are in different partitions. UnknownQueue."""
         answer = self._call(
             lambda stubs: stubs.admin.GetQueue, lambda: GetQueueRequest(crawl=crawl, queue_key=queue_key)
         )
         return list(answer.queues)
 
     def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
-        """Changes the queues of a key; what they are then. UnknownQueue."""
+        """Changes the queues of a key; their new description. UnknownQueue."""
         answer = self._call(
             lambda stubs: stubs.admin.UpdateQueue,
             lambda: UpdateQueueRequest(crawl=crawl, queue_key=queue_key, change=change),
@@ -88,14 +90,14 @@ class Operators(Calls):
         return list(answer.queues)
 
     def largest_queues(self, crawl: str) -> list[WorkQueue]:
-        """The queues with most URIs, the largest first, of those touched since the server started."""
+        """The queues with most URIs, the largest first, among those touched since the server started."""
         answer = self._call(
             lambda stubs: stubs.admin.ListLargestQueues, lambda: ListLargestQueuesRequest(crawl=crawl)
         )
         return list(answer.queues)
 
     def slowest_queues(self, crawl: str) -> list[WorkQueue]:
-        """The queues that rest longest, the last to wake first, of those in the frontier's memory."""
+        """The queues that rest longest, the last to wake first, among those in the frontier's memory."""
         answer = self._call(
             lambda stubs: stubs.admin.ListSlowestQueues, lambda: ListSlowestQueuesRequest(crawl=crawl)
         )
@@ -104,7 +106,8 @@ class Operators(Calls):
     # URIs
 
     def list_uris(self, crawl: str, queue_key: str = "") -> Iterator[WaitingUri]:
-        """The URIs that wait, of one queue or of all, then future ones; asks for further pages as it is read.
+        """The URIs that wait, of one queue or of all, then those that are due later. Asks for further pages
+        as it is read.
 
         UnknownQueue.
         """
@@ -115,15 +118,15 @@ class Operators(Calls):
             yield from page.uris
 
     def get_uri(self, crawl: str, uri: str) -> UriStory:
-        """All that a crawl knows of a URI, seen or not."""
+        """Everything that a crawl knows about a URI, seen or not."""
         answer = self._call(lambda stubs: stubs.admin.GetUri, lambda: GetUriRequest(crawl=crawl, uri=uri))
         return answer.story
 
     def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """Notes URIs, any number, as seen, so that they will not be fetched; how many were new.
+        """Notes any number of URIs as seen, so that they are not fetched; how many were new.
 
-        Sent in batches; if one fails, those before it count. CrawlFinished; InvalidArgument for what is no
-        http(s) URI.
+        Sends them in batches; if one fails, those before it count. CrawlFinished; InvalidArgument unless all
+        are http(s) URIs.
         """
         noted = 0
         with sendable():
@@ -134,9 +137,9 @@ class Operators(Calls):
         return noted
 
     def forget_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """Forgets that URIs, any number, were seen, unless they wait in queues; how many were forgotten.
+        """Forgets that URIs were seen, any number, unless they wait in queues; how many were forgotten.
 
-        Sent in batches, and errors, as in `note_uris`.
+        Batches and errors are as in `note_uris`.
         """
         forgotten = 0
         with sendable():
@@ -154,12 +157,12 @@ class Operators(Calls):
         force: bool = False,
         timeout_s: float = IMPORT_TIMEOUT_S,
     ) -> Job:
-        """Takes in URIs by the million, read as they are sent; the job that does it, just begun.
+        """Imports any number of URIs, and reads them as it sends them; the job that does it, just begun.
 
-        What is `seen` is noted first, whatever the order; `force` schedules candidates although they have
-        been seen. `timeout_s` is for sending them all. Whether the frontier is there, has the crawl and does
-        not hold it is asked first, with the client's patience; the URIs themselves are sent once. If that
-        fails, or reading them does, nothing is taken in. CrawlFinished.
+        The job notes `seen` URIs first, in whatever order they come; `force` schedules candidates even if
+        they have been seen. `timeout_s` is for sending all of them. The client first makes sure, with its
+        patience, that the frontier is there, has the crawl and does not hold it; then it sends the URIs once.
+        If that fails, or reading them does, nothing is imported. CrawlFinished.
         """
         self._released(crawl)
         batches = ImportBatches(crawl, entries, force)
@@ -169,8 +172,8 @@ class Operators(Calls):
     def export_uris(self, crawl: str, cursor: str = "", *, reconnect_s: float = RECONNECT_S) -> ExportStream:
         """All URIs that wait, in messages of many, in the order of `list_uris`; after `cursor`, if given.
 
-        It reconnects by itself as long as the frontier is away no longer than `reconnect_s`. What changes its
-        place meanwhile may be missed, or come twice: pause the crawl for an exact copy.
+        It reconnects by itself if the frontier is away no longer than `reconnect_s`. It may miss or repeat
+        URIs that move meanwhile, so pause the crawl for an exact copy.
         """
         request = ExportUrisRequest(crawl=crawl, cursor=cursor)
         return self._stream(
@@ -184,10 +187,10 @@ class Operators(Calls):
     # jobs
 
     def start_job(self, crawl: str, asked: JobAsked) -> Job:
-        """Starts work on many URIs or queues; the job, just begun. What it is to do is told by its class.
+        """Starts work on many URIs or queues; the job, just begun. The class of `asked` is the kind of work.
 
-        InvalidArgument for a bad pattern, or if too many jobs wait. Not tried again after a broken
-        connection: that might start another.
+        InvalidArgument for a bad pattern, or if too many jobs wait. A broken connection ends it, because a
+        repeat might start another job.
         """
         with sendable():
             request = StartJobRequest(crawl=crawl)
@@ -206,7 +209,7 @@ class Operators(Calls):
         return answer.job
 
     def list_jobs(self, crawl: str) -> Iterator[Job]:
-        """The jobs that wait or run and the last that have ended, by number."""
+        """The jobs that wait or run, and those that ended last, by number."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListJobs,
             lambda: ListJobsRequest(crawl=crawl),
@@ -219,7 +222,7 @@ class Operators(Calls):
         return answer.job
 
     def cancel_job(self, crawl: str, job: int) -> Job:
-        """Asks a job to do no more; what it has done stays done. UnknownJob; InvalidArgument."""
+        """Cancels a job; its changes so far stay. UnknownJob; InvalidArgument."""
         answer = self._call(
             lambda stubs: stubs.admin.CancelJob, lambda: CancelJobRequest(crawl=crawl, job=job)
         )
@@ -228,9 +231,9 @@ class Operators(Calls):
     # overrides
 
     def put_override(self, crawl: str, surt_prefix: str, settings: OverrideSettings) -> Override:
-        """Sets the override of a SURT prefix (or host, or URL); as it is kept.
+        """Sets the override of a SURT prefix (or host, or URL); its stored form.
 
-        InvalidSpec tells all that is wrong with the settings at once; CrawlFinished.
+        InvalidSpec tells all problems of the settings at once; CrawlFinished.
         """
         answer = self._call(
             lambda stubs: stubs.admin.PutOverride,
@@ -243,7 +246,7 @@ class Operators(Calls):
     def delete_override(self, crawl: str, surt_prefix: str) -> None:
         """Removes an override. UnknownOverride, CrawlFinished.
 
-        UnknownOverride after patience was needed may mean that an earlier try did it.
+        After a repeated try, UnknownOverride may mean that an earlier try succeeded.
         """
         self._call(
             lambda stubs: stubs.admin.DeleteOverride,
@@ -251,7 +254,7 @@ class Operators(Calls):
         )
 
     def list_overrides(self, crawl: str) -> Iterator[Override]:
-        """A crawl's overrides, in the order of their SURT prefixes; asks for further pages as it is read."""
+        """A crawl's overrides, by SURT prefix. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListOverrides,
             lambda: ListOverridesRequest(crawl=crawl),
@@ -261,7 +264,7 @@ class Operators(Calls):
     # statistics and reasons
 
     def list_hosts(self, crawl: str) -> Iterator[FetchStatistics]:
-        """What came of each host; asks for further pages as it is read."""
+        """The statistics of each host. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListHosts,
             lambda: ListHostsRequest(crawl=crawl),
@@ -269,7 +272,7 @@ class Operators(Calls):
             yield from page.hosts
 
     def list_sources(self, crawl: str) -> Iterator[FetchStatistics]:
-        """What came of the URIs that descend from each seed; asks for further pages as it is read."""
+        """The statistics of the URIs that descend from each seed. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListSources,
             lambda: ListSourcesRequest(crawl=crawl),
@@ -277,7 +280,7 @@ class Operators(Calls):
             yield from page.sources
 
     def list_seeds(self, crawl: str) -> Iterator[Seed]:
-        """The seeds and what became of them, as they were added; asks for further pages as it is read."""
+        """The seeds and their results, as they were added. Asks for further pages as it is read."""
         for page in self._pages(
             lambda stubs: stubs.admin.ListSeeds,
             lambda: ListSeedsRequest(crawl=crawl),
@@ -285,9 +288,9 @@ class Operators(Calls):
             yield from page.seeds
 
     def explain(self, crawl: str, *, queue_key: str | None = None, uri: str | None = None) -> list[Reason]:
-        """Why a crawl, a queue of it or a URI is not being fetched, and when it will be.
+        """Why a crawl, one of its queues or a URI is not being fetched now, and when it will be.
 
-        UnknownQueue; InvalidArgument for what is no http(s) URI.
+        UnknownQueue; InvalidArgument unless it is an http(s) URI.
         """
         with sendable():
             request = ExplainRequest(crawl=crawl)
@@ -307,12 +310,12 @@ class Operators(Calls):
         timeout_s: float | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> OutcomeStream:
-        """A crawl's final dispositions after `cursor`: "" for only those to come, "start" for all kept.
+        """A crawl's final dispositions after `cursor`: "" for those from now on, "start" for all kept.
 
-        The first message has the range that is kept, each other one some outcomes, or none: a sign of life,
-        every 10 s. With `follow` it ends after the last outcome of a FINISHED crawl, else after the last that
-        there is. It reconnects by itself, as `state_events` does. CursorTooOld, after the first message, when
-        outcomes after `cursor` are no longer kept.
+        The first message has the range that is kept. Each other one has some outcomes, or is empty every 10 s
+        to show that the frontier is alive. With `follow` it ends after the last outcome of a FINISHED crawl,
+        else after the last one so far. It reconnects by itself, like `state_events`. It raises CursorTooOld,
+        after the first message, if the outcomes after `cursor` are no longer kept.
         """
         request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
         return self._stream(

@@ -52,7 +52,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on_without_a_page_twice(
     asked = len(web.log())
     assert json.loads((directory / "report.json").read_text())["state"] == "PAUSED"
     shown = _plain(terminal.all_shown())
-    assert "To go on:" in shown and _squeezed(shlex.join(command)) in _squeezed(shown)
+    assert "To continue:" in shown and _squeezed(shlex.join(command)) in _squeezed(shown)
 
     crawl = terminal.toehold(*command)
     assert crawl.wait() == 0
@@ -87,7 +87,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_agai
     until(lambda: "Ctrl-C again stops at once" in _plain(terminal.shown), "the answer to Ctrl-C")
     terminal.type(CTRL_C)
     assert crawl.wait(SOON_S) == INTERRUPTED
-    assert "To go on:" in _plain(terminal.all_shown())
+    assert "To continue:" in _plain(terminal.all_shown())
     slow = web.web.url("mu", "/traps/drip.html")
     until(lambda: slow in {entry.url for entry in web.log()}, "the web to see that it was broken off")
     broken_off = [entry for entry in web.log() if entry.url == slow]
@@ -107,7 +107,7 @@ def test_sigterm_pauses_and_the_command_that_it_names_goes_on(
     until(lambda: len(web.log()) >= 100, "pages requested")
     crawl.signal(signal.SIGTERM)
     assert crawl.wait(SOON_S) == INTERRUPTED
-    named = re.search(r"To go on: (.*)", crawl.said)
+    named = re.search(r"To continue: (.*)", crawl.said)
     assert named is not None, crawl.said
     again = programs.start("again", *shlex.split(named[1]))
     assert again.wait() == 0, again.complaints
@@ -172,7 +172,7 @@ def test_another_spec_is_refused_with_what_differs(
     assert refused.returncode == REFUSED
     assert "scope.max_link_hops: was 8, is 3" in refused.stderr
     for seed in seeds_of(web, FEW[2:]):
-        assert f"seed {seed}: is no longer there" in refused.stderr
+        assert f"seed {seed}: is missing now" in refused.stderr
     assert "--fresh" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert len(web.log()) == asked
@@ -187,7 +187,7 @@ def test_a_second_crawl_in_the_same_directory_is_refused(
     for more in ((), ("--fresh",)):
         refused = toehold(*command, *more)
         assert refused.returncode == REFUSED
-        assert "Another `toehold crawl` is at work" in refused.stderr
+        assert "another `toehold crawl` is running" in refused.stderr
     assert toehold("set", BRISK, "--dir", str(directory)).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
     assert complaints(web) == []

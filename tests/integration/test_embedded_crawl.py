@@ -365,14 +365,14 @@ def test_ctrl_c_on_a_terminal_pauses_and_the_same_command_finishes(
     let_go.set()
     code, shown, _ = run.end()
     assert code == 130
-    assert "Paused. To go on:" in shown and "toehold_client crawl" in shown.replace("\r\n", "")
+    assert "Paused. To continue:" in shown and "toehold_client crawl" in shown.replace("\r\n", "")
     assert "Traceback" not in shown
     assert all_gone(children)
     assert report_in(tmp_path)["state"] == "PAUSED"
     assert site.asked.total() == asked_before, "nothing more was begun"
     code, stdout, _ = crawl().end()
     assert code == 0
-    assert "Going on with the crawl" in stdout
+    assert "Continuing the crawl" in stdout
     once_each(site)
     assert report_in(tmp_path)["pages"] == PAGES + 1
 
@@ -389,7 +389,7 @@ def test_sigterm_pauses_too_and_only_the_same_crawl_goes_on(
     code, stdout, stderr = run.end()
     assert code == 130
     assert json.loads(stdout)["state"] == "PAUSED"
-    assert "To go on:" in stderr
+    assert "To continue:" in stderr
     code, _, stderr = crawl("--max-hops", "3").end()
     assert code == 5
     assert "scope.max_link_hops: was 20, is 3" in stderr and "--fresh" in stderr
@@ -409,7 +409,7 @@ def test_the_second_ctrl_c_does_not_wait_and_what_was_under_way_is_fetched_again
     run.press_ctrl_c()
     code, shown, _ = run.end()
     assert code == 130
-    assert "Stopped; fetches that were under way are made again. To go on:" in shown.replace("\r\n", " ")
+    assert "Stopped. The next run repeats interrupted fetches. To continue:" in shown.replace("\r\n", " ")
     assert all_gone(children)
     let_go.set()
     assert report_in(tmp_path)["state"] in ("RUNNING", "PAUSING", "PAUSED")
@@ -469,7 +469,7 @@ def test_a_frontier_that_dies_is_told_with_the_end_of_its_log(
     os.kill(frontier, signal.SIGKILL)
     code, _, stderr = run.end()
     assert code == 1
-    assert "The frontier server was killed by signal 9." in stderr
+    assert "Error: the frontier server was killed by signal 9" in stderr
     assert "frontier.log" in stderr and "serving" in stderr
     assert "Traceback" not in stderr
     assert all_gone(children)
@@ -488,8 +488,7 @@ def test_a_node_that_dies_is_started_again(crawl: Callable[..., Run], site: Site
     let_go.set()
     code, stdout, _ = run.end()
     assert code == 0
-    assert "The crawler node was killed by signal 9." in stdout
-    assert "Starting it again (1 of 3)." in stdout
+    assert "Starting the node again (1 of 3): the crawler node was killed by signal 9" in stdout
     report = report_in(tmp_path)
     assert report["pages"] == PAGES + 1
     assert report["unfinished_warc_files"] == [], "the dead node's file has been repaired"
@@ -560,8 +559,8 @@ def test_a_node_that_dies_again_and_again_ends_the_run(crawl: Callable[..., Run]
     (fakes / "crawler_node.py").write_text(MORTAL_NODE)
     code, stdout, stderr = crawl(fakes=fakes).end()
     assert code == 1
-    assert "Starting it again (3 of 3)." in stdout
-    assert "The crawler node ended with exit code 1." in stderr and "the roof is on fire" in stderr
+    assert "Starting the node again (3 of 3): " in stdout
+    assert "the crawler node ended with exit code 1" in stderr and "the roof is on fire" in stderr
     assert (tmp_path / "starts").read_text() == "x" * 4
     assert crawl().end()[0] == 0, "the crawl itself is unharmed"
 
@@ -603,7 +602,7 @@ def test_a_second_crawl_in_the_same_directory_is_refused(crawl: Callable[..., Ru
     for further in ((), ("--fresh",)):
         code, _, stderr = crawl(*further).end()
         assert code == 5
-        assert "Another `toehold crawl` is at work" in stderr
+        assert "another `toehold crawl` is running" in stderr
     let_go.set()
     assert run.end()[0] == 0
 
@@ -652,7 +651,7 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("localhost", "--spec", "none.toml"), "none.toml cannot be read"),
         (("localhost", "--contact", "nobody"), "neither an http(s) URL nor an e-mail address"),
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
-        (("localhost", "--min-delay", "nan"), "not a number to reckon with"),
+        (("localhost", "--min-delay", "nan"), "not a finite number"),
         (("localhost", "--toes", "0"), "--toes"),
         (("localhost", "--processes", "20"), "20 processes with 16 toes have nothing to do"),
         (("localhost", "--no-warc"), "With --no-warc pages would go nowhere"),

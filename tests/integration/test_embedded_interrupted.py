@@ -28,4 +28,4 @@ def test_two_signals_that_come_while_its_node_starts_stop_it_with_a_report(
     ended = CliRunner().invoke(crawl, [*flags, seed], standalone_mode=False)
     assert ended.return_value == 130, ended.output
     assert (tmp_path / "crawl" / "report.json").exists()
-    assert "before the crawl was under way" not in ended.output
+    assert "before the crawl began" not in ended.output

@@ -64,13 +64,13 @@ def test_interrupted_it_goes_on_on_the_same_ports_and_finished_it_starts_anew(
 ) -> None:
     code, shown = crawl()
     assert code == 130, shown
-    assert "To go on: make crawl" in shown
+    assert "To continue: make crawl" in shown
     first = report(tmp_path / "crawl")
     assert first["state"] != "FINISHED" and first["pages"] > 0
 
     code, shown = crawl()
     assert code == 130, shown
-    assert "Going on with the crawl" in shown
+    assert "Continuing the crawl" in shown
     second = report(tmp_path / "crawl")
     assert second["seeds"] == first["seeds"], "the same ports"
     assert second["pages"] > first["pages"]

@@ -157,7 +157,7 @@ def test_settings_are_changed_and_given_back_while_the_crawl_runs(at: At, stubs:
     assert (kept.limits.max_documents, kept.politeness.min_delay.ToSeconds()) == (1000, 5)
     change = {"name": "limits.max_documents", "was": 1000, "is": 0}
     assert at.json("set", "limits.max_documents=") == [{"crawl": at.crawl, "changes": [change]}]
-    assert at.output("set", "limits.max_documents=0") == f"{at.crawl}: is so already\n"
+    assert at.output("set", "limits.max_documents=0") == f"{at.crawl}: nothing to change\n"
     assert acts(at).count("update") == 2  # what changes nothing is no act
 
 
@@ -210,7 +210,7 @@ def test_a_spec_file_updates_what_differs_and_tells_it(
         f"{crawl}: max_toes was 0, is 5\n",
         "",
     )
-    assert toehold_at("update", file) == (0, f"{crawl}: is so already\n", "")
+    assert toehold_at("update", file) == (0, f"{crawl}: nothing to change\n", "")
     assert acts(at).count("update") == 1
     file = spec_at(tmp_path, crawl, "[queues]\npartition = 'registered-domain'")
     code, output, errors = toehold_at("update", file)
@@ -268,7 +268,7 @@ def test_seeds_are_added_while_the_crawl_runs(at: At, stubs: Stubs, tmp_path: Pa
     file.write_text(f"# more\n{seed_of(at.crawl, 'b.')}\nc.{at.crawl}.example\nmailto:x\n")
     code, output, errors = at.run("seeds", "add", f"d.{at.crawl}.example/x", "--file", str(file))
     assert (code, output) == (0, f"{at.crawl}: 3 seeds added\n")
-    assert errors == "Left out, UNSUPPORTED_SCHEME: seed 4, mailto:x\n"
+    assert errors == "Rejected (UNSUPPORTED_SCHEME): seed 4, mailto:x\n"
     hosts = {lease.uri for _ in range(4) for lease in stubs.pages(at.crawl, most=1)}
     assert hosts == {
         seed_of(at.crawl),
@@ -344,7 +344,7 @@ def test_a_run_ends_at_its_limit_with_7_and_tells_the_story(
 ) -> None:
     crawl = fresh_name()
     with run_it(server, spec_at(tmp_path, crawl, "[limits]\nmax_documents = 1")) as process:
-        while "fetches for the crawl" not in (line := line_of(process)):
+        while "joined" not in (line := line_of(process)):
             assert line
             if line.endswith("  RUNNING\n"):
                 (lease,) = stubs.pages(crawl)
@@ -388,7 +388,7 @@ def test_several_runs_follow_a_crawl_until_somebody_stops_it(
     states = [event["status_changed"]["state"] for event in events if "status_changed" in event]
     assert states[-1] == "FINISHED" and "PAUSED" in states
     assert (last["crawl"], last["status"]["exit_status"]) == (at.crawl, "ABORTED")
-    resume = f"It is paused. To let it go on: toehold resume --crawl {at.crawl} --frontier {server.address}"
+    resume = f"To resume the crawl: toehold resume --crawl {at.crawl} --frontier {server.address}"
     assert resume in lines
     assert lines[-1].startswith(f"{at.crawl}: FINISHED (ABORTED); 0 succeeded")
 

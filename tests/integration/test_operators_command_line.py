@@ -290,7 +290,7 @@ def test_an_export_is_a_file_that_is_never_overwritten(at: At, tmp_path: Path) -
         uri["candidate"]["uri"] for uri in at.json("uris")
     ]
     code, errors = at.refused("uris", "export", "--output", str(file))
-    assert code == 2 and "exists already, and is left as it is" in errors
+    assert code == 2 and "exists already; name another file" in errors
     code, errors = at.refused("uris", "export", "--output", str(tmp_path / "none" / "export"))
     assert code == 2 and "cannot be written: No such file or directory" in errors
     (told,) = at.json("uris", "export", "--output", str(tmp_path / "second"))
@@ -338,8 +338,11 @@ def test_a_heritrix_journal_restores_seen_pending_and_failed(fresh: At, stubs: S
         "uris", "import", str(journal), "--format", "recovery-journal", "--wait", "60"
     )
     assert code == 0
-    assert errors == "Left out, line 16: no line of a recovery journal: 'this is no line of a journal'\n"
-    told = f"{fresh.crawl}: to schedule: 6, seen: 5, lines left out: 4, malformed: 1"
+    assert (
+        errors
+        == "Malformed, line 16: must be a line of a recovery journal, got 'this is no line of a journal'\n"
+    )
+    told = f"{fresh.crawl}: to schedule: 6, seen: 5, lines skipped: 4, malformed: 1"
     assert output.splitlines()[0] == told
     assert facts(output)["counts"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
     assert "  OUT_OF_SCOPE http://elsewhere.example/" in output.splitlines()
@@ -469,7 +472,7 @@ def test_a_list_comes_through_a_pipe(server: ServerProcess, fresh: At, stubs: St
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "Left out, line 4: not one URI: 'no uri at all'\n")
+    assert (done.returncode, done.stderr) == (0, "Malformed, line 4: must be one URI, got 'no uri at all'\n")
     told = json.loads(done.stdout)
     assert (told["scheduled_count"], told["malformed_count"], told["job"]["changed_count"]) == (2, 1, 2)
     assert [uri.candidate.uri for uri in waiting(stubs, fresh.crawl)] == [f"{base}a", f"{base}b"]

@@ -115,7 +115,7 @@ def test_a_finished_crawl_is_refused_and_fresh_named(opened: Opener, tmp_path: P
     with opened(tmp_path):
         pass
     finish(tmp_path)
-    with pytest.raises(DirectoryRefused, match=r"has finished. --fresh moves it aside"), opened(tmp_path):
+    with pytest.raises(DirectoryRefused, match="has finished; --fresh moves it aside"), opened(tmp_path):
         pass
 
 
@@ -134,7 +134,7 @@ def test_a_finished_crawl_is_refused_and_fresh_named(opened: Opener, tmp_path: P
         (Plan("crawl", PLAN.spec, (*PLAN.seeds, "http://localhost/b")), "seed http://localhost/b: is new"),
         (
             Plan("crawl", PLAN.spec, ("http://localhost/b",)),
-            "seed http://localhost/: is no longer there",
+            "seed http://localhost/: is missing now",
         ),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_directory_in_use_is_refused_even_with_fresh(opened: Opener, tmp_path:
     with opened(tmp_path / "crawl"):
         for fresh in (False, True):
             with (
-                pytest.raises(DirectoryRefused, match="Another `toehold crawl` is at work"),
+                pytest.raises(DirectoryRefused, match="another `toehold crawl` is running"),
                 opened(tmp_path / "crawl", fresh=fresh),
             ):
                 pass

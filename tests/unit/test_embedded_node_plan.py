@@ -95,7 +95,7 @@ def test_without_warc_there_is_no_place_for_it() -> None:
 @pytest.mark.parametrize(
     ("plan", "told"),
     [
-        (NodePlan(warc=False), "--no-warc pages would go nowhere"),
+        (NodePlan(warc=False), "--no-warc needs --pages or --hook"),
         (NodePlan(warc=False, pages=True, warc_metadata="none"), "--warc-metadata"),
         (NodePlan(pages_text="html"), "--pages-text"),
     ],

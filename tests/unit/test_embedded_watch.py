@@ -191,4 +191,4 @@ def test_a_crawl_that_trouble_has_paused_is_told_with_the_reason(stage: Any) -> 
     play = stage(RUNNING, PAUSED, signals=(3,))
     play.reason = "node-trouble: 100 MB are free"
     assert play.watch().until_end() is Ending.PAUSED
-    assert play.said[0].startswith("Paused: node-trouble: 100 MB are free. `toehold resume --dir ")
+    assert play.said[0].startswith("Paused: node-trouble: 100 MB are free. To resume: toehold resume --dir ")

@@ -65,7 +65,7 @@ def test_a_list_has_a_uri_a_line(path: Path) -> None:
 def test_a_line_of_a_list_that_is_not_one_uri_is_told_with_its_number(path: Path) -> None:
     read = Read(path, "http://a.example/\nhttp://b.example/ and more\n", Format.LIST)
     assert read.entries == [wanted("http://a.example/")]
-    assert read.tally.first_malformed == ["line 2: not one URI: 'http://b.example/ and more'"]
+    assert read.tally.first_malformed == ["line 2: must be one URI, got 'http://b.example/ and more'"]
 
 
 # Crawl logs.
@@ -120,7 +120,7 @@ def test_our_own_crawl_log_says_the_disposition_itself(path: Path) -> None:
 def test_a_line_that_is_of_no_crawl_log_is_told(path: Path, line: str) -> None:
     read = Read(path, f"{line}\n{OUR_LOG}", Format.CRAWL_LOG)
     assert (len(read.entries), read.tally.malformed) == (3, 1)
-    assert read.tally.first_malformed == [f"line 1: no line of a crawl log: {line!r}"]
+    assert read.tally.first_malformed == [f"line 1: must be a line of a crawl log, got {line!r}"]
 
 
 # Recovery journals.
@@ -179,12 +179,12 @@ def test_what_is_noted_may_be_chosen_by_how_it_ended(path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("Fx http://a.example/", "no line of a recovery journal"),
-        ("F+", "no line of a recovery journal"),
-        ("Fs ", "no line of a recovery journal"),
-        ("http://a.example/", "no line of a recovery journal"),
-        ("F+ http://a.example/ Q http://b.example/", "'Q' is no discovery path"),
-        ("F+ http://a.example/ 1234+L http://b.example/", "is no discovery path"),
+        ("Fx http://a.example/", "must be a line of a recovery journal"),
+        ("F+", "must be a line of a recovery journal"),
+        ("Fs ", "must be a line of a recovery journal"),
+        ("http://a.example/", "must be a line of a recovery journal"),
+        ("F+ http://a.example/ Q http://b.example/", "'Q' is not a discovery path"),
+        ("F+ http://a.example/ 1234+L http://b.example/", "is not a discovery path"),
     ],
 )
 def test_a_line_that_is_of_no_journal_is_told(path: Path, line: str, told: str) -> None:
@@ -246,7 +246,7 @@ def test_an_export_is_read_as_it_was_written(path: Path) -> None:
 def test_a_line_that_is_of_no_export_is_told(path: Path, line: str) -> None:
     read = Read(path, f"{line}\n", Format.EXPORT)
     assert (read.entries, read.tally.malformed) == ([], 1)
-    assert read.tally.first_malformed[0].startswith("line 1: no URI of an export (")
+    assert read.tally.first_malformed[0].startswith("line 1: must be a line of an export (")
     assert len(read.tally.first_malformed[0]) < 500
 
 
@@ -285,7 +285,7 @@ def test_a_compressed_file_that_ends_too_early_is_read_as_far_as_it_goes(path: P
 def test_a_compressed_file_that_is_damaged_is_refused_with_its_place(path: Path) -> None:
     content = bytearray(gzip.compress(b"F+ http://a.example/ L http://a.example/\n" * 500))
     content[-6] ^= 0xFF  # of its checksum
-    with pytest.raises(InvalidArgument, match=r"is damaged behind line \d+"):
+    with pytest.raises(InvalidArgument, match=r"is damaged after line \d+"):
         Read(path, bytes(content), Format.RECOVERY_JOURNAL)
 
 
@@ -308,7 +308,7 @@ def test_a_line_that_is_too_long_is_left_out_and_the_next_one_read(path: Path) -
         content = "x" * length + "\nhttp://a.example/\n"
         read = Read(path, content, Format.LIST)
         assert read.entries == [wanted("http://a.example/")]
-        assert read.tally.first_malformed == [f"line 1: longer than {MAX_LINE_BYTES} bytes"]
+        assert read.tally.first_malformed == [f"line 1: must have at most {MAX_LINE_BYTES} bytes"]
     fits = "http://" + "x" * (MAX_LINE_BYTES - 8) + "\n"
     assert Read(path, fits, Format.LIST).tally.scheduled == 1
 
@@ -316,4 +316,4 @@ def test_a_line_that_is_too_long_is_left_out_and_the_next_one_read(path: Path) -
 def test_a_line_that_is_no_text_is_told(path: Path) -> None:
     read = Read(path, b"http://a.example/\xff\nhttp://b.example/\r\n", Format.LIST)
     assert read.entries == [wanted("http://b.example/")]
-    assert read.tally.first_malformed == ["line 1: no UTF-8 text (byte 17)"]
+    assert read.tally.first_malformed == ["line 1: must be UTF-8 text, is not at byte 17"]

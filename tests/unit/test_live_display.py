@@ -267,7 +267,7 @@ def test_several_nodes_are_also_told_together_and_who_is_silent() -> None:
     nodes[1].pool_size = 4
     lines = [text[9:] for text in drawn(look(nodes=nodes)) if "toes" in text or "silent" in text]
     assert lines[-4:] == [
-        "2 of 3 there, 12 toes: 9 fetching, 1 writing, 2 waiting; 6 out",
+        "2 of 3 present, 12 toes: 9 fetching, 1 writing, 2 waiting; 6 out",
         "north  8 toes: 6 fetching, 2 waiting; 3 out",
         "south  4 toes: 3 fetching, 1 writing; 3 out; 4 asked for",
         "gone   silent for 1 min 40 s",
@@ -437,7 +437,7 @@ def test_a_panel_ends_with_the_messages_and_leaves_nothing_of_itself() -> None:
     console = terminal()
     with Panel(console, 12) as display:
         display.show(look())
-        display.say(f"To go on: {'toehold ' * 20}")
+        display.say(f"To continue: {'toehold ' * 20}")
     text = written(console)
     assert "RUNNING  practice" in text
     assert "toehold " * 20 in text, "a command is not broken into lines"

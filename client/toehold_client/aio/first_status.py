@@ -1,7 +1,7 @@
-"""The status that a call of gRPC for asyncio ended with first.
+"""The first status of a call that has ended, of gRPC for asyncio.
 
-Where a server refuses a stream while a message is being sent, gRPC may put its own INTERNAL in place of the
-server's status, which it had received before (grpc/grpc issue 36066). So the first one is kept.
+If a server refuses a stream while a message is being sent, gRPC may replace the server's status, which it has
+received already, by its own INTERNAL (grpc/grpc issue 36066). So this keeps the first one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import grpc
 from grpc import aio
 
-# What gRPC says where a message could not be sent and nothing is known of why.
+# gRPC's message if sending failed for an unknown reason.
 _NOTHING_KNOWN: Final = "Internal error from Core"
 
 _T = TypeVar("_T")
 
 
 class EndedCall(Protocol):
-    """What is read of a call that has ended."""
+    """The parts of an ended call that are read here."""
 
     async def code(self) -> grpc.StatusCode: ...
     async def details(self) -> str: ...
@@ -34,7 +34,7 @@ class FirstStatus:
         self._error: aio.AioRpcError | None = None
 
     def note(self, call: EndedCall) -> None:
-        """Called by gRPC at the moment that a status comes; the first one counts."""
+        """gRPC calls this when a status comes; the first one counts."""
         if self._error is None:
             self._error = aio.AioRpcError(
                 _now(call.code()),
@@ -44,7 +44,7 @@ class FirstStatus:
             )
 
     def behind(self, error: aio.AioRpcError) -> aio.AioRpcError:
-        """The error to tell: the one that `error` took the place of, if it did so."""
+        """The error to raise: the one that `error` replaced, if it did."""
         first = self._error
         if first is None or first.code() is grpc.StatusCode.OK or not _is_unexplained(error):
             return error
@@ -56,10 +56,10 @@ def _is_unexplained(error: aio.AioRpcError) -> bool:
 
 
 def _now(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """The result of a coroutine that has nothing to wait for, as what is read of an ended call has not."""
+    """The result of a coroutine of an ended call, which has nothing to wait for."""
     try:
         coroutine.send(None)
     except StopIteration as end:
         return cast(_T, end.value)
     coroutine.close()
-    raise RuntimeError("gRPC told that a call had ended before it had")
+    raise RuntimeError("gRPC reported the end of a call too early")

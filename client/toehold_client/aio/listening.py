@@ -63,7 +63,7 @@ class AsyncListener(Hearing):
                     if inspect.isawaitable(answer):
                         await answer
                 self.heard(message)
-        except Exception as error:  # whatever it is, `join` raises it
+        except Exception as error:  # `join` raises it
             self._error = error
         finally:
             await self._stream.close()

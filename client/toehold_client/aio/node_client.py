@@ -46,25 +46,24 @@ class AsyncNodeClient(AsyncCalls):
         super().__init__(address, timeout_s=timeout_s, patience_s=patience_s)
 
     async def get_pool(self) -> GetPoolResponse:
-        """The node: its name, its frontier, whether it drains; and its toe pool: how many toe threads it has
-        and should have, how many died, were killed or left behind, at which steps they are; as a whole and
-        for each of its processes.
+        """The node: its name, its frontier, whether it drains. Its toe pool, as a whole and for each process:
+        how many toe threads it has and should have, how many died, were killed or left behind, and how many
+        are at each step.
         """
         return await self._call(lambda stubs: stubs.node.GetPool, GetPoolRequest)
 
     async def set_pool_size(self, size: int) -> None:
-        """Sets how many toe threads the node has, 0 to 10 000, all its processes together.
+        """Sets how many toe threads the node has, 0 to 10 000, in all its processes together.
 
-        Threads beyond a smaller size end after the URI that they are at, and at once while they wait
-        (Heritrix: ToePool.setSize). A size that the frontier asks for later goes over it. NodeDraining;
-        WorkerSilent if a process does not answer: the others have been told, and it has its share when it has
-        been replaced.
+        Threads beyond a smaller size end after their present URI, and at once while they wait (Heritrix:
+        ToePool.setSize). The frontier may ask for another size later. NodeDraining; WorkerSilent if a process
+        does not answer: it gets its share once it has been replaced.
         """
         await self._call(lambda stubs: stubs.node.SetPoolSize, lambda: SetPoolSizeRequest(size=size))
 
     async def list_toes(self, stacks: bool = False) -> list[Toe]:
-        """The toe threads, by process and serial number: the step and the URI of each, and for how long it
-        has been there; those too that were left behind. With `stacks` also where in the program it is.
+        """The toe threads, by process and serial number: their step and URI, and for how long; also those
+        that were left behind. With `stacks` also their Python stacks.
 
         Threads of a process that does not answer are missing; `Worker.silent` of `get_pool` tells.
         """
@@ -72,11 +71,11 @@ class AsyncNodeClient(AsyncCalls):
         return list(answer.toes)
 
     async def kill_toe(self, serial: int, worker: int = 0, replace: bool = True) -> None:
-        """Kills a toe thread (Heritrix: ToePool.killThread): what it is at is broken off and reported with
-        -7000. One that has not ended 5 s later is left behind, and whatever it still brings is discarded.
+        """Kills a toe thread (Heritrix: ToePool.killThread): interrupts its fetch and reports its URI with
+        -7000. If it has not ended after 5 s, the node abandons it and discards its results.
 
         `worker` is the number of its process; 0 if the node has only one. With `replace` the pool gets
-        another one instead, without it the pool is one smaller. Returns at once. UnknownToe; WorkerSilent;
+        another toe thread, without it the pool is one smaller. Returns at once. UnknownToe; WorkerSilent;
         InvalidArgument if `worker` is 0 and the node has several processes.
         """
         await self._call(
@@ -85,7 +84,7 @@ class AsyncNodeClient(AsyncCalls):
         )
 
     async def drain(self) -> None:
-        """Asks the node to end in order, as SIGTERM does: it takes no more leases, finishes what it has
-        started, hands back the rest, and ends. Returns at once.
+        """Asks the node to finish its work and end, like SIGTERM: it takes no more leases, finishes what it
+        has started, and returns the rest. Returns at once.
         """
         await self._call(lambda stubs: stubs.node.Drain, DrainRequest)

@@ -58,14 +58,16 @@ JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | Wake
 
 
 class AsyncOperators(AsyncCalls):
-    """The operators' part of AsyncFrontierClient. Every method may raise UnknownCrawl, and what it names."""
+    """The operators' part of AsyncFrontierClient. Every method may raise UnknownCrawl and the errors that it
+    names.
+    """
 
     # queues
 
     async def list_queues(
         self, crawl: str, state: QueueState.ValueType = QueueState.QUEUE_STATE_UNSPECIFIED
     ) -> AsyncIterator[WorkQueue]:
-        """A crawl's work queues, all or those in one state; asks for further pages as it is read."""
+        """A crawl's work queues, all or those in one state. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListQueues,
             lambda: ListQueuesRequest(crawl=crawl, state=state),
@@ -74,14 +76,14 @@ class AsyncOperators(AsyncCalls):
                 yield each
 
     async def get_queue(self, crawl: str, queue_key: str) -> list[WorkQueue]:
-        """The queues of a key: one, unless they are of several partitions. UnknownQueue."""
+        """The queues of a key: several, if they are in different partitions. UnknownQueue."""
         answer = await self._call(
             lambda stubs: stubs.admin.GetQueue, lambda: GetQueueRequest(crawl=crawl, queue_key=queue_key)
         )
         return list(answer.queues)
 
     async def update_queue(self, crawl: str, queue_key: str, change: QueueChange) -> list[WorkQueue]:
-        """Changes the queues of a key; what they are then. UnknownQueue."""
+        """Changes the queues of a key; their new description. UnknownQueue."""
         answer = await self._call(
             lambda stubs: stubs.admin.UpdateQueue,
             lambda: UpdateQueueRequest(crawl=crawl, queue_key=queue_key, change=change),
@@ -89,14 +91,14 @@ class AsyncOperators(AsyncCalls):
         return list(answer.queues)
 
     async def largest_queues(self, crawl: str) -> list[WorkQueue]:
-        """The queues with most URIs, the largest first, of those touched since the server started."""
+        """The queues with most URIs, the largest first, among those touched since the server started."""
         answer = await self._call(
             lambda stubs: stubs.admin.ListLargestQueues, lambda: ListLargestQueuesRequest(crawl=crawl)
         )
         return list(answer.queues)
 
     async def slowest_queues(self, crawl: str) -> list[WorkQueue]:
-        """The queues that rest longest, the last to wake first, of those in the frontier's memory."""
+        """The queues that rest longest, the last to wake first, among those in the frontier's memory."""
         answer = await self._call(
             lambda stubs: stubs.admin.ListSlowestQueues, lambda: ListSlowestQueuesRequest(crawl=crawl)
         )
@@ -105,7 +107,8 @@ class AsyncOperators(AsyncCalls):
     # URIs
 
     async def list_uris(self, crawl: str, queue_key: str = "") -> AsyncIterator[WaitingUri]:
-        """The URIs that wait, of one queue or of all, then future ones; asks for further pages as it is read.
+        """The URIs that wait, of one queue or of all, then those that are due later. Asks for further pages
+        as it is read.
 
         UnknownQueue.
         """
@@ -117,17 +120,17 @@ class AsyncOperators(AsyncCalls):
                 yield each
 
     async def get_uri(self, crawl: str, uri: str) -> UriStory:
-        """All that a crawl knows of a URI, seen or not."""
+        """Everything that a crawl knows about a URI, seen or not."""
         answer = await self._call(
             lambda stubs: stubs.admin.GetUri, lambda: GetUriRequest(crawl=crawl, uri=uri)
         )
         return answer.story
 
     async def note_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """Notes URIs, any number, as seen, so that they will not be fetched; how many were new.
+        """Notes any number of URIs as seen, so that they are not fetched; how many were new.
 
-        Sent in batches; if one fails, those before it count. CrawlFinished; InvalidArgument for what is no
-        http(s) URI.
+        Sends them in batches; if one fails, those before it count. CrawlFinished; InvalidArgument unless all
+        are http(s) URIs.
         """
         noted = 0
         with sendable():
@@ -138,9 +141,9 @@ class AsyncOperators(AsyncCalls):
         return noted
 
     async def forget_uris(self, crawl: str, uris: Iterable[str]) -> int:
-        """Forgets that URIs, any number, were seen, unless they wait in queues; how many were forgotten.
+        """Forgets that URIs were seen, any number, unless they wait in queues; how many were forgotten.
 
-        Sent in batches, and errors, as in `note_uris`.
+        Batches and errors are as in `note_uris`.
         """
         forgotten = 0
         with sendable():
@@ -158,12 +161,12 @@ class AsyncOperators(AsyncCalls):
         force: bool = False,
         timeout_s: float = IMPORT_TIMEOUT_S,
     ) -> Job:
-        """Takes in URIs by the million, read as they are sent; the job that does it, just begun.
+        """Imports any number of URIs, and reads them as it sends them; the job that does it, just begun.
 
-        What is `seen` is noted first, whatever the order; `force` schedules candidates although they have
-        been seen. `timeout_s` is for sending them all. Whether the frontier is there, has the crawl and does
-        not hold it is asked first, with the client's patience; the URIs themselves are sent once. If that
-        fails, or reading them does, nothing is taken in. CrawlFinished.
+        The job notes `seen` URIs first, in whatever order they come; `force` schedules candidates even if
+        they have been seen. `timeout_s` is for sending all of them. The client first makes sure, with its
+        patience, that the frontier is there, has the crawl and does not hold it; then it sends the URIs once.
+        If that fails, or reading them does, nothing is imported. CrawlFinished.
         """
         await self._released(crawl)
         batches = ImportBatches(crawl, entries, force)
@@ -175,8 +178,8 @@ class AsyncOperators(AsyncCalls):
     ) -> AsyncExportStream:
         """All URIs that wait, in messages of many, in the order of `list_uris`; after `cursor`, if given.
 
-        It reconnects by itself as long as the frontier is away no longer than `reconnect_s`. What changes its
-        place meanwhile may be missed, or come twice: pause the crawl for an exact copy.
+        It reconnects by itself if the frontier is away no longer than `reconnect_s`. It may miss or repeat
+        URIs that move meanwhile, so pause the crawl for an exact copy.
         """
         request = ExportUrisRequest(crawl=crawl, cursor=cursor)
         return self._stream(
@@ -190,10 +193,10 @@ class AsyncOperators(AsyncCalls):
     # jobs
 
     async def start_job(self, crawl: str, asked: JobAsked) -> Job:
-        """Starts work on many URIs or queues; the job, just begun. What it is to do is told by its class.
+        """Starts work on many URIs or queues; the job, just begun. The class of `asked` is the kind of work.
 
-        InvalidArgument for a bad pattern, or if too many jobs wait. Not tried again after a broken
-        connection: that might start another.
+        InvalidArgument for a bad pattern, or if too many jobs wait. A broken connection ends it, because a
+        repeat might start another job.
         """
         with sendable():
             request = StartJobRequest(crawl=crawl)
@@ -212,7 +215,7 @@ class AsyncOperators(AsyncCalls):
         return answer.job
 
     async def list_jobs(self, crawl: str) -> AsyncIterator[Job]:
-        """The jobs that wait or run and the last that have ended, by number."""
+        """The jobs that wait or run, and those that ended last, by number."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListJobs,
             lambda: ListJobsRequest(crawl=crawl),
@@ -228,7 +231,7 @@ class AsyncOperators(AsyncCalls):
         return answer.job
 
     async def cancel_job(self, crawl: str, job: int) -> Job:
-        """Asks a job to do no more; what it has done stays done. UnknownJob; InvalidArgument."""
+        """Cancels a job; its changes so far stay. UnknownJob; InvalidArgument."""
         answer = await self._call(
             lambda stubs: stubs.admin.CancelJob, lambda: CancelJobRequest(crawl=crawl, job=job)
         )
@@ -237,9 +240,9 @@ class AsyncOperators(AsyncCalls):
     # overrides
 
     async def put_override(self, crawl: str, surt_prefix: str, settings: OverrideSettings) -> Override:
-        """Sets the override of a SURT prefix (or host, or URL); as it is kept.
+        """Sets the override of a SURT prefix (or host, or URL); its stored form.
 
-        InvalidSpec tells all that is wrong with the settings at once; CrawlFinished.
+        InvalidSpec tells all problems of the settings at once; CrawlFinished.
         """
         answer = await self._call(
             lambda stubs: stubs.admin.PutOverride,
@@ -252,7 +255,7 @@ class AsyncOperators(AsyncCalls):
     async def delete_override(self, crawl: str, surt_prefix: str) -> None:
         """Removes an override. UnknownOverride, CrawlFinished.
 
-        UnknownOverride after patience was needed may mean that an earlier try did it.
+        After a repeated try, UnknownOverride may mean that an earlier try succeeded.
         """
         await self._call(
             lambda stubs: stubs.admin.DeleteOverride,
@@ -260,7 +263,7 @@ class AsyncOperators(AsyncCalls):
         )
 
     async def list_overrides(self, crawl: str) -> AsyncIterator[Override]:
-        """A crawl's overrides, in the order of their SURT prefixes; asks for further pages as it is read."""
+        """A crawl's overrides, by SURT prefix. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListOverrides,
             lambda: ListOverridesRequest(crawl=crawl),
@@ -271,7 +274,7 @@ class AsyncOperators(AsyncCalls):
     # statistics and reasons
 
     async def list_hosts(self, crawl: str) -> AsyncIterator[FetchStatistics]:
-        """What came of each host; asks for further pages as it is read."""
+        """The statistics of each host. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListHosts,
             lambda: ListHostsRequest(crawl=crawl),
@@ -280,7 +283,7 @@ class AsyncOperators(AsyncCalls):
                 yield each
 
     async def list_sources(self, crawl: str) -> AsyncIterator[FetchStatistics]:
-        """What came of the URIs that descend from each seed; asks for further pages as it is read."""
+        """The statistics of the URIs that descend from each seed. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListSources,
             lambda: ListSourcesRequest(crawl=crawl),
@@ -289,7 +292,7 @@ class AsyncOperators(AsyncCalls):
                 yield each
 
     async def list_seeds(self, crawl: str) -> AsyncIterator[Seed]:
-        """The seeds and what became of them, as they were added; asks for further pages as it is read."""
+        """The seeds and their results, as they were added. Asks for further pages as it is read."""
         async for page in self._pages(
             lambda stubs: stubs.admin.ListSeeds,
             lambda: ListSeedsRequest(crawl=crawl),
@@ -300,9 +303,9 @@ class AsyncOperators(AsyncCalls):
     async def explain(
         self, crawl: str, *, queue_key: str | None = None, uri: str | None = None
     ) -> list[Reason]:
-        """Why a crawl, a queue of it or a URI is not being fetched, and when it will be.
+        """Why a crawl, one of its queues or a URI is not being fetched now, and when it will be.
 
-        UnknownQueue; InvalidArgument for what is no http(s) URI.
+        UnknownQueue; InvalidArgument unless it is an http(s) URI.
         """
         with sendable():
             request = ExplainRequest(crawl=crawl)
@@ -322,12 +325,12 @@ class AsyncOperators(AsyncCalls):
         timeout_s: float | None = None,
         reconnect_s: float = RECONNECT_S,
     ) -> AsyncOutcomeStream:
-        """A crawl's final dispositions after `cursor`: "" for only those to come, "start" for all kept.
+        """A crawl's final dispositions after `cursor`: "" for those from now on, "start" for all kept.
 
-        The first message has the range that is kept, each other one some outcomes, or none: a sign of life,
-        every 10 s. With `follow` it ends after the last outcome of a FINISHED crawl, else after the last that
-        there is. It reconnects by itself, as `state_events` does. CursorTooOld, after the first message, when
-        outcomes after `cursor` are no longer kept.
+        The first message has the range that is kept. Each other one has some outcomes, or is empty every 10 s
+        to show that the frontier is alive. With `follow` it ends after the last outcome of a FINISHED crawl,
+        else after the last one so far. It reconnects by itself, like `state_events`. It raises CursorTooOld,
+        after the first message, if the outcomes after `cursor` are no longer kept.
         """
         request = StreamOutcomesRequest(crawl=crawl, cursor=cursor, follow=follow)
         return self._stream(

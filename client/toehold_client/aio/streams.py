@@ -1,4 +1,4 @@
-"""What a frontier tells in a stream, for asyncio: see `rpc.streams`."""
+"""Streams from a frontier for asyncio; see `rpc.streams`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from toehold_client.rpc.streams import Following, Q, R
 class AsyncStream(Generic[Q, R]):
     """An async iterator over the messages of a stream.
 
-    `close` ends it; so does leaving it as an async context manager.
+    `close` ends it; so does the end of its context.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class AsyncStream(Generic[Q, R]):
 
     @property
     def cursor(self) -> str:
-        """Where to go on after what has been read."""
+        """The place after the last message that was read."""
         return self._following.request.cursor
 
     def __aiter__(self) -> Self:
@@ -72,7 +72,7 @@ class AsyncStream(Generic[Q, R]):
             return
 
     async def close(self) -> None:
-        """Ends the stream: a reader in `anext` gets StopAsyncIteration. Closing again does nothing."""
+        """Ends the stream: a reader in `anext` gets StopAsyncIteration. Closing again has no effect."""
         self._closed.set()
         if self._connection is not None:
             self._connection.cancel()
@@ -92,6 +92,6 @@ AsyncExportStream: TypeAlias = AsyncStream[ExportUrisRequest, ExportUrisResponse
 
 
 def this_task_is_cancelled() -> bool:
-    """Whether a CancelledError is meant for the task that runs, rather than for a call that it waits for."""
+    """Whether a CancelledError is for the present task, and not for a call that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

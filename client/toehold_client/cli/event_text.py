@@ -1,4 +1,4 @@
-"""What a crawl's events say, one line each."""
+"""A crawl's events as text, one line each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def event_text(event: Event) -> str:
             return output.status_and_reason(event.status_changed)
         case "seeds_concluded":
             seeds = event.seeds_concluded
-            return f"seeds announced: {seeds.seed_count}, of which queued: {seeds.queued_count}"
+            return f"seeds announced: {seeds.seed_count}; queued: {seeds.queued_count}"
         case "limit_reached":
             limit = event.limit_reached
             out = f"{limit.leased_count} URIs out"
-            return f"limit reached: {limit.limit} = {limit.value}, with {limit.reached} and {out}"
+            return f"limit reached: {limit.limit} = {limit.value}, at {limit.reached} with {out}"
         case "round_begun":
-            return f"round {event.round_begun.round}: the seeds are announced again"
+            return f"round {event.round_begun.round} begins with the seeds"
         case "uris_left":
             left = event.uris_left
             return f"URIs left: {left.retired_count} retired, {left.ineligible_count} ineligible"
@@ -35,27 +35,29 @@ def event_text(event: Event) -> str:
             interval = duration_text(seconds_of(event.statistics.interval_duration))
             return f"in {interval}: {', '.join(_statistics(event.statistics))}"
         case "node_joined":
-            return f"node {event.node_joined.node} fetches for the crawl"
+            return f"node {event.node_joined.node} joined"
         case "node_left":
-            return f"node {event.node_left.node} fetches no more: {event.node_left.reason}"
+            return f"node {event.node_left.node} left: {event.node_left.reason}"
         case "operator_acted":
             acted = event.operator_acted
-            return f"{acted.operator} asked: {acted.action}" + (f", {acted.detail}" if acted.detail else "")
+            return f"{acted.operator} requested: {acted.action}" + (
+                f", {acted.detail}" if acted.detail else ""
+            )
         case "problem":
             return f"problem: {event.problem.kind}, {event.problem.detail}"
         case "held":
-            return "held: nothing of the crawl is written until it is released"
+            return "held: nothing is written until the crawl is released"
         case "released":
-            return "released: held no longer"
+            return "released"
         case "checkpointed":
-            return f"part of checkpoint {event.checkpointed.checkpoint}"
+            return f"saved in checkpoint {event.checkpointed.checkpoint}"
         case "flights_cancelled":
             cancelled = event.flights_cancelled
-            return f"given up after {cancelled.bound}: {cancelled.leased_count} URIs that were out"
+            return f"{cancelled.bound} is over: {cancelled.leased_count} leases were cancelled"
         case "torn_down":
             return "torn down"
         case None:
-            return "of a kind that this version does not know"
+            return "an event that this version does not know"
 
 
 def _statistics(statistics: IntervalStatistics) -> Iterator[str]:

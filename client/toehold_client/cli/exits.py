@@ -49,10 +49,10 @@ MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed for a reason not in this list",
     ExitCode.BAD_INPUT: "wrong usage, a bad spec or bad input",
-    ExitCode.NO_FRONTIER: "no frontier or node there, or no answer from it in time",
+    ExitCode.NO_FRONTIER: "no frontier or node answered in time",
     ExitCode.UNKNOWN: "no such crawl, checkpoint, queue, job, override, node or toe thread",
-    ExitCode.REFUSED: "refused in the present state of the crawl or node",
-    ExitCode.TIMED_OUT: "what --wait waited for did not come in time",
+    ExitCode.REFUSED: "the state of the crawl or node does not allow it",
+    ExitCode.TIMED_OUT: "--wait ran out",
     ExitCode.LIMIT_REACHED: "run: the crawl ended at a limit of its spec",
     ExitCode.ABORTED: "run: the crawl was stopped",
     ExitCode.INTERRUPTED: "interrupted",
@@ -112,12 +112,12 @@ class ChildFailed(CommandFailed):
 
 
 class Interrupted(CommandFailed):
-    """A signal came before the crawl was under way."""
+    """A signal came before the crawl began."""
 
     exit_code = ExitCode.INTERRUPTED
 
     def __init__(self) -> None:
-        super().__init__("interrupted before the crawl was under way")
+        super().__init__("interrupted before the crawl began")
 
 
 def exit_code_of(error: ToeholdError) -> ExitCode:

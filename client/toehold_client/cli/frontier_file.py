@@ -1,4 +1,4 @@
-"""Finds the frontier of a `toehold crawl` that runs, by the frontier.json in its directory."""
+"""Finds the frontier of a running `toehold crawl`, by the frontier.json in its directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedFrontier:
-    """Where a directory's frontier listens, which process it is, and which crawl it is for."""
+    """The address, process and crawl of a directory's frontier."""
 
     address: str
     pid: int
@@ -35,7 +35,7 @@ def find(directory: Path) -> EmbeddedFrontier:
     except FileNotFoundError:
         if not directory.is_dir():
             raise InvalidArgument(f"{directory} is not a directory") from None
-        raise FrontierUnavailable(f"no frontier runs in {directory}: there is no {NAME}") from None
+        raise FrontierUnavailable(f"no frontier runs in {directory}, because it has no {NAME}") from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be read: {error.strerror}") from None
     try:
@@ -44,7 +44,7 @@ def find(directory: Path) -> EmbeddedFrontier:
         raise InvalidArgument(f"{file} is damaged: {error}") from None
     if not _runs(found.pid):
         raise FrontierUnavailable(
-            f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` goes on with it"
+            f"the frontier of {directory} (process {found.pid}) has ended; `toehold crawl` starts it again"
         )
     return found
 
@@ -56,6 +56,6 @@ def _runs(pid: int) -> bool:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's, but there
+    except PermissionError:  # it is another user's
         return True
     return True

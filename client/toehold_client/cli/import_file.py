@@ -1,7 +1,6 @@
-"""Files of URIs to import: lists, exports, Heritrix's crawl logs and recovery journals; plain or gzip.
+"""Files of URIs to import: lists, exports, crawl logs and Heritrix's recovery journals; plain or gzip.
 
-A file is read as its URIs are sent, so it may be of any size. A line that makes no sense is counted, the
-first of them are told, and the others go on.
+A file is read as its URIs are sent, so it may have any size. Malformed lines are counted and skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Format(StrEnum):
-    """What a file of URIs is."""
+    """The format of a file of URIs."""
 
     LIST = "list"
     EXPORT = "export"
@@ -41,22 +40,22 @@ class Format(StrEnum):
 
 @dataclass(slots=True)
 class Tally:
-    """What a file held, as far as it has been read."""
+    """The contents of a file, as far as it has been read."""
 
     scheduled: int = 0  # candidates
     seen: int = 0
     left_out: int = 0  # lines that are nothing to import
     malformed: int = 0
     first_malformed: list[str] = field(default_factory=list)
-    cut: bool = False  # a gzip file that ends too early
+    cut: bool = False  # the gzip stream ends too early
 
 
 class _Malformed(ValueError):
-    """What is wrong with a line."""
+    """A line has an error."""
 
 
 class ImportFile:
-    """A file of URIs. `-` is the standard input. What is noted as seen may be chosen by how it ended."""
+    """A file of URIs; `-` is standard input. `successes` and `failures` select which URIs to note as seen."""
 
     def __init__(self, path: Path, kind: Format, *, successes: bool = True, failures: bool = True) -> None:
         self.tally = Tally()
@@ -99,7 +98,7 @@ class ImportFile:
         except EOFError:
             self.tally.cut = True  # as a crash leaves a journal
         except (gzip.BadGzipFile, zlib.error) as error:
-            raise InvalidArgument(f"{self._path} is damaged behind line {number}: {error}") from None
+            raise InvalidArgument(f"{self._path} is damaged after line {number}: {error}") from None
         except OSError as error:
             raise InvalidArgument(f"{self._path} cannot be read: {error.strerror}") from None
 
@@ -113,11 +112,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _text(line: bytes | None) -> str:
     if line is None:
-        raise _Malformed(f"longer than {MAX_LINE_BYTES} bytes")
+        raise _Malformed(f"must have at most {MAX_LINE_BYTES} bytes")
     try:
         return line.decode().strip("\r\n")
     except UnicodeDecodeError as error:
-        raise _Malformed(f"no UTF-8 text (byte {error.start})") from None
+        raise _Malformed(f"must be UTF-8 text, is not at byte {error.start}") from None
 
 
 # Formats: a line → an entry, or None for a line that is nothing to import.
@@ -138,12 +137,12 @@ def _of_list(line: str) -> ImportEntry | None:
     if text.startswith("#"):
         return None
     if len(text.split()) > 1:
-        raise _Malformed(f"not one URI: {_shown(line)}")
+        raise _Malformed(f"must be one URI, got {_shown(line)}")
     return _candidate(Candidate(uri=normalise_seed(text)))
 
 
 def _of_export(line: str) -> ImportEntry | None:
-    """What `toehold uris export` writes: a WaitingUri as JSON."""
+    """A line of `toehold uris export`: a WaitingUri as JSON."""
     waiting = WaitingUri()
     try:
         said = json.loads(line)
@@ -151,10 +150,10 @@ def _of_export(line: str) -> ImportEntry | None:
             raise ValueError("no object")
         from_plain(said, waiting)
     except (ValueError, RecursionError) as error:
-        raise _Malformed(f"no URI of an export ({error}): {_shown(line)}") from None
+        raise _Malformed(f"must be a line of an export ({error}), got {_shown(line)}") from None
     candidate = waiting.candidate
     if not candidate.uri:
-        raise _Malformed(f"no URI of an export (candidate.uri is missing): {_shown(line)}")
+        raise _Malformed(f"must be a line of an export (candidate.uri is missing), got {_shown(line)}")
     if waiting.HasField("due_time"):
         candidate.not_before_time.CopyFrom(waiting.due_time)
     return _candidate(candidate)
@@ -163,11 +162,11 @@ def _of_export(line: str) -> ImportEntry | None:
 def _of_crawl_log(line: str) -> ImportEntry | None:
     """A line of crawl.log: time, status, size, URI and more (Heritrix 2.15).
 
-    The annotations of ours begin with the disposition; Heritrix's is told by the status.
+    In ours the annotations begin with the disposition; in Heritrix's the status tells it.
     """
     columns = line.split()
     if len(columns) < 4 or not _STATUS.fullmatch(columns[1]):
-        raise _Malformed(f"no line of a crawl log: {_shown(line)}")
+        raise _Malformed(f"must be a line of a crawl log, got {_shown(line)}")
     status, uri = int(columns[1]), columns[3]
     if status in _NOT_FINAL or not _HTTP.match(uri):
         return None
@@ -189,7 +188,7 @@ def _of_recovery_journal(line: str) -> ImportEntry | None:
     if tag in _IGNORED_TAGS:
         return None
     if tag not in ("F+", *_SEEN_TAGS) or not columns or not columns[0]:
-        raise _Malformed(f"no line of a recovery journal: {_shown(line)}")
+        raise _Malformed(f"must be a line of a recovery journal, got {_shown(line)}")
     uri = columns[0]
     if not _HTTP.match(uri):
         return None
@@ -199,7 +198,7 @@ def _of_recovery_journal(line: str) -> ImportEntry | None:
     via = columns[2] if len(columns) > 2 else ""
     match = _PATH.fullmatch(path)
     if match is None:
-        raise _Malformed(f"{path!r:.40} is no discovery path: {_shown(line)}")
+        raise _Malformed(f"{path!r:.40} is not a discovery path, in {_shown(line)}")
     if path.endswith("P"):
         return None  # a robots.txt: the frontier asks for it by itself
     hops = "L" * int(match[1] or 0) + match[2]  # of a shortened path only the number is known

@@ -1,6 +1,6 @@
-"""What wakes a thread that waits: a bell that others ring, and SIGINT, SIGTERM and SIGHUP as a count.
+"""Two ways to wake a waiting thread: a bell that others ring, and a count of SIGINT, SIGTERM and SIGHUP.
 
-Signals raise nothing: the loop that waits decides what the first one means, and what the second.
+Signals raise no exception. The waiting loop decides what the first and the second signal mean.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Interruptions:
 
     def __enter__(self) -> Self:
         for number, handler in self._before.items():
-            # Under nohup a hang-up is not meant for us.
+            # nohup asks us to ignore SIGHUP.
             if number != signal.SIGHUP or handler != signal.SIG_IGN:
                 signal.signal(number, self._note)
         return self

@@ -25,9 +25,9 @@ _EXIT_CODES = "\b\nExit codes:\n" + "\n".join(
 def toehold() -> None:
     """Crawls the web with a Toehold frontier.
 
-    The commands find the frontier by --frontier HOST:PORT, or that of a directory in which `toehold crawl`
-    runs by --dir DIR. With --json they print JSON: one object, or one object a line for listings and events.
-    Errors go to standard error.
+    --frontier HOST:PORT names the frontier. --dir DIR selects the frontier of a `toehold crawl` that runs in
+    DIR. With --json, commands print one JSON object, or one object per line for listings and events. Errors
+    go to standard error.
     """
 
 
@@ -36,14 +36,14 @@ for _command in ALL:
 
 
 def main() -> NoReturn:
-    """The `toehold` program: runs it with the process's arguments and ends the process."""
+    """Runs `toehold` with the arguments of the process, and ends the process."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal may lack a character of a URI
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs `toehold` with these arguments; the exit code. What goes wrong is told on standard error."""
+    """Runs `toehold` with these arguments; the exit code. Errors go to standard error."""
     try:
         code = toehold.main(list(arguments), prog_name="toehold", standalone_mode=False)
     except click.ClickException as error:  # wrong usage
@@ -61,11 +61,9 @@ def run(arguments: Sequence[str]) -> int:
             output.note(each)
         return exit_code_of(error)
     except UnicodeEncodeError as error:  # half a character on the command line, which no text can have
-        output.note(f"Error: {error.object!r:.200} is not text in UTF-8")
+        output.note(f"Error: {error.object!r:.200} is not valid UTF-8 text")
         return ExitCode.BAD_INPUT
-    except (
-        OSError
-    ) as error:  # the output cannot be written, for one; click ends quietly when its reader is gone
+    except OSError as error:  # a full disk, for one; click ends quietly when nobody reads any more
         output.note(f"Error: {error.strerror or error}")
         return ExitCode.FAILED
     return code if isinstance(code, int) else ExitCode.DONE

@@ -1,4 +1,4 @@
-"""How commands print: tables for people (plain text where nobody looks), JSON for programs."""
+"""How commands print: tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ROOMY_WIDTH = 120
 
 
 def line(text: str) -> None:
-    """A line for people. What a terminal might obey is made visible: the text may come from the web."""
+    """A line for people, safe for a terminal: the text may come from the web."""
     click.echo(harmless(text))
 
 
 def note(text: str) -> None:
-    """A line for people on standard error, beside the result."""
+    """A line for people on standard error."""
     click.echo(harmless(text), err=True)
 
 
@@ -45,7 +45,7 @@ def result(content: Mapping[str, Any], text: str, *, as_json: bool) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Rows under headings: drawn on a terminal, else aligned with blanks and never cut."""
+    """Rows under headings: drawn on a terminal, elsewhere aligned with blanks and never cut."""
     cells = [[harmless(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         drawn = Table(*columns, box=SIMPLE_HEAD)
@@ -59,12 +59,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def is_roomy() -> bool:
-    """Whether a table may have columns for which 80 characters have no room."""
+    """Whether there is room for more columns than fit into 80 characters."""
     return not sys.stdout.isatty() or Console().width >= _ROOMY_WIDTH
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> None:
-    """Names and values, one pair a line; those without a value are left out."""
+    """Names and values, one pair per line, without empty values."""
     told = [(name, harmless(value)) for name, value in pairs if value]
     width = max(len(name) for name, _ in told)
     for name, value in told:
@@ -79,18 +79,18 @@ def moment(time: Timestamp) -> str:
 
 
 def status_text(status: CrawlStatus) -> str:
-    """`RUNNING`, or `FINISHED (ABORTED), torn down` where there is more to say than the state."""
+    """`RUNNING`, or `FINISHED (ABORTED), torn down` if there is more to say."""
     state, end = status_names(status)
     return ", ".join([state if end == state else f"{state} ({end})", *standing(status)])
 
 
 def status_and_reason(status: CrawlStatus) -> str:
-    """The same, and what put the crawl there, if that was a problem."""
+    """The same with the problem that caused it, if there was one."""
     return f"{status_text(status)}: {status.reason}" if status.reason else status_text(status)
 
 
 def standing(status: CrawlStatus) -> Iterator[str]:
-    """What holds of the crawl beside its state: `held`, `torn down`."""
+    """More about the crawl than its state: `held`, `torn down`."""
     if status.held:
         yield "held"
     if status.torn_down:
@@ -107,5 +107,5 @@ def status_names(status: CrawlStatus) -> tuple[str, str]:
 
 
 def harmless(text: str) -> str:
-    """The text with every character that is not printable as its escape."""
+    """The text with escapes in place of unprintable characters."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

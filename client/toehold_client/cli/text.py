@@ -1,4 +1,4 @@
-"""How numbers, times and codes are written for people. Nothing here knows a crawl."""
+"""Numbers, times and codes as text for people."""
 
 from collections.abc import Mapping
 

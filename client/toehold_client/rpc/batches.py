@@ -1,4 +1,4 @@
-"""Cuts what goes to a frontier into messages that it takes: by count and by bytes, in order."""
+"""Splits items into messages within the contract's limits, in order: by count and by bytes."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ _M = TypeVar("_M", bound=Message)
 
 
 def split_messages(items: Iterable[_M], *, envelope: Message) -> list[list[_M]]:
-    """The items as batches that each fit into one message beside what `envelope` (the request without items)
-    holds already.
+    """The items as batches that each fit into one message with `envelope`, the request without items.
 
-    BatchTooLarge, and nothing of what was given is sent, when one item alone is too large.
+    BatchTooLarge, before anything is sent, if one item alone is too large.
     """
     return list(batches_of(items, envelope=envelope))
 
 
 def batches_of(items: Iterable[_M], *, envelope: Message) -> Iterator[list[_M]]:
-    """The items, read as they are needed, as batches that each fit into one message beside `envelope`.
+    """The items, read as needed, as batches that each fit into one message with `envelope`.
 
-    BatchTooLarge where one item alone is too large.
+    BatchTooLarge if one item alone is too large.
     """
     return _split(((item, item.ByteSize()) for item in items), _room(envelope))
 
 
 def split_texts(texts: Iterable[str], *, envelope: Message) -> Iterator[list[str]]:
-    """The texts, read as they are needed, as batches that each fit into one message beside `envelope`."""
+    """The texts, read as needed, as batches that each fit into one message with `envelope`."""
     return _split(((text, len(text.encode())) for text in texts), _room(envelope))
 
 

@@ -1,4 +1,4 @@
-"""What the blocking client and the one for asyncio know of their server, and say when a call fails."""
+"""The server of a client, and the errors of its calls; for blocking and asyncio clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .streams import Following, Q, R
 
 
 class Connection:
-    """Whom a client calls, in whose name, and with how much patience."""
+    """A client's server, operator, deadline and patience."""
 
     _server = FRONTIER
 
@@ -23,7 +23,7 @@ class Connection:
         self._patience = Patience(patience_s)
 
     def _closed_error(self) -> ClientClosed:
-        return ClientClosed(f"the client of the {self._server} at {self.address} has been closed")
+        return ClientClosed(f"the client of the {self._server} at {self.address} is closed")
 
     def _explained(self, error: grpc.RpcError, timeout_s: float) -> ToeholdError:
         return from_rpc_error(error, address=self.address, timeout_s=timeout_s, server=self._server)

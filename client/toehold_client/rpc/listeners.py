@@ -1,4 +1,4 @@
-"""What listeners have in common, and which of them there are."""
+"""Parts that listeners with threads and with tasks share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from toehold.frontier.v1.frontier_pb2 import StateEventsResponse
 
 
 class Hearing:
-    """Where a listener is, and what it has ended with."""
+    """A listener's place in the events, and its error."""
 
     def __init__(self, first: StateEventsResponse) -> None:
         self._cursor = first.cursor
@@ -17,7 +17,7 @@ class Hearing:
 
     @property
     def cursor(self) -> str:
-        """Where to go on after the last event that the listener has returned from: `listen(…, cursor)`."""
+        """The place after the last event that the listener has returned from, for `listen(…, cursor)`."""
         return self._cursor
 
     def heard(self, message: StateEventsResponse) -> None:
@@ -38,20 +38,20 @@ _L = TypeVar("_L", bound=_Ending)
 
 
 class Listeners(Generic[_L]):
-    """The listeners that a controller has started and that are not over."""
+    """The listeners of a controller that are not over."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._all: list[_L] = []
 
     def add(self, listener: _L) -> _L:
-        """Notes one; itself."""
+        """Adds a listener; the same listener."""
         with self._lock:
             self._all = [each for each in self._all if not each.over] + [listener]
         return listener
 
     def take(self) -> list[_L]:
-        """All of them; they are noted no more."""
+        """Removes all of them, and returns them."""
         with self._lock:
             taken, self._all = self._all, []
         return taken

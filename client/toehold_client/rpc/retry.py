@@ -1,4 +1,4 @@
-"""When a call that failed is made again: after growing rests with chance in them, for a limited time."""
+"""When to repeat a failed call: after growing, partly random rests, for a limited time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from toehold_client.errors import FrontierUnavailable, NodeUnavailable, RefusedForNow, ToeholdError
 
 RECONNECT_S = 60.0
-"""How long a stream that was connected once tries to reconnect, unless another time is given."""
+"""By default, how long a stream tries to reconnect."""
 
 _FIRST_REST_S = 0.1
 _LONGEST_REST_S = 2.0
@@ -18,9 +18,9 @@ _LONGEST_REST_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to keep trying while a server is away or refuses for now. `total_s` = 0 tries once.
+    """How long to keep trying while a server is away or refuses for now. With `total_s` = 0 there is one try.
 
-    No new try begins later than `total_s` after the first began; the last one still has its own deadline.
+    No try begins more than `total_s` after the first. The last one still has its own deadline.
     """
 
     total_s: float = 0.0
@@ -37,10 +37,10 @@ class Retries:
         self._until_s = patience.clock() + patience.total_s
 
     def rest_s(self, error: ToeholdError, *, safe_to_repeat: bool) -> float | None:
-        """How long to rest before the next try, or None if there is none: raise the error then.
+        """How long to rest before the next try; None if the error is final.
 
-        A request that the frontier refused for now was not done, so it may always be repeated; after a broken
-        connection nobody knows, so only what is safe to repeat is.
+        A request that the frontier refused for now had no effect, so it may always be repeated. After a
+        broken connection nobody knows, so only safe requests are repeated.
         """
         if isinstance(error, RefusedForNow):
             hint_s = error.retry_after_s
@@ -48,7 +48,7 @@ class Retries:
             hint_s = 0.0
         else:
             return None
-        # At least half of it, so that rests grow; the rest by chance, so that nodes do not all come back at
+        # At least half of it, so that rests grow; the other half at random, so that nodes don't all return at
         # once.
         rest_s = hint_s + self._rest_s * (0.5 + 0.5 * self._patience.chance())
         if self._patience.clock() + rest_s > self._until_s:

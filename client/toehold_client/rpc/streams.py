@@ -1,6 +1,6 @@
-"""What a frontier tells in a stream (events, outcomes, exports), read so that it survives restarts.
+"""Streams from a frontier (events, outcomes, exports) that survive its restarts.
 
-A stream reconnects at the last cursor, so nothing is missed or told twice.
+A stream reconnects at the last cursor, so it misses and repeats nothing.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from toehold_client.errors import DeadlineExceeded, from_rpc_error
 
 from .retry import Patience, Retries
 
-# One connection's deadline. The stream opens the next at its cursor, so nobody sees it.
+# The deadline of one connection. The stream opens the next one at its cursor, so nobody notices.
 _CONNECTION_S = 3600.0
 
 
-# Requests have `crawl` and `cursor`, responses `cursor`: where to go on after them.
+# Requests have `crawl` and `cursor`, responses have the `cursor` to continue from.
 Q = TypeVar("Q", StateEventsRequest, StreamOutcomesRequest, ExportUrisRequest)
 R = TypeVar("R", StateEventsResponse, StreamOutcomesResponse, ExportUrisResponse)
 
 
 class Following(Generic[Q, R]):
-    """Where a reader of a stream is, and what to do when its connection ends.
+    """A reader's place in a stream, and what to do when its connection ends.
 
-    `request` has the crawl and the first cursor; `what` says in one word what the stream tells. Every
-    connection begins with a message whose field `head` is set, if the stream has such. Shared by both kinds
-    of stream; touches no network.
+    `request` has the crawl and the first cursor; `what` names the items for people. If `head` is given, every
+    connection begins with a message that has this field. Both kinds of stream share this class; it does not
+    touch the network.
     """
 
     def __init__(
@@ -69,23 +69,20 @@ class Following(Generic[Q, R]):
         return min(_CONNECTION_S, max(0.001, self._until_s - self._clock()))
 
     def accept(self, message: R) -> bool:
-        """Notes a message.
-
-        False for one that the reader has no use for: the head again, after a reconnection.
-        """
+        """Notes a message. False for the head of a later connection, which the reader does not need."""
         if message.cursor:
             following = type(self.request)()
             following.CopyFrom(self.request)
             following.cursor = message.cursor
             self.request = following
         if self._told_head and any(field.name == self._head for field, _ in message.ListFields()):
-            return False  # nor is it news enough to have patience anew
+            return False  # it does not renew the patience either
         self._told_head = True
         self._retries = None
         return True
 
     def rest_s(self, failure: grpc.RpcError, connection_s: float) -> float:
-        """How long to rest before connecting again. Raises the named error if that would not help."""
+        """How long to rest before the next connection. Raises the error if it is final."""
         error = from_rpc_error(failure, address=self._address, timeout_s=connection_s)
         if isinstance(error, DeadlineExceeded):
             rest_s: float | None = 0.0
@@ -109,7 +106,7 @@ class Following(Generic[Q, R]):
 class Stream(Generic[Q, R]):
     """An iterator over the messages of a stream.
 
-    `close`, from any thread, ends it; so does leaving it as a context manager.
+    `close`, from any thread, ends it; so does the end of its context.
     """
 
     def __init__(
@@ -124,7 +121,7 @@ class Stream(Generic[Q, R]):
 
     @property
     def cursor(self) -> str:
-        """Where to go on after what has been read."""
+        """The place after the last message that was read."""
         return self._following.request.cursor
 
     def __iter__(self) -> Self:
@@ -154,7 +151,7 @@ class Stream(Generic[Q, R]):
             return self._connection
 
     def close(self) -> None:
-        """Ends the stream: a reader in `next` gets StopIteration. Closing again does nothing."""
+        """Ends the stream: a reader in `next` gets StopIteration. Closing again has no effect."""
         with self._lock:
             self._closed.set()
             if self._connection is not None:

@@ -1,7 +1,6 @@
-"""What goes to a frontier in one long stream: seeds, and imports of URIs.
+"""Long streams to a frontier: seeds, and imports of URIs, read as the stream takes them.
 
-Read as the stream takes them. gRPC would lose an exception out of the items' own iterator. So the stream just
-ends there, and `raise_failure` raises it afterwards.
+gRPC would lose an exception of the items' iterator. So the stream ends there, and `raise_failure` raises it.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from toehold_client.errors import sendable
 from .batches import batches_of, split_texts
 
 SEEDS_TIMEOUT_S = 3600.0
-"""The deadline of a whole stream of seeds, unless another is given."""
+"""The default deadline of a whole stream of seeds."""
 
 IMPORT_TIMEOUT_S = 86_400.0
-"""The deadline of a whole import, unless another is given."""
+"""The default deadline of a whole import."""
 
 _Q = TypeVar("_Q", bound=Message)
 
 
 class Upload(ABC, Generic[_Q]):
-    """The messages of one stream to a frontier; where reading the items fails, it ends."""
+    """The messages of one stream. It ends if reading the items fails."""
 
     def __init__(self) -> None:
         self._failure: Exception | None = None
@@ -40,7 +39,7 @@ class Upload(ABC, Generic[_Q]):
             self._failure = failure
 
     def raise_failure(self) -> None:
-        """Raises what reading the items ended with, if that was not their end."""
+        """Raises the error of reading the items, if there was one."""
         if self._failure is not None:
             with sendable():
                 raise self._failure
@@ -53,7 +52,7 @@ class Upload(ABC, Generic[_Q]):
 class SeedBatches(Upload[AddSeedsRequest]):
     """Seeds as the messages of one AddSeeds stream.
 
-    If reading them fails, the seeds before it are stored, which harms nothing.
+    If reading them fails, the seeds so far are stored, which is harmless.
     """
 
     def __init__(self, crawl: str, uris: Iterable[str]) -> None:
@@ -74,9 +73,10 @@ class SeedBatches(Upload[AddSeedsRequest]):
 
 
 class ImportBatches(Upload[ImportUrisRequest]):
-    """URIs as the messages of one ImportUris stream; the first one names the crawl, the last one is complete.
+    """URIs as the messages of one ImportUris stream. The first one names the crawl, the last one says
+    `complete`.
 
-    If reading them fails, the stream ends without that, and the frontier takes nothing in.
+    If reading them fails, the last message is missing, and the frontier imports nothing.
     """
 
     def __init__(self, crawl: str, entries: Iterable[ImportEntry], force: bool) -> None:

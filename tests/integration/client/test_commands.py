@@ -96,7 +96,7 @@ def test_one_of_several_crawls_is_to_be_named(frontier: FakeFrontier, toehold_at
     frontier.will("ListCrawls", ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")]))
     code, _, errors = toehold_at("stop")
     assert code == 2
-    assert "name one with --crawl (a, b)" in errors
+    assert "choose one with --crawl (a, b)" in errors
     assert not frontier.asked["RequestState"]
 
 
@@ -148,7 +148,7 @@ def test_a_directory_that_is_none_is_told(toehold_at: Toehold, tmp_path: Path) -
 def test_two_frontiers_at_once_are_refused(toehold_at: Toehold, address: str, tmp_path: Path) -> None:
     code, _, errors = toehold_at("status", "--dir", str(tmp_path), "--frontier", address)
     assert code == 2
-    assert "give one of them" in errors
+    assert "Give only one of them" in errors
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_launch_creates_seeds_and_starts(frontier: FakeFrontier, toehold_at: Toe
         frontier.will("GetCrawl", *[GetCrawlResponse(crawl=Crawl(status=NASCENT))] * 2)
         frontier.will("AddSeeds", seeds)
         frontier.will("LaunchCrawl", LaunchCrawlResponse(status=RUNNING))
-    left_out = "Left out, UNSUPPORTED_SCHEME: seed 2, mailto:x\n"
+    left_out = "Rejected (UNSUPPORTED_SCHEME): seed 2, mailto:x\n"
     assert toehold_at("launch", spec_at(tmp_path)) == (0, "c: RUNNING, 1 seeds\n", left_out)
     assert list(frontier.asked["AddSeeds"][0][0].uris) == ["https://www.example.com", "mailto:x"]
     code, output, errors = toehold_at("launch", spec_at(tmp_path), "--crawl", "d", "--json")
@@ -250,7 +250,7 @@ def test_a_spec_without_seeds_is_refused_before_anything_is_created(
 ) -> None:
     code, output, errors = toehold_at("launch", spec_at(tmp_path, 'name = "c"'))
     assert (code, output) == (2, "")
-    assert "names no seeds; list some in `seeds`, or in a `seeds_file`" in errors
+    assert "has no seeds; list some in `seeds` or in a `seeds_file`" in errors
     assert "CreateCrawl" not in frontier.asked
 
 
@@ -297,7 +297,7 @@ def test_a_surt_prefix_that_the_frontier_refuses_is_told_with_its_line(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "gives the crawl no name"),
+        ("", "has no name for the crawl"),
         ("name = 'c'\nseeds_file = 'missing.txt'", "missing.txt cannot be read"),
         ("[fetch]\ntimeout = 3", "fetch.timeout: no such field; did you mean timeout_seconds?"),
     ],
@@ -420,13 +420,13 @@ def test_what_comes_from_the_web_cannot_command_the_terminal(
 WORDS = [
     (
         Event(seeds_concluded=SeedsConcluded(seed_count=3, queued_count=2)),
-        "seeds announced: 3, of which queued: 2",
+        "seeds announced: 3; queued: 2",
     ),
     (
         Event(limit_reached=LimitReached(limit="max_bytes", value=9, reached=12, leased_count=4)),
-        "limit reached: max_bytes = 9, with 12 and 4 URIs out",
+        "limit reached: max_bytes = 9, at 12 with 4 URIs out",
     ),
-    (Event(round_begun=RoundBegun(round=2)), "round 2: the seeds are announced again"),
+    (Event(round_begun=RoundBegun(round=2)), "round 2 begins with the seeds"),
     (Event(uris_left=UrisLeft(retired_count=5, ineligible_count=6)), "URIs left: 5 retired, 6 ineligible"),
     (Event(job_ended=JobEnded(job=7, kind="deletion", outcome="done")), "job 7 (deletion): done"),
     (
@@ -441,28 +441,28 @@ WORDS = [
         ),
         "in 20.0 s: 1 200 succeeded, 2.0 MB, 3 failed, 40 queued",
     ),
-    (Event(node_joined=NodeJoined(node="n1", session="s")), "node n1 fetches for the crawl"),
+    (Event(node_joined=NodeJoined(node="n1", session="s")), "node n1 joined"),
     (
         Event(node_left=NodeLeft(node="n1", session="s", reason="silent")),
-        "node n1 fetches no more: silent",
+        "node n1 left: silent",
     ),
-    (Event(operator_acted=OperatorActed(operator="ann@desk", action="pause")), "ann@desk asked: pause"),
+    (Event(operator_acted=OperatorActed(operator="ann@desk", action="pause")), "ann@desk requested: pause"),
     (
         Event(operator_acted=OperatorActed(operator="a", action="update", detail="weight")),
-        "a asked: update, weight",
+        "a requested: update, weight",
     ),
     (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: disk-reserve, 1 MB left"),
     (Event(held=Held()), "held: nothing of the crawl is written until it is released"),
     (Event(released=Released()), "released: held no longer"),
-    (Event(checkpointed=Checkpointed(checkpoint="cp1")), "part of checkpoint cp1"),
+    (Event(checkpointed=Checkpointed(checkpoint="cp1")), "saved in checkpoint cp1"),
     (
         Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),
-        "given up after stop_timeout: 4 URIs that were out",
+        "stop_timeout is over: 4 leases were cancelled",
     ),
     (Event(status_changed=status("PAUSED", reason="1 MB left")), "PAUSED: 1 MB left"),
     (Event(status_changed=STOPPED), "FINISHED (ABORTED)"),
     (Event(torn_down=TornDown()), "torn down"),
-    (Event(), "of a kind that this version does not know"),
+    (Event(), "an event that this version does not know"),
 ]
 EVENTS: list[Event] = []
 for number, (unnumbered, _) in enumerate(WORDS, 1):
@@ -528,7 +528,7 @@ def test_queues_for_people_are_a_table_of_the_first_hundred(
     assert code == 0
     assert len(output.splitlines()) == 101
     assert output.splitlines()[0].split()[:3] == ["queue", "state", "queued"]
-    assert errors == "There are more than 100: --limit shows more.\n"
+    assert errors == "There are more than 100. Use --limit to see more.\n"
     assert frontier.asked["ListQueues"][0].state == QueueState.QUEUE_STATE_SNOOZED
     assert len(frontier.asked["ListQueues"]) == 3  # no page more than it takes to know
 

@@ -154,7 +154,7 @@ def test_a_node_that_the_frontier_does_not_hear_is_told_with_those_that_it_does(
     toehold_at: Toehold, frontier: FakeFrontier, address: str
 ) -> None:
     hears(frontier, listed("n1"), listed("n2"))
-    wanted = f"Error: the frontier at {address} hears no node 'n3'; it hears n1, n2\n"
+    wanted = f"Error: the frontier at {address} has no node 'n3'; it has n1, n2\n"
     assert toehold_at("nodes", "toes", "n3") == (4, "", wanted)
 
 
@@ -162,7 +162,7 @@ def test_a_node_that_cannot_be_asked_is_told(toehold_at: Toehold, frontier: Fake
     hears(frontier, listed("n1"))
     code, output, errors = toehold_at("nodes", "toes", "n1")
     assert (code, output) == (3, "")
-    assert "no address at which 'n1' can be asked" in errors and "--at" in errors
+    assert "has no address of 'n1'" in errors and "--at" in errors
 
 
 def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_heard(
@@ -172,7 +172,7 @@ def test_a_node_that_does_not_answer_is_told_with_when_it_was_last_heard(
     code, _, errors = toehold_at("nodes", "show", "n1")
     assert code == 3
     assert errors.startswith("Error: no node answers at 127.0.0.1:1 (")
-    assert errors.endswith(f"where 'n1' was when it was last heard, {WHEN}\n")
+    assert errors.endswith(f"where 'n1' was last seen, {WHEN}\n")
 
 
 def test_another_node_at_the_address_is_not_taken_for_the_one_meant(
@@ -182,7 +182,7 @@ def test_another_node_at_the_address_is_not_taken_for_the_one_meant(
     node.will("GetPool", pool("n2"))
     code, _, errors = toehold_at("nodes", "kill", "n1", "3")
     assert code == 3
-    assert f"what answers at {at} is the node 'n2', not 'n1'" in errors
+    assert f"node 'n2' answers at {at}, not 'n1'" in errors
     assert not node.asked["KillToe"]
 
 
@@ -252,7 +252,7 @@ def test_show_tells_the_pool_its_steps_and_its_processes(
 
 def test_show_tells_that_a_node_drains(toehold_at: Toehold, node: FakeFrontier, at: str) -> None:
     node.will("GetPool", pool(draining=True))
-    assert "drains: takes no more leases, and will end" in toehold_at("nodes", "show", "--at", at)[1]
+    assert "drains, and then ends" in toehold_at("nodes", "show", "--at", at)[1]
 
 
 # toes
@@ -369,7 +369,7 @@ def _read(screen: int) -> bytes:
 @pytest.mark.parametrize(
     ("arguments", "request_", "told"),
     [
-        ((), node_pb2.KillToeRequest(serial=3, replace=True), "another one takes its place"),
+        ((), node_pb2.KillToeRequest(serial=3, replace=True), "another one replaces it"),
         (
             ("--worker", "2", "--no-replace"),
             node_pb2.KillToeRequest(worker=2, serial=3),
@@ -452,7 +452,7 @@ def test_a_node_that_drains_is_not_resized(toehold_at: Toehold, node: FakeFronti
 def test_drain_asks_the_frontier_for_each_process(toehold_at: Toehold, frontier: FakeFrontier) -> None:
     hears(frontier, listed("n1/2"), listed("n1/1"), listed("n2"))
     frontier.will("DrainNode", *[admin_pb2.DrainNodeResponse()] * 2)
-    wanted = "n1: ends when it has finished what it has started\n"
+    wanted = "n1: drains, and ends when its fetches are done\n"
     assert toehold_at("nodes", "drain", "n1") == (0, wanted, "")
     assert {request.node for request in frontier.asked["DrainNode"]} == {"n1/1", "n1/2"}
 

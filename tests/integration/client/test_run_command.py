@@ -127,7 +127,7 @@ def test_a_crawl_is_launched_and_followed_to_its_end(
     assert (code, errors) == (0, "")
     assert output.splitlines() == [
         f"{WHEN}  PREPARING (RUNNING)",
-        f"{WHEN}  seeds announced: 1, of which queued: 1",
+        f"{WHEN}  seeds announced: 1; queued: 1",
         f"{WHEN}  RUNNING",
         f"{WHEN}  in 20.0 s: 12 succeeded, 0 B, 0 queued",
         f"{WHEN}  FINISHED",
@@ -231,7 +231,7 @@ def test_a_crawl_that_runs_with_other_settings_is_told(
     will_end(frontier, FINISHED)
     code, _, errors = toehold_at("run", spec)
     assert code == 0
-    assert errors == "It runs with other settings than SPEC's; `toehold update SPEC` changes them.\n"
+    assert errors == "The crawl runs with other settings than SPEC's. To change them: toehold update SPEC\n"
 
 
 def test_another_crawl_of_the_name_is_not_launched(
@@ -269,7 +269,7 @@ def test_a_pause_is_told_with_its_reason_and_waited_for(
     assert output.splitlines()[:4] == [
         f"{WHEN}  problem: disk-reserve, 9 MB are left",
         f"{WHEN}  PAUSED: 9 MB are left",
-        f"It is paused. To let it go on: toehold resume --crawl c --frontier {address}",
+        f"To resume the crawl: toehold resume --crawl c --frontier {address}",
         f"{WHEN}  RUNNING",
     ]
 
@@ -319,7 +319,7 @@ def test_ctrl_c_ends_the_command_and_not_the_crawl(frontier: FakeFrontier, addre
         _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     stop = f"toehold stop --crawl c --frontier {address}"
-    assert errors == f"Not followed any more; the crawl goes on. To stop it: {stop}\n"
+    assert errors == f"The crawl goes on. To stop it: {stop}\n"
     assert not frontier.asked["RequestState"]
 
 

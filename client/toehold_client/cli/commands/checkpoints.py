@@ -1,4 +1,4 @@
-"""`toehold checkpoints`: all crawls of a frontier as they were at some moments."""
+"""`toehold checkpoints`: copies of all crawls of a frontier."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _COLUMNS = ("checkpoint", "made", "directory on the frontier's machine")
 
 @click.group(cls=Listing)
 def checkpoints() -> None:
-    """The frontier's checkpoints: list them (also without `list`), create one, delete one.
+    """List (the default), create or delete checkpoints of the frontier.
 
-    `toehold launch --checkpoint NAME` lets a crawl go on from one.
+    `toehold launch --checkpoint NAME` continues a crawl from a checkpoint.
     """
 
 
@@ -35,9 +35,10 @@ def list_checkpoints(client: FrontierClient, limit: int | None, as_json: bool) -
 @json_option
 @with_frontier
 def create_checkpoint(client: FrontierClient, as_json: bool) -> None:
-    """Keep all crawls as they are at this moment.
+    """Save the present state of all crawls.
 
-    No crawl waits for it. It takes little room at first, as it shares its files with the frontier.
+    Crawls go on meanwhile. A new checkpoint needs little disk space, because it shares files with the
+    frontier.
     """
     made = client.create_checkpoint()
     output.result(to_plain(made), f"{made.checkpoint}: {made.path}", as_json=as_json)

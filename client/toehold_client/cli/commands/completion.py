@@ -1,4 +1,4 @@
-"""`toehold completion`: what makes a shell complete the commands, their options and the names of crawls."""
+"""`toehold completion`: lets a shell complete commands, options and names of crawls."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _PROGRAM = "toehold"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that lets a SHELL complete what is typed after `toehold`.
+    """Print the script that makes SHELL complete `toehold` commands.
 
     \b
     bash  eval "$(toehold completion bash)"            in ~/.bashrc
     zsh   eval "$(toehold completion zsh)"             in ~/.zshrc
     fish  toehold completion fish > ~/.config/fish/completions/toehold.fish
 
-    The names of crawls are the frontier's, if it answers at once.
+    Names of crawls come from the frontier, if it answers at once.
     """
     kind = get_completion_class(shell)
     assert kind is not None  # the choices are those that click has

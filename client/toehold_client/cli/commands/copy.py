@@ -1,4 +1,4 @@
-"""`toehold copy`: a crawl as another one was described."""
+"""`toehold copy`: a new crawl with the settings of another."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from .options import json_option, with_crawl
 
 @click.command()
 @click.argument("new_name", metavar="NEWNAME")
-@click.option("--seeds", is_flag=True, help="Give it the seeds, too.")
+@click.option("--seeds", is_flag=True, help="Copy the seeds, too.")
 @json_option
 @with_crawl
 def copy(crawl: CrawlController, new_name: str, seeds: bool, as_json: bool) -> None:
-    """Create the crawl NEWNAME with the settings that a crawl has now.
+    """Create the crawl NEWNAME with the present settings of a crawl.
 
-    `toehold launch --crawl NEWNAME` starts it. A copy of seeds that was cut off goes on when it is repeated.
+    `toehold launch --crawl NEWNAME` starts it. If copying the seeds was interrupted, the same command
+    continues it.
     """
     made = crawl.copy(new_name, seeds=seeds).describe()
     output.result(

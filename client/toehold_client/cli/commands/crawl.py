@@ -40,7 +40,7 @@ from toehold_client.cli.interruptions import Interruptions
 from toehold_client.cli.live.displays import Display, Lines, Panel, WhileSeen, is_screen
 from toehold_client.spec import file as spec_file
 
-# The frontier's own limits. What else makes no sense it tells itself; these must fit into the messages to it.
+# The frontier's own limits: larger values do not fit into its messages. It checks all other rules itself.
 _MOST_SECONDS, _MOST_HOPS, _MOST_ATTEMPTS = 86_400, 10_000, 10_000
 
 # The node's own.
@@ -51,7 +51,7 @@ _PANEL_LINES = 21
 
 def _finite(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a number to reckon with.")
+        raise click.BadParameter(f"{value} is not a finite number.")
     return value
 
 
@@ -62,63 +62,62 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
     "directory",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the crawl lives, all of it.  [default: ./crawl-HOST, after the first URL's host]",
+    help="Keep the whole crawl in DIR.  [default: ./crawl-HOST, after the first URL's host]",
 )
 @click.option(
     "--spec",
     "spec_path",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A crawl spec (`toehold init` writes one). Its defaults are a frontier's own, which are patient: "
-    "30 attempts, 15 minutes apart. Options given here win over it.",
+    help="Read the crawl spec in FILE (`toehold init` writes one). Its defaults are the frontier's: 30 "
+    "attempts, 15 minutes apart. Other options override it.",
 )
 @click.option(
     "--contact",
     metavar="URL|E-MAIL",
-    help="Whom a site's owner can turn to. Needed beyond loopback addresses.",
+    help="Tell site owners how to reach you. Required beyond loopback addresses.",
 )
 @click.option("--max-pages", type=click.IntRange(1, 2**62), metavar="N", help="End after N pages.")
 @click.option(
     "--max-hops",
     type=click.IntRange(0, _MOST_HOPS),
     metavar="N",
-    help="Most links between a seed and a page.  [default: 20]",
+    help="Follow at most N links from a seed.  [default: 20]",
 )
 @click.option(
     "--min-delay",
     type=click.FloatRange(0, _MOST_SECONDS),
     callback=_finite,
     metavar="SECONDS",
-    help="Least rest of a host after each fetch.  [default: 3]",
+    help="Wait at least this long between fetches from a host.  [default: 3]",
 )
 @click.option(
     "--delay-factor",
     type=click.FloatRange(0, 1_000),
     callback=_finite,
     metavar="X",
-    help="Rest of a host as a multiple of the time that the fetch took.  [default: 5]",
+    help="Wait X times as long as the last fetch took.  [default: 5]",
 )
 @click.option(
     "--max-attempts",
     type=click.IntRange(1, _MOST_ATTEMPTS),
     metavar="N",
-    help="Most times a page is fetched that cannot be had, and a robots.txt.  "
-    f"[default: {ATTEMPTS}; with --spec: its]",
+    help=f"Try a page, or a robots.txt, at most N times.  [default: {ATTEMPTS}; with --spec: from FILE]",
 )
 @click.option(
     "--retry-delay",
     type=click.FloatRange(0, _MOST_SECONDS),
     callback=_finite,
     metavar="SECONDS",
-    help="Rest before the second attempt; later ones are longer.  "
-    f"[default: {RETRY_DELAY_S:g}; with --spec: its]",
+    help="Wait this long before the second attempt, and longer before each later one.  "
+    f"[default: {RETRY_DELAY_S:g}; with --spec: from FILE]",
 )
 @click.option(
     "--fetch-timeout",
     type=click.FloatRange(0, _MOST_SECONDS, min_open=True),
     callback=_finite,
     metavar="SECONDS",
-    help=f"Deadline of a whole fetch.  [default: {FETCH_TIMEOUT_S:g}; with --spec: its]",
+    help=f"End a fetch after this long.  [default: {FETCH_TIMEOUT_S:g}; with --spec: from FILE]",
 )
 @click.option(
     "--toes",
@@ -126,62 +125,63 @@ def _finite(context: click.Context, parameter: click.Parameter, value: float | N
     default=DEFAULT_TOES,
     show_default=True,
     metavar="N",
-    help="Most pages fetched at the same time, of different hosts.",
+    help="Fetch up to N pages at a time, from different hosts.",
 )
 @click.option(
     "--processes",
     type=click.IntRange(1, MOST_PROCESSES),
     metavar="N",
-    help="Fetch in N processes, which share the toes: for more than one processor can do. One that dies or "
-    f"hangs is replaced.  [default: one for each processor that has {TOES_A_PROCESS} toes; with --hook or "
-    "--max-bytes-per-second: one, not replaced]",
+    help="Fetch in N processes, which share the toes. A process that dies or hangs is replaced.  [default: "
+    f"one per processor and {TOES_A_PROCESS} toes; with --hook or --max-bytes-per-second: one, not replaced]",
 )
-@click.option("--no-warc", is_flag=True, help="Write no WARC files to DIR/warcs.")
+@click.option("--no-warc", is_flag=True, help="Don't write WARC files to DIR/warcs.")
 @click.option(
     "--warc-metadata",
     type=click.Choice(["none", "visit", "outlinks"]),
-    help="What a page's metadata record tells: how it was found, or its links too.  [default: visit]",
+    help="Record how each page was found (visit), and its links too (outlinks).  [default: visit]",
 )
-@click.option("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, a page a line.")
+@click.option("--pages", is_flag=True, help="Write JSON Lines files to DIR/pages, one page per line.")
 @click.option(
     "--pages-text",
     type=click.Choice(["text", "html", "none"]),
-    help="What of a page goes into its line.  [default: text]",
+    help="Write this part of each page.  [default: text]",
 )
 @click.option(
     "--hook",
     metavar="MODULE:FUNCTION",
-    help="A Python function that is called with each page, from the present directory or an installed "
-    "package.",
+    help="Call this Python function with each page. The module is in the current directory or installed.",
 )
 @click.option(
     "--max-bytes-per-second",
     type=click.IntRange(1, 2**62),
     metavar="N",
-    help="Most bytes to read a second, of all hosts together.  [default: no limit]",
+    help="Read at most N bytes per second, from all hosts together.  [default: no limit]",
 )
 @click.option(
     "--resolve",
     multiple=True,
     metavar="HOST:PORT:ADDR",
-    help="Connect to ADDR for this host and port, whatever DNS says. May be given many times.",
+    help="Connect to ADDR for this host and port, instead of asking DNS. May be repeated.",
 )
 @click.option(
     "--ca-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
     metavar="FILE",
-    help="Certificates (PEM) to trust beside the usual ones.",
+    help="Also trust the certificates (PEM) in FILE.",
 )
 @click.option(
-    "--fresh", is_flag=True, help="Move a crawl that DIR holds aside, to DIR.1 or so, and start anew."
+    "--fresh", is_flag=True, help="If DIR holds a crawl, move it to DIR.1 (or .2, …) and start a new one."
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="Show nothing; print the report as one JSON object at the end."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Show no progress. Print the report as one JSON object at the end.",
 )
 @click.option(
     "--resume-with",
     metavar="COMMAND",
-    help="What to name as the command that resumes, for programs that wrap this one.",
+    help="Name COMMAND as the one that resumes the crawl. For programs that run this one.",
 )
 def crawl(
     urls: tuple[str, ...],
@@ -204,20 +204,20 @@ def crawl(
 ) -> ExitCode:
     """Crawl from these URLs, with a frontier server and a crawler node of its own.
 
-    Shows the crawl while it runs, and ends with a report, which is in DIR/report.json too. Ctrl-C pauses; the
-    same command again goes on; a second Ctrl-C does not wait for the pages under way. A URL without a scheme
-    means https.
+    The command shows the crawl while it runs. At the end it prints a report, and writes it to
+    DIR/report.json. Ctrl-C pauses the crawl, and the same command continues it. A second Ctrl-C stops at once
+    and interrupts fetches. A URL without a scheme means https.
 
-    The hosts of the URLs belong to the crawl, and the hosts that these redirect to.
+    The crawl includes the hosts of the URLs, and the hosts that the URLs redirect to.
 
-    How it fetches (--toes to --ca-file) and what it writes may be asked for otherwise in each run of a crawl.
+    The options about fetching (--toes to --ca-file) and output may change each time.
 
     \b
     Exit codes:
       0    the crawl finished
       1    it failed, or was stopped from elsewhere
-      2    wrong usage, a bad spec or a directory that cannot be used
-      5    DIR's crawl is another one, has finished or is being worked on
+      2    wrong usage, a bad spec or an unusable directory
+      5    DIR holds another crawl, one that has finished, or one that runs now
       130  paused or interrupted
     """
     console = Console(markup=False, emoji=False, highlight=False)
@@ -247,15 +247,13 @@ def crawl(
                 places=file.places if file else {},
             )
             for line in seeds.left_out:
-                display.say(f"Left out: {line}.")
+                display.say(f"Skipped: {line}.")
             path = directory or Path(f"crawl-{seeds.hosts[0]}")
             with open_directory(path, plan, interruptions, fresh=fresh, say=display.say) as opened:
                 ending, report = _run(plan, opened, display, interruptions)
             code = _tell(ending, report, opened.path, display, None if as_json else console, resume_with)
         except Interrupted:
-            display.say(
-                f"Interrupted before the crawl was under way. To go on: {resume_with or _this_command()}"
-            )
+            display.say(f"Interrupted before the crawl began. To continue: {resume_with or _this_command()}")
             code = ExitCode.INTERRUPTED
     return code
 
@@ -287,8 +285,8 @@ def _tell(
         show_report(report, path, console)
     if ending is Ending.FINISHED:
         return ExitCode.FAILED if report["exit_status"] == "ABORTED" else ExitCode.DONE
-    done = "Paused." if ending is Ending.PAUSED else "Stopped; fetches that were under way are made again."
-    display.say(f"{done} To go on: {resume_with or _this_command()}")
+    done = "Paused." if ending is Ending.PAUSED else "Stopped. The next run repeats interrupted fetches."
+    display.say(f"{done} To continue: {resume_with or _this_command()}")
     return ExitCode.INTERRUPTED
 
 
@@ -299,7 +297,7 @@ def _display(console: Console, *, as_json: bool) -> Display:
 
 
 def _this_command() -> str:
-    """The command line that this process was started with, but for --fresh, which would not resume."""
+    """The command line of this process, without --fresh, which would not resume."""
     program, *arguments = sys.argv
     name = Path(program).name
     if name == "__main__.py":

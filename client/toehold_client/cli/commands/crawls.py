@@ -1,4 +1,4 @@
-"""`toehold crawls` and `toehold delete`: which crawls a frontier has, and how to be rid of one."""
+"""`toehold crawls` and `toehold delete`: the crawls of a frontier, and the end of one."""
 
 from __future__ import annotations
 
@@ -43,18 +43,19 @@ def _row(crawl: Crawl) -> tuple[str, ...]:
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @json_option
 @with_crawl
 def delete(crawl: CrawlController, yes: bool, as_json: bool) -> None:
-    """Delete a crawl and all that the frontier has stored of it.
+    """Delete a crawl and everything that the frontier stores about it.
 
-    It must have finished, or never have been launched: `toehold stop` first. What nodes wrote is not touched.
+    The crawl must have finished, or never have been launched; `toehold stop` ends it. The files that nodes
+    wrote stay.
     """
     if not yes:
         if not sys.stdin.isatty():
-            raise click.UsageError("nobody is there to be asked: confirm with --yes")
-        if not click.confirm(f"Delete crawl {crawl.crawl} and all that is stored of it?", err=True):
+            raise click.UsageError("Not a terminal, so I can't ask. Add --yes to confirm.")
+        if not click.confirm(f"Delete crawl {crawl.crawl} and everything stored about it?", err=True):
             raise ToeholdError("not confirmed, so nothing was deleted")
     crawl.delete()
     output.result({"crawl": crawl.crawl, "deleted": True}, f"{crawl.crawl}: deleted", as_json=as_json)

@@ -1,4 +1,4 @@
-"""`toehold events`: what has happened to a crawl, and what happens."""
+"""`toehold events`: the events of a crawl, past and future."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .options import json_option, stream_options, with_crawl
 def events(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
     """Print a crawl's events.
 
-    Restarts of the frontier are waited out while following: no event is missed or told twice.
+    If the frontier restarts while you --follow, the command waits for it. It misses and repeats no event.
     """
     for event in crawl.follow(cursor) if follow else crawl.events(cursor):
         if as_json:

@@ -1,4 +1,4 @@
-"""`toehold explain`: why a crawl, a queue or a URI is not being fetched, and when it will be."""
+"""`toehold explain`: why a crawl, a queue or a URI is not being fetched now."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _COLUMNS = ("why", "in words", "until")
 
 
 @click.command()
-@click.option("--queue", "key", metavar="KEY", help="About the queue with this key.")
-@click.option("--uri", metavar="URI", help="About this URI.")
+@click.option("--queue", "key", metavar="KEY", help="Explain the queue with this key.")
+@click.option("--uri", metavar="URI", help="Explain this URI.")
 @json_option
 @with_crawl
 def explain(crawl: CrawlController, key: str | None, uri: str | None, as_json: bool) -> None:
-    """Tell why a crawl, a queue or a URI is not being fetched, and when it will be."""
+    """Explain why a crawl, a queue or a URI is not being fetched now, and when it will be."""
     if key is not None and uri is not None:
-        raise click.UsageError("give --queue or --uri, not both")
+        raise click.UsageError("Give --queue or --uri, not both.")
     reasons = crawl.frontier.explain(crawl.crawl, queue_key=key, uri=uri)
     tell(reasons, _COLUMNS, _row, limit=None, as_json=as_json)
 

@@ -17,19 +17,19 @@ from .options import json_option
 @click.argument("file", type=click.Path(path_type=Path), default="crawl.toml")
 @json_option
 def init(file: Path, as_json: bool) -> None:
-    """Write a crawl spec into FILE (crawl.toml).
+    """Write a crawl spec to FILE (default: crawl.toml).
 
-    It has every setting with its meaning and its default. A file that exists is left alone.
+    It lists every setting with its meaning and its default. An existing file is not overwritten.
     """
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(spec_file.template())
     except FileExistsError:
-        raise InvalidArgument(f"{file} exists already, and is left as it is") from None
+        raise InvalidArgument(f"{file} exists already; name another file") from None
     except OSError as error:
         raise InvalidArgument(f"{file} cannot be written: {error.strerror}") from None
     output.result(
         {"file": str(file)},
-        f"Wrote {file}. Name its seeds and a contact in it, then: toehold launch {file}",
+        f"Wrote {file}. Add seeds and a contact to it, then run: toehold launch {file}",
         as_json=as_json,
     )

@@ -1,4 +1,4 @@
-"""`toehold jobs`: work on many URIs or queues; and what all commands that start such work have in common."""
+"""`toehold jobs`: work on many URIs or queues; also how all commands that start a job report it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = ("job", "kind", "state", "done", "changed", "of", "started", "ended",
 
 @click.group(cls=Listing)
 def jobs() -> None:
-    """Work on many URIs or queues: list it (also without `list`), look at it, cancel it."""
+    """List (the default), show or cancel jobs: work on many URIs or queues."""
 
 
 @jobs.command("list")
@@ -28,7 +28,7 @@ def jobs() -> None:
 @json_option
 @with_crawl
 def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
-    """List a crawl's jobs: those that wait or run, and the last that have ended."""
+    """List a crawl's jobs: those that wait or run, and those that ended last."""
     tell(crawl.frontier.list_jobs(crawl.crawl), _COLUMNS, _row, limit=limit, as_json=as_json)
 
 
@@ -38,7 +38,7 @@ def list_jobs(crawl: CrawlController, limit: int | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def show_job(crawl: CrawlController, number: int, wait_s: float | None, as_json: bool) -> None:
-    """Show how far the job with this NUMBER has come."""
+    """Show the progress of job NUMBER."""
     tell_job(crawl, crawl.frontier.get_job(crawl.crawl, number), wait_s, as_json)
 
 
@@ -47,15 +47,15 @@ def show_job(crawl: CrawlController, number: int, wait_s: float | None, as_json:
 @json_option
 @with_crawl
 def cancel(crawl: CrawlController, number: int, as_json: bool) -> None:
-    """Let the job with this NUMBER do no more.
+    """Cancel job NUMBER.
 
-    What it has done stays done. An import takes nothing more in.
+    Its changes so far stay. An import takes in no more URIs.
     """
     tell_job(crawl, crawl.frontier.cancel_job(crawl.crawl, number), None, as_json)
 
 
 def tell_job(crawl: CrawlController, job: Job, wait_s: float | None, as_json: bool) -> None:
-    """Prints a job; if it is to be waited for, as it ended, and one that was cancelled is a failure."""
+    """Prints a job, after its end if it is to be waited for. A cancelled one is then an error."""
     if wait_s is not None:
         job = crawl.wait_for_job(job.job, wait_s)
     if as_json:

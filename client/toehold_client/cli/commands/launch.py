@@ -1,4 +1,4 @@
-"""`toehold launch` and `toehold create`: a crawl from a spec file, with its seeds, started or not."""
+"""`toehold launch` and `toehold create`: a crawl from a spec file, with its seeds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from .seeds import tell_rejected
 
 
 @click.command()
-@click.option("--paused", is_flag=True, help="Once the seeds are in their queues, wait for `toehold resume`.")
+@click.option("--paused", is_flag=True, help="Pause the crawl once the seeds are in their queues.")
 @click.option(
-    "--checkpoint", metavar="NAME", default="", help="Go on from this checkpoint; the spec's seeds give way."
+    "--checkpoint",
+    metavar="NAME",
+    default="",
+    help="Continue from this checkpoint, instead of the spec's seeds.",
 )
 @click.option(
-    "--checkpoint-crawl", metavar="NAME", default="", help="As this crawl was then, not the one of its name."
+    "--checkpoint-crawl",
+    metavar="NAME",
+    default="",
+    help="Take the state of this crawl from the checkpoint.  [default: the crawl's own name]",
 )
 @json_option
 @with_spec(required=False)
@@ -37,13 +43,13 @@ def launch(
     checkpoint_crawl: str,
     as_json: bool,
 ) -> None:
-    """Launch the crawl that the file SPEC describes, or one that was created or copied.
+    """Launch the crawl that the file SPEC describes, or an existing crawl.
 
-    The frontier gets the crawl, its seeds and the order to start. Crawler nodes do the rest. If a launch
-    failed halfway, the same command goes on with it.
+    The command creates the crawl on the frontier, adds its seeds and starts it; crawler nodes do the rest. If
+    a launch failed halfway, the same command completes it.
     """
     if checkpoint_crawl and not checkpoint:
-        raise click.UsageError("--checkpoint-crawl needs --checkpoint, too")
+        raise click.UsageError("--checkpoint-crawl needs --checkpoint.")
     seeds = None
     if asked is not None and checkpoint:
         asked.spec.pause_at_start |= paused
@@ -62,18 +68,18 @@ def launch(
 def create(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
     """Create the crawl that the file SPEC describes, without starting it.
 
-    URIs may be imported, and overrides put, before `toehold launch SPEC` starts it.
+    You can import URIs and put overrides before `toehold launch SPEC` starts it.
     """
     seeds = create_crawl(crawl, asked)
     _tell(crawl, crawl.status(), seeds, as_json)
 
 
 def create_crawl(crawl: CrawlController, asked: SpecFile) -> AddSeedsResponse:
-    """Creates the crawl, or goes on with one that was created with this spec; what became of its seeds."""
+    """Creates the crawl, or completes one with the same spec; the answer to its seeds."""
     listed = iter(asked.seeds())
     first = next(listed, None)
     if first is None:  # found before anything is created
-        raise InvalidSpec("the spec names no seeds; list some in `seeds`, or in a `seeds_file`")
+        raise InvalidSpec("the spec has no seeds; list some in `seeds` or in a `seeds_file`")
     try:
         seeds = crawl.create(asked.spec, chain((first,), listed))
     except InvalidSpec as refusal:

@@ -1,4 +1,4 @@
-"""`toehold nodes`: the crawler nodes that a frontier has heard of, and what their toe threads do."""
+"""`toehold nodes`: the crawler nodes of a frontier, and their toe threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toehold_client.spec.plain import seconds_of, to_plain
 from .options import CALL_TIMEOUT_S, Listing, json_option, limit_option, tell, with_frontier
 from .which_node import WhichNode, at_option, named, with_which_node
 
-_COLUMNS = ("node", "last heard", "out", "toes", "wanted", "died/killed/left", "state")
+_COLUMNS = ("node", "last seen", "out", "toes", "wanted", "died/killed/left", "state")
 _WORKER_COLUMNS = (
     *("process", "pid", "started", "toes", "died/killed/left", "unreported", "replaced", "state"),
 )
@@ -30,10 +30,9 @@ _MOST_SERIAL = 2**63 - 1
 
 @click.group(cls=Listing)
 def nodes() -> None:
-    """The frontier's crawler nodes: list them (also without `list`), resize their pools, see and kill their
-    toe threads, let one end.
+    """List (the default), show, resize or drain crawler nodes; list or kill their toe threads.
 
-    NODE is a name that the frontier lists. Several processes of one node are NAME/1, NAME/2 …; NAME means all
+    NODE is a name from the list. If a node has several processes, they are NAME/1, NAME/2 …; NAME means all
     of them.
     """
 
@@ -43,10 +42,10 @@ def nodes() -> None:
 @json_option
 @with_frontier
 def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None:
-    """List the nodes that the frontier has heard of since it started, the latest first.
+    """List the nodes that the frontier has seen since it started, the latest first.
 
-    `toes` is how many there are, of how many there should be; `wanted`, how many they were asked to have. Of
-    toe threads that are no more, some died, some were killed, and some did not end and were left behind.
+    `toes` is the present and the intended number of toe threads; `wanted` is the number that somebody asked
+    for. `died/killed/left` counts lost toe threads; the `left` ones did not end, so the node abandoned them.
     """
     roomy = output.is_roomy()
     columns = (*_COLUMNS, *(("address",) if roomy else ()), "toes by step")
@@ -57,7 +56,7 @@ def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None
 @json_option
 @with_which_node
 def show_node(which: WhichNode, as_json: bool) -> None:
-    """Show a node: its toe threads by step, what has become of others, its processes."""
+    """Show a node: its toe threads by step, its lost toe threads, its processes."""
     with which.asked() as node:
         pool = node.get_pool()
     if as_json:
@@ -69,13 +68,13 @@ def show_node(which: WhichNode, as_json: bool) -> None:
 
 
 @nodes.command()
-@click.option("--stacks", is_flag=True, help="Show where in the program each of them is.")
+@click.option("--stacks", is_flag=True, help="Show the Python stack of each.")
 @limit_option
 @json_option
 @with_which_node
 def toes(which: WhichNode, stacks: bool, limit: int | None, as_json: bool) -> None:
-    """List a node's toe threads, those that have been at their URI for longest first: that is where one that
-    is stuck is found.
+    """List a node's toe threads. Those that have worked longest on their URI come first: one of them may be
+    stuck.
     """
     with which.asked() as node:
         by_time = sorted(node.list_toes(stacks), key=_longest_first)
@@ -93,22 +92,22 @@ def toes(which: WhichNode, stacks: bool, limit: int | None, as_json: bool) -> No
     "--worker",
     type=click.IntRange(1, _MOST_NUMBER),
     metavar="N",
-    help="The number of the toe thread's process, if the node has several.",
+    help="Kill the toe thread in process N, if the node has several.",
 )
-@click.option("--no-replace", is_flag=True, help="The pool gets no other one instead: it is one smaller.")
+@click.option("--no-replace", is_flag=True, help="Don't start another toe thread instead.")
 @json_option
 def kill(which: WhichNode, serial: int, worker: int | None, no_replace: bool, as_json: bool) -> None:
     """Kill the toe thread with this SERIAL number.
 
-    What it is at is broken off, and its URI reported with -7000. A thread that has not ended 5 s later is
-    left behind: its URI is reported without it, and what it still brings is discarded.
+    Its fetch is interrupted, and its URI is reported with -7000. If the thread has not ended after 5 s, the
+    node abandons it and discards its results.
     """
     with which.asked() as node:
         node.kill_toe(serial, worker or 0, replace=not no_replace)
     if as_json:
         output.record({"node": str(which), "worker": worker, "serial": serial, "replace": not no_replace})
     else:
-        instead = "the pool is one smaller" if no_replace else "another one takes its place"
+        instead = "the pool is one smaller" if no_replace else "another one replaces it"
         output.line(f"{which}: toe thread {serial} is being killed; {instead}")
 
 
@@ -118,22 +117,22 @@ def _size(context: click.Context, parameter: click.Parameter, value: str) -> int
 
 @nodes.command()
 @click.argument("size", metavar="N|default", callback=_size)
-@click.option("--node", default="", metavar="NAME", help="Only the node with this name, whatever all have.")
+@click.option("--node", default="", metavar="NAME", help="Resize only this node.")
 @at_option
 @json_option
 @with_frontier
 def resize(client: FrontierClient, size: int | None, node: str, at: str | None, as_json: bool) -> None:
-    """Let the nodes have N toe threads each, now and later.
+    """Give each node N toe threads, now and later.
 
-    They hear of it with their next heartbeat, new ones with their first. With `default` a node has as many
-    again as it was started with, or with --node, as all have. Of several processes each has N; with the
-    --node NAME of all of them, each has its share. A node --at an address has N at once, until its frontier
-    asks for another number.
+    Nodes follow with their next heartbeat, new ones with their first. `default` restores the number that each
+    node was started with; with --node, the number that all nodes have. If a node has several processes, each
+    gets N toe threads; with --node NAME, they share N. A node --at an address follows at once, until its
+    frontier asks for another number.
     """
     if at is None:
         _resize_by_frontier(client, size, node)
     elif node or size is None:
-        raise click.UsageError("with --at, N is a number, and --node is left out")
+        raise click.UsageError("With --at, N must be a number, and --node is not allowed.")
     else:
         with NodeClient(at, timeout_s=CALL_TIMEOUT_S) as asked:
             asked.set_pool_size(size)
@@ -156,10 +155,10 @@ def _resize_by_frontier(client: FrontierClient, size: int | None, node: str) -> 
 @json_option
 @with_which_node
 def drain(which: WhichNode, as_json: bool) -> None:
-    """Let a node end in order.
+    """Let a node finish its work and end.
 
-    It hears of it with its next heartbeat (with --at: at once), takes no more leases, finishes what it has
-    started, and hands back the rest.
+    The node follows with its next heartbeat, or at once with --at: it takes no more leases, finishes what it
+    has started, and returns the rest.
     """
     if which.at:
         with which.asked() as node:
@@ -171,7 +170,7 @@ def drain(which: WhichNode, as_json: bool) -> None:
                 client.drain_node(name)
     output.result(
         {"node": str(which), "draining": True},
-        f"{which}: ends when it has finished what it has started",
+        f"{which}: drains, and ends when its fetches are done",
         as_json=as_json,
     )
 
@@ -196,7 +195,7 @@ def _facts(pool: GetPoolResponse) -> Iterator[tuple[str, str]]:
     statistics = pool.pool
     yield "node", pool.node
     yield "frontier", pool.frontier_address
-    yield "state", "drains: takes no more leases, and will end" if pool.draining else "fetches"
+    yield "state", "drains, and then ends" if pool.draining else "fetches"
     yield "toes", f"{count_text(statistics.alive_count)} of {count_text(statistics.size)}"
     for step in pool.toe_steps:
         yield f"  {step.step}", count_text(step.count)
@@ -232,7 +231,7 @@ def _steps(steps: Sequence[ToeStepCount]) -> str:
 
 
 def _longest_first(toe: Toe) -> tuple[bool, float]:
-    """Those without a URI come last, by the time that they have waited."""
+    """Those without a URI come last, by how long they have waited."""
     return not toe.uri, -seconds_of(toe.uri_duration if toe.uri else toe.step_duration)
 
 
@@ -248,7 +247,7 @@ def _toe_row(toe: Toe) -> Sequence[str]:
 
 
 def _step(toe: Toe) -> str:
-    """Its step, and what was done to it."""
+    """Its step, and whether it was left behind, killed or retired."""
     if toe.abandoned:
         return f"{toe.step}, left behind"
     if toe.killed:

@@ -1,4 +1,4 @@
-"""What the commands have in common: which frontier, which crawl, and how to print."""
+"""Options that several commands have: which frontier, which crawl, how to print."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 wait_option = click.option(
     "--wait",
     "wait_s",
     type=click.FloatRange(min=0, max=31_536_000),
     metavar="SECONDS",
-    help="Wait until it is done, at most this long.",
+    help="Wait up to this long until it is done.",
 )
 
 
@@ -57,7 +57,7 @@ def stream_options(noun: str) -> Callable[[Callable[..., _T]], Callable[..., _T]
 
 
 class Listing(click.Group):
-    """Commands about one kind of thing, of which `list` may be left out: `toehold queues --state ready`."""
+    """Commands about one kind of thing; `list` is the default: `toehold queues --state ready`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         completing = ctx.resilient_parsing and not args  # a shell that asks which commands there are
@@ -69,7 +69,7 @@ class Listing(click.Group):
 limit_option = click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"Show this many at most. Default: {TABLE_ROWS} in a table, all as JSON.",
+    help=f"Show at most this many.  [default: {TABLE_ROWS} in a table, all as JSON]",
 )
 
 
@@ -81,7 +81,7 @@ def tell(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Prints a listing: an object a line for programs, a table for people."""
+    """Prints a listing: one object per line for programs, a table for people."""
     if as_json:
         for item in itertools.islice(items, limit):
             output.record(to_plain(item))
@@ -90,7 +90,7 @@ def tell(
     listed = list(itertools.islice(items, shown + 1))
     output.table(columns, map(row, listed[:shown]))
     if len(listed) > shown:
-        output.note(f"There are more than {shown}: --limit shows more.")
+        output.note(f"There are more than {shown}. Use --limit to see more.")
 
 
 def with_frontier(command: Callable[..., _T]) -> Callable[..., _T]:
@@ -109,7 +109,7 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command --frontier, --dir and --crawl, and calls it with the controller of that crawl."""
 
     @frontier_options
-    @_crawl_option("The crawl. Not needed if the frontier has one only.")
+    @_crawl_option("The crawl. Optional if the frontier has only one.")
     @functools.wraps(command)
     def run(*, frontier: str, directory: Path | None, name: str | None, **others: Any) -> _T:
         address, only = find_frontier(frontier, directory)
@@ -120,14 +120,14 @@ def with_crawl(command: Callable[..., _T]) -> Callable[..., _T]:
 
 
 def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., _T]]:
-    """Gives a command what `with_crawl` does, and SPEC before it: the file names the crawl, unless --crawl
-    does. It is called with the controller and the file's content, or None if SPEC may be left out and was.
+    """Gives a command SPEC and the options of `with_crawl`. --crawl names the crawl, or else the file does.
+    The command is called with the controller and the file's content, or None without a file.
     """
 
     def decorate(command: Callable[..., _T]) -> Callable[..., _T]:
         @click.argument("spec", type=click.Path(path_type=Path), required=required)
         @frontier_options
-        @_crawl_option("The crawl. Not needed if SPEC names it, or the frontier has one only.")
+        @_crawl_option("The crawl. Optional if SPEC names it, or if the frontier has only one.")
         @functools.wraps(command)
         def run(
             *,
@@ -141,7 +141,7 @@ def with_spec(*, required: bool) -> Callable[[Callable[..., _T]], Callable[..., 
             if asked is not None:
                 name = name or asked.name
                 if not name:
-                    raise InvalidSpec(f"{spec} gives the crawl no name; give it one there, or with --crawl")
+                    raise InvalidSpec(f"{spec} has no name for the crawl; add one there, or use --crawl")
             address, only = find_frontier(frontier, directory)
             with FrontierClient(address, timeout_s=CALL_TIMEOUT_S) as client:
                 crawl = CrawlController(client, name or only or _only_crawl(client))
@@ -161,14 +161,14 @@ def frontier_options(command: Callable[..., _T]) -> Callable[..., _T]:
         envvar="TOEHOLD_FRONTIER",
         show_default=True,
         show_envvar=True,
-        help="The frontier.",
+        help="The address of the frontier.",
     )
     directory = click.option(
         "--dir",
         "directory",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="The frontier, and the crawl, of a directory in which `toehold crawl` runs.",
+        help="Use the frontier and the crawl of a `toehold crawl` that runs in DIR.",
     )
     return frontier(directory(command))
 
@@ -178,7 +178,7 @@ def _crawl_option(told: str) -> Callable[[Callable[..., _T]], Callable[..., _T]]
 
 
 def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """For the shell: the crawls whose names begin like this; none, and no word, if nobody tells them soon."""
+    """For the shell: the crawls whose names begin like this; none if the frontier does not answer soon."""
     try:
         with context.scope(cleanup=False):
             address, _ = find_frontier(context.params["frontier"], context.params.get("directory"))
@@ -191,12 +191,12 @@ def _crawl_names(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def find_frontier(frontier: str, directory: Path | None) -> tuple[str, str]:
-    """The frontier's address, and the crawl if that is known by it. UsageError if both were given."""
+    """The frontier's address, and the crawl if `directory` names it. UsageError if both were given."""
     if directory is None:
         return frontier, ""
     source = click.get_current_context().get_parameter_source("frontier")
     if source is ParameterSource.COMMANDLINE:
-        raise click.UsageError("--frontier and --dir both name a frontier; give one of them")
+        raise click.UsageError("--frontier and --dir both name a frontier. Give only one of them.")
     found = frontier_file.find(directory)
     return found.address, found.crawl
 
@@ -208,6 +208,6 @@ def _only_crawl(client: FrontierClient) -> str:
     if len(names) > 1:
         named = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
         raise InvalidArgument(
-            f"the frontier at {client.address} has several crawls: name one with --crawl ({named})"
+            f"the frontier at {client.address} has several crawls; choose one with --crawl ({named})"
         )
     return names[0]

@@ -1,4 +1,4 @@
-"""`toehold outcomes`: the final dispositions of a crawl's URIs, those that are kept and those to come."""
+"""`toehold outcomes`: the final dispositions of a crawl's URIs, past and future."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .options import json_option, stream_options, with_crawl
 @json_option
 @with_crawl
 def outcomes(crawl: CrawlController, follow: bool, cursor: str, as_json: bool) -> None:
-    """Print what became of a crawl's URIs, robots.txt included: what its crawl.log says.
+    """Print the outcomes of a crawl's URIs, robots.txt included, as crawl.log has them.
 
-    Restarts of the frontier are waited out: no outcome is missed or told twice.
+    If the frontier restarts, the command waits for it. It misses and repeats no outcome.
     """
     for outcome in crawl.outcomes(cursor, follow=follow):
         if as_json:
             output.record(to_plain(outcome))
         else:
-            output.line(_words(outcome))
+            output.line(_text(outcome))
 
 
-def _words(outcome: UriOutcome) -> str:
+def _text(outcome: UriOutcome) -> str:
     return "  ".join(
         (
             output.moment(outcome.outcome_time),

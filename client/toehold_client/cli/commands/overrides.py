@@ -1,4 +1,4 @@
-"""`toehold overrides`: settings for a part of a crawl's URIs, put and removed while it runs."""
+"""`toehold overrides`: settings for some of a crawl's URIs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import Listing, json_option, with_crawl
 
 @click.group(cls=Listing)
 def overrides() -> None:
-    """Settings for a part of a crawl's URIs: list them (also without `list`), put, delete."""
+    """List (the default), put or delete overrides: settings for some of a crawl's URIs."""
 
 
 @overrides.command("list")
@@ -33,7 +33,7 @@ def list_overrides(crawl: CrawlController, as_json: bool) -> None:
         for override in found:
             output.record(_plain(override))
     else:
-        output.table(("surt prefix", "settings"), ((each.surt_prefix, _words(each)) for each in found))
+        output.table(("surt prefix", "settings"), ((each.surt_prefix, _text(each)) for each in found))
 
 
 @overrides.command()
@@ -42,19 +42,19 @@ def list_overrides(crawl: CrawlController, as_json: bool) -> None:
 @json_option
 @with_crawl
 def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
-    """Let the settings in FILE hold for all URIs below PREFIX, from the next decision on.
+    """Apply the settings in FILE to all URIs below PREFIX.
 
-    PREFIX is a SURT prefix, a host with all below it, or a URL. FILE is TOML with the tables of a spec file
-    that may differ: politeness, retry, fetch, extract, queues, host_quota, revisit. What stands there holds,
-    be it false, 0 or an empty list. An override that PREFIX has is replaced.
+    PREFIX is a SURT prefix, a host or a URL. FILE is TOML with some tables of a spec file: politeness, retry,
+    fetch, extract, queues, host_quota, revisit. Every value in it counts, including false, 0 and empty lists.
+    The new override replaces an old one of PREFIX, and counts from the next decision on.
     """
     settings = spec_file.load_override(file)
     try:
         kept = crawl.frontier.put_override(crawl.crawl, prefix, settings)
     except InvalidSpec as refusal:
         told = "; ".join(f"{path}: {problem}" for path, problem in refusal.problems.items())
-        raise InvalidSpec(f"{file} is refused: {told}", reason=refusal.reason) from None
-    output.result(_plain(kept), f"{kept.surt_prefix}: {_words(kept)}", as_json=as_json)
+        raise InvalidSpec(f"the frontier refuses {file}: {told}", reason=refusal.reason) from None
+    output.result(_plain(kept), f"{kept.surt_prefix}: {_text(kept)}", as_json=as_json)
 
 
 @overrides.command()
@@ -71,7 +71,7 @@ def _plain(override: Override) -> dict[str, Any]:
     return {"surt_prefix": override.surt_prefix, "settings": spec_file.override_plain(override.settings)}
 
 
-def _words(override: Override) -> str:
+def _text(override: Override) -> str:
     return ", ".join(_paths(spec_file.override_plain(override.settings)))
 
 

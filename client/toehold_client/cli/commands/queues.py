@@ -1,4 +1,4 @@
-"""`toehold queues`: a crawl's work queues, looked at and changed."""
+"""`toehold queues`: the work queues of a crawl."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _COLUMNS = ("queue", "state", "queued", "out", "failed", "wakes", "reason")
 
 @click.group(cls=Listing)
 def queues() -> None:
-    """A crawl's work queues: list them (also without `list`), look at one, change it."""
+    """List (the default), show or change a crawl's work queues."""
 
 
 @queues.command("list")
 @click.option(
-    "--state", type=click.Choice(list(_STATES), case_sensitive=False), help="Only queues in this state."
+    "--state", type=click.Choice(list(_STATES), case_sensitive=False), help="List only queues in this state."
 )
 @limit_option
 @json_option
@@ -53,9 +53,9 @@ def list_queues(crawl: CrawlController, state: str | None, limit: int | None, as
 @json_option
 @with_crawl
 def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Show all statistics of the queue with this KEY.
+    """Show all statistics of the queue KEY.
 
-    `toehold explain --queue KEY` tells why nothing of it is fetched now.
+    `toehold explain --queue KEY` explains why the queue is not being fetched now.
     """
     _tell(crawl.frontier.get_queue(crawl.crawl, key), as_json)
 
@@ -63,17 +63,17 @@ def show_queue(crawl: CrawlController, key: str, as_json: bool) -> None:
 @queues.command("set")
 @click.argument("key")
 @click.option(
-    "--precedence", type=click.IntRange(-1, 255), help="Lower goes first. -1: the policy decides again."
+    "--precedence", type=click.IntRange(-1, 255), help="Lower goes first. -1 restores the policy's value."
 )
 @click.option(
     "--session-budget",
     type=click.IntRange(min=-2),
-    help="What it may spend before others have their turn; 0: no limit. -2: the setting's again.",
+    help="The cost after which other queues have their turn. 0 is no limit, -2 restores the setting.",
 )
 @click.option(
     "--total-budget",
     type=click.IntRange(min=-2),
-    help="What it may spend before it is retired; -1: no limit. -2: the setting's again.",
+    help="The cost after which the queue is retired. -1 is no limit, -2 restores the setting.",
 )
 @json_option
 @with_crawl
@@ -85,10 +85,10 @@ def set_queue(
     total_budget: int | None,
     as_json: bool,
 ) -> None:
-    """Give the queue with this KEY a precedence or budgets of its own."""
+    """Set the precedence or the budgets of the queue KEY."""
     change = QueueChange(precedence=precedence, session_budget=session_budget, total_budget=total_budget)
     if change == QueueChange():
-        raise click.UsageError("give at least one of --precedence, --session-budget and --total-budget")
+        raise click.UsageError("Give at least one of --precedence, --session-budget and --total-budget.")
     _tell(crawl.frontier.update_queue(crawl.crawl, key, change), as_json)
 
 
@@ -97,7 +97,7 @@ def set_queue(
 @json_option
 @with_crawl
 def pause(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Let the queue with this KEY wait until it is resumed.
+    """Pause the queue KEY until `toehold queues resume`.
 
     Its URIs stay queued, so the crawl does not end.
     """
@@ -109,16 +109,16 @@ def pause(crawl: CrawlController, key: str, as_json: bool) -> None:
 @json_option
 @with_crawl
 def resume(crawl: CrawlController, key: str, as_json: bool) -> None:
-    """Let the queue with this KEY go on that was paused."""
+    """Resume the paused queue KEY."""
     _tell(crawl.frontier.update_queue(crawl.crawl, key, QueueChange(paused=False)), as_json)
 
 
 def _one_or_many(name: str, change: QueueChange, job: Callable[[str], JobAsked], told: str) -> click.Command:
-    """A command that changes the queue of a key, or by a job all those whose keys match a pattern."""
+    """A command that changes the queue of a key, or with a job all queues whose keys match a pattern."""
 
     @queues.command(name, help=told)
     @click.argument("key", required=False)
-    @click.option("--pattern", metavar="RE2", help="All queues whose keys it matches as a whole, by a job.")
+    @click.option("--pattern", metavar="RE2", help="Change all queues whose whole key matches, with a job.")
     @wait_option
     @json_option
     @with_crawl
@@ -126,7 +126,7 @@ def _one_or_many(name: str, change: QueueChange, job: Callable[[str], JobAsked],
         crawl: CrawlController, key: str | None, pattern: str | None, wait_s: float | None, as_json: bool
     ) -> None:
         if (key is None) is (pattern is None):
-            raise click.UsageError("give either the KEY of a queue or a --pattern")
+            raise click.UsageError("Give either the KEY of a queue or a --pattern.")
         if pattern is not None:
             tell_job(crawl, crawl.frontier.start_job(crawl.crawl, job(pattern)), wait_s, as_json)
         elif key is not None:
@@ -139,20 +139,20 @@ _one_or_many(
     "retire",
     QueueChange(retired=True),
     lambda pattern: RetireQueuesJob(queue_pattern=pattern),
-    "Give out no more of a queue, or of many.\n\nTheir URIs stay, and keep no crawl from ending.",
+    "Retire a queue, or many: don't fetch their URIs.\n\nThe URIs stay, but the crawl can end without them.",
 )
 _one_or_many(
     "unretire",
     QueueChange(retired=False),
     lambda pattern: UnretireQueuesJob(queue_pattern=pattern),
-    "Give a retired queue another chance, or many.\n\nOne whose budget is spent is retired again at its next "
-    "turn: `queues set --total-budget` first.",
+    "Put a retired queue, or many, back to work.\n\nA queue whose budget is spent retires again at its next "
+    "turn. Raise the budget first: `toehold queues set --total-budget`.",
 )
 _one_or_many(
     "wake",
     QueueChange(wake=True),
     lambda pattern: WakeQueuesJob(queue_pattern=pattern),
-    "End a queue's own rest, or that of many, such as one before a retry.\n\nThe rests of their hosts go on.",
+    "Wake a queue, or many, that wait before a retry.\n\nThe politeness delays of their hosts still apply.",
 )
 
 
@@ -163,9 +163,9 @@ _one_or_many(
 @json_option
 @with_crawl
 def delete(crawl: CrawlController, key: str, dry_run: bool, wait_s: float | None, as_json: bool) -> None:
-    """Delete all URIs of the queue with this KEY, by a job.
+    """Delete all URIs of the queue KEY, with a job.
 
-    They stay seen. URIs that are out at nodes are left alone.
+    They stay seen. URIs that nodes are working on are not deleted.
     """
     crawl.frontier.get_queue(crawl.crawl, key)  # a pattern that matches nothing would be no error
     asked = DeleteUrisJob(queue_pattern=re.escape(key), uri_pattern=".*", dry_run=dry_run)

@@ -32,12 +32,12 @@ def report(crawl: CrawlController, kind: str, as_json: bool) -> None:
 
     \b
     crawl      the crawl as a whole
-    seeds      what became of each seed
-    hosts      what came of each host
-    sources    what came of the URIs that descend from each seed
-    mimetypes  media types of what succeeded
-    responses  fetch statuses of what is finished
-    queues     the largest queues, and how many are in each state
+    seeds      the result of each seed
+    hosts      the results of each host
+    sources    the results of the URIs that descend from each seed
+    mimetypes  media types of URIs that succeeded
+    responses  fetch statuses of finished URIs
+    queues     the largest queues, and the number of queues in each state
     nonempty   all queues that have URIs
     """
     if kind == "crawl":
@@ -109,7 +109,7 @@ def _seeds(crawl: CrawlController) -> Iterator[Row]:
 
 
 def _became(story: UriStory | None) -> tuple[str, str]:
-    """Of a seed: whether it was crawled, and how that ended."""
+    """A seed's result and fetch status."""
     if story is None:
         return "not announced", "-"
     if not story.HasField("finish_time"):

@@ -1,4 +1,4 @@
-"""`toehold run`: a crawl from its launch to its end, in one command that ends as the crawl does."""
+"""`toehold run`: a crawl from its launch to its end, in one command."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _PANEL_LINES = 12
 def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCode:
     """Launch the crawl that the file SPEC describes, and follow it to its end.
 
-    Tells what happens, a line each; on a terminal also how it goes. With --json the events, and at the end
-    the crawl's description and statistics. A crawl that was created or copied needs no SPEC. One that was
-    launched is followed from now on, and of one that has finished is told how it ended. Restarts of the
-    frontier are waited out for a minute each.
+    The command prints one line per event, and on a terminal also shows the crawl live. With --json it prints
+    the events and, at the end, the crawl's description and statistics. An existing crawl needs no SPEC: the
+    command launches it, follows it from now on, or tells how it ended. If the frontier restarts, the command
+    waits up to a minute for it.
 
-    Ctrl-C ends this command and not the crawl. The exit code tells how the crawl ended: 0 when nothing was
+    Ctrl-C ends this command, but not the crawl. The exit code tells how the crawl ended: 0 when nothing was
     left to fetch, 7 at a limit of the spec, 8 when it was stopped.
     """
     begun = _begin(crawl, asked)
@@ -65,7 +65,7 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
             ended = CrawlController(patient, crawl.crawl)
             described, end = ended.describe(), ended.statistics()
     except KeyboardInterrupt:
-        output.note(f"Not followed any more; the crawl goes on. To stop it: {_command('stop', crawl)}")
+        output.note(f"The crawl goes on. To stop it: {_command('stop', crawl)}")
         return ExitCode.INTERRUPTED
     if as_json:
         statistics = {"status": to_plain(end.status), "statistics": to_plain(end.statistics)}
@@ -76,7 +76,7 @@ def run(crawl: CrawlController, asked: SpecFile | None, as_json: bool) -> ExitCo
 
 
 def _begin(crawl: CrawlController, asked: SpecFile | None) -> bool:
-    """Sees to it that the crawl is launched; whether that was done here."""
+    """Makes sure that the crawl is launched; whether this command did it."""
     try:
         if asked is not None:
             create_crawl(crawl, asked)
@@ -86,13 +86,13 @@ def _begin(crawl: CrawlController, asked: SpecFile | None) -> bool:
         if found.status.state == NASCENT:  # another crawl of this name
             raise
         if asked is not None and found.status.state != FINISHED and differences(found.spec, asked.spec):
-            output.note("It runs with other settings than SPEC's; `toehold update SPEC` changes them.")
+            output.note("The crawl runs with other settings than SPEC's. To change them: toehold update SPEC")
         return False
     return True
 
 
 def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None:
-    """Tells what happens, until the crawl has ended."""
+    """Prints the events, until the crawl has ended."""
     with crawl.frontier.state_events(crawl.crawl) as stream:
         now = next(stream)
     if now.present.state == FINISHED and not from_its_start:
@@ -116,7 +116,7 @@ def _follow(crawl: CrawlController, from_its_start: bool, as_json: bool) -> None
 
 
 def _follow_live(crawl: CrawlController, cursor: str, story: _Story, display: Display) -> None:
-    """Shows how it goes below the lines that stay."""
+    """Shows the crawl below the events."""
     with crawl, display:
         listener = crawl.listen(story.tell, cursor)
         observer = Observer(crawl)
@@ -126,24 +126,24 @@ def _follow_live(crawl: CrawlController, cursor: str, story: _Story, display: Di
 
 
 class _Story:
-    """What happens to a crawl, told to people in lines."""
+    """The events of a crawl, as lines for people."""
 
     def __init__(self, crawl: CrawlController, say: Callable[[str], None]) -> None:
         self._crawl = crawl
         self._say = say
 
     def tell(self, event: Event) -> None:
-        """Tells an event."""
+        """Prints an event."""
         if event.HasField("status_changed"):
             self.tell_status(event.status_changed, event.event_time)
         else:
             self._say(f"{output.moment(event.event_time)}  {event_text(event)}")
 
     def tell_status(self, status: CrawlStatus, time: Timestamp) -> None:
-        """Tells where the crawl is, and what to do if it is paused."""
+        """Prints the crawl's status, and how to resume it if it is paused."""
         self._say(f"{output.moment(time)}  {output.status_and_reason(status)}")
         if status.state == PAUSED:
-            self._say(f"It is paused. To let it go on: {_command('resume', self._crawl)}")
+            self._say(f"To resume the crawl: {_command('resume', self._crawl)}")
 
 
 def _ended(end: GetStatisticsResponse) -> str:

@@ -1,4 +1,4 @@
-"""`toehold seeds`: further seeds, also while a crawl runs; and what all commands tell that take seeds."""
+"""`toehold seeds`: further seeds; also how all commands report rejected seeds."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ from .options import json_option, with_crawl
 
 @click.group()
 def seeds() -> None:
-    """A crawl's seeds: add some. `toehold report seeds` tells what became of each."""
+    """Add seeds to a crawl. `toehold report seeds` shows the result of each."""
 
 
 @seeds.command()
 @click.argument("uris", metavar="[URI]...", nargs=-1)
 @click.option(
-    "--file", type=click.Path(path_type=Path), metavar="FILE", help="Also those in FILE, one a line."
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also add the seeds in FILE, one per line.",
 )
 @json_option
 @with_crawl
 def add(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_json: bool) -> None:
     """Add seeds to a crawl, before its launch or while it runs.
 
-    Their hosts become part of the crawl. A seed without a scheme gets https://. What is a seed already
-    changes nothing.
+    Their hosts become part of the crawl. A seed without a scheme gets https://. Existing seeds are ignored.
     """
     if not uris and file is None:
-        raise click.UsageError("name some URIs, or a --file of them")
+        raise click.UsageError("Give at least one URI, or a --file of URIs.")
     answer = crawl.add_seeds(_all(uris, file))
     tell_rejected(answer)
     if answer.rejected_count and not answer.added_count:
-        raise InvalidArgument("none of them can be a seed, so none was added")
+        raise InvalidArgument("no seed was added: all of them were rejected")
     output.result(
         {"crawl": crawl.crawl, **to_plain(answer)},
         f"{crawl.crawl}: {count_text(answer.added_count)} seeds added",
@@ -57,11 +59,11 @@ def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:
 
 
 def tell_rejected(seeds: AddSeedsResponse) -> None:
-    """Tells, beside the result, which seeds were left out."""
+    """Lists the rejected seeds on standard error."""
     for seed in seeds.rejected:
         output.note(
-            f"Left out, {enum_word(Verdict.DESCRIPTOR, seed.verdict)}: seed {seed.number}, {seed.uri}"
+            f"Rejected ({enum_word(Verdict.DESCRIPTOR, seed.verdict)}): seed {seed.number}, {seed.uri}"
         )
     untold = seeds.rejected_count - len(seeds.rejected)
     if untold > 0:
-        output.note(f"Left out for the like: {untold} further seeds")
+        output.note(f"Rejected: {untold} further seeds")

@@ -1,4 +1,4 @@
-"""`toehold seen`: the seen-set by hand."""
+"""`toehold seen`: changes the seen-set by hand."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from toehold_client.spec.file import read_uris
 from .options import json_option, with_crawl
 
 _file_option = click.option(
-    "--file", type=click.Path(path_type=Path), metavar="FILE", help="Also those in FILE, one a line."
+    "--file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also take the URIs in FILE, one per line.",
 )
 
 
 @click.group()
 def seen() -> None:
-    """What a crawl has seen: note or forget URIs."""
+    """Note URIs as seen, or forget them."""
 
 
 @seen.command()
@@ -30,7 +33,7 @@ def seen() -> None:
 @json_option
 @with_crawl
 def note(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_json: bool) -> None:
-    """Note URIs as seen, so that they will not be fetched."""
+    """Note URIs as seen, so that the crawl does not fetch them."""
     noted = crawl.frontier.note_uris(crawl.crawl, _all(uris, file))
     _tell(crawl, "noted", noted, as_json)
 
@@ -41,9 +44,9 @@ def note(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_js
 @json_option
 @with_crawl
 def forget(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_json: bool) -> None:
-    """Forget that URIs were seen, so that they are new when they are found again.
+    """Forget that URIs were seen, so that they count as new when they are found again.
 
-    Those that wait in queues are left alone.
+    URIs that wait in queues are not changed.
     """
     forgotten = crawl.frontier.forget_uris(crawl.crawl, _all(uris, file))
     _tell(crawl, "forgotten", forgotten, as_json)
@@ -51,7 +54,7 @@ def forget(crawl: CrawlController, uris: tuple[str, ...], file: Path | None, as_
 
 def _all(uris: tuple[str, ...], file: Path | None) -> Iterator[str]:
     if not uris and file is None:
-        raise click.UsageError("name some URIs, or a --file of them")
+        raise click.UsageError("Give at least one URI, or a --file of URIs.")
     yield from uris
     if file is not None:
         yield from read_uris(file)

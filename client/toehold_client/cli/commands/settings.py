@@ -1,4 +1,4 @@
-"""`toehold set` and `toehold update`: other settings for a crawl while it lives."""
+"""`toehold set` and `toehold update`: change the settings of a crawl."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .options import json_option, with_crawl, with_spec
 @json_option
 @with_crawl
 def set_settings(crawl: CrawlController, texts: tuple[str, ...], as_json: bool) -> None:
-    """Change settings of a crawl, whatever it is doing.
+    """Change settings of a crawl, in any state but FINISHED.
 
-    NAME and VALUE are a spec file's: limits.max_documents=1000, politeness.min_delay_seconds=5,
-    'scope.reject_patterns=[".*[?]sort=.*"]'. A text needs no quotes. NAME= gives the default back. All of
-    them are changed, or none. They count from the next decision on.
+    NAME and VALUE are those of a spec file: limits.max_documents=1000, politeness.min_delay_seconds=5,
+    'scope.reject_patterns=[".*[?]sort=.*"]'. A text needs no quotes. NAME= restores the default. The command
+    changes all settings or none; they count from the next decision on.
     """
     wanted, paths = _read(texts)
     _update(crawl, crawl.describe().spec, wanted, paths, as_json)
@@ -42,9 +42,10 @@ def set_settings(crawl: CrawlController, texts: tuple[str, ...], as_json: bool) 
 @json_option
 @with_spec(required=True)
 def update(crawl: CrawlController, asked: SpecFile, as_json: bool) -> None:
-    """Change a crawl's settings to what the file SPEC says, whatever the crawl is doing.
+    """Change a crawl's settings to those of the file SPEC, in any state but FINISHED.
 
-    What differs is changed, all of it or nothing, and told. Seeds are not looked at: `toehold seeds add`.
+    The command changes all settings that differ, or none, and lists them. It does not change seeds; see
+    `toehold seeds add`.
     """
     stored = crawl.describe().spec
     paths = [_PATHS[name] for name, _, _ in spec_file.changes(stored, asked.spec)]
@@ -65,11 +66,11 @@ def _update(
     for name, was, now in changes:
         output.line(f"{crawl.crawl}: {name} was {json.dumps(was)}, is {json.dumps(now)}")
     if not changes:
-        output.line(f"{crawl.crawl}: is so already")
+        output.line(f"{crawl.crawl}: nothing to change")
 
 
 def _read(texts: Sequence[str]) -> tuple[CrawlSpec, list[str]]:
-    """What `NAME=VALUE` says, and the contract's paths of the settings that are named."""
+    """The settings in `NAME=VALUE` texts, and the contract's paths of their names."""
     lines: list[str] = []
     paths: list[str] = []
     for text in texts:
@@ -78,7 +79,7 @@ def _read(texts: Sequence[str]) -> tuple[CrawlSpec, list[str]]:
             raise InvalidArgument(f"{text!r:.200} is not NAME=VALUE")
         path = _path_of(name)
         if path in paths:
-            raise InvalidArgument(f"{name} is given twice")
+            raise InvalidArgument(f"{name} is given twice; give it once")
         paths.append(path)
         if value:
             lines.append(f"{_NAMES[path]} = {_toml(value)}")

@@ -19,7 +19,7 @@ from .options import json_option, with_crawl
 @json_option
 @with_crawl
 def stats(crawl: CrawlController, as_json: bool) -> None:
-    """Show all statistics of a crawl: counts, rates, depths, codes and media types."""
+    """Show all statistics of a crawl: counts, rates, depths, statuses and media types."""
     answer = crawl.statistics()
     if as_json:
         output.record({"status": to_plain(answer.status), "statistics": to_plain(answer.statistics)})
@@ -41,7 +41,7 @@ def _facts(status: CrawlStatus, statistics: Statistics) -> Iterator[tuple[str, s
     yield "in ineligible queues", count_text(statistics.ineligible_uri_count)
     yield "finished", count_text(finished)
     yield "succeeded", f"{count_text(statistics.succeeded_count)}, {bytes_text(statistics.bytes_count)}"
-    yield "of that novel", novel
+    yield "novel", novel
     yield "failed", count_text(statistics.failed_count)
     yield "disregarded", count_text(statistics.disregarded_count)
     yield "deferred", count_text(statistics.deferred_count)

@@ -1,4 +1,4 @@
-"""`toehold status`: where a crawl is in its life, and its statistics."""
+"""`toehold status`: the state of a crawl, and its main statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .options import json_option, with_crawl
 @json_option
 @with_crawl
 def status(crawl: CrawlController, as_json: bool) -> None:
-    """Show where a crawl is and what it has done."""
+    """Show the state of a crawl, and its main statistics."""
     described = crawl.describe()
     answer = crawl.statistics()
     if as_json:

@@ -1,6 +1,4 @@
-"""`toehold pause`, `resume`, `hold`, `stop` and `teardown`: ask a crawl to reach a state and, if wanted, wait
-until it has.
-"""
+"""`toehold pause`, `resume`, `hold`, `stop` and `teardown`: bring a crawl into another state."""
 
 from __future__ import annotations
 
@@ -23,10 +21,10 @@ from .options import json_option, wait_option, with_crawl
 @json_option
 @with_crawl
 def pause(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Pause a crawl: no more URIs are given out.
+    """Pause a crawl.
 
-    It is PAUSED when the fetches under way have ended, or after its pause_timeout. `toehold resume` lets it
-    go on. A crawl that is held may be changed again, and stays PAUSED.
+    The crawl is PAUSED when its last fetch has ended, or after its pause_timeout. `toehold resume` continues
+    it. Pausing a held crawl releases it, but it stays PAUSED.
     """
     _tell(crawl, _reached(crawl, crawl.pause(), {CrawlState.CRAWL_STATE_PAUSED}, wait_s), as_json)
 
@@ -36,7 +34,7 @@ def pause(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def resume(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Let a crawl go on that pauses, is paused or is held."""
+    """Resume a crawl that is pausing, paused or held."""
     running = {CrawlState.CRAWL_STATE_RUNNING, CrawlState.CRAWL_STATE_EMPTY}
     _tell(crawl, _reached(crawl, crawl.resume(), running, wait_s), as_json)
 
@@ -46,10 +44,10 @@ def resume(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 @json_option
 @with_crawl
 def hold(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Pause a crawl, and then let it stand still: nothing of it is written.
+    """Pause a crawl, and then hold it: the frontier writes nothing about it.
 
-    Whatever would change it is refused meanwhile. `toehold resume` lets it go on, `toehold pause` only lets
-    it be changed again.
+    The frontier refuses all changes to a held crawl. `toehold resume` continues the crawl; `toehold pause`
+    only allows changes again.
     """
     status = crawl.hold()
     _tell(crawl, status if wait_s is None or status.held else _held(crawl, wait_s), as_json)
@@ -62,9 +60,9 @@ def hold(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
 def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
     """End a crawl for good.
 
-    It is FINISHED when the fetches under way have ended, or after its stop_timeout. Asked again while it
-    stops, it has the fetches interrupted, and is FINISHED 15 s later at the latest. It cannot be resumed;
-    what it found out stays until `toehold delete`.
+    The crawl is FINISHED when its last fetch has ended, or after its stop_timeout. A second `toehold stop`
+    interrupts the fetches, and the crawl is FINISHED within 15 s. A finished crawl cannot be resumed. Its
+    data stay until `toehold delete`.
     """
     _tell(crawl, _reached(crawl, crawl.stop(), {CrawlState.CRAWL_STATE_FINISHED}, wait_s), as_json)
 
@@ -75,21 +73,21 @@ def stop(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
     "wait_s",
     type=click.FloatRange(min=0, max=31_536_000),
     metavar="SECONDS",
-    help=f"Wait until it is complete, at most this long.  [default: {TEARDOWN_S:g}, and it may be "
-    "incomplete then]",
+    help=f"Wait up to this long for the teardown, and fail if it is not complete then.  [default: wait up to "
+    f"{TEARDOWN_S:g} s, without failing]",
 )
 @json_option
 @with_crawl
 def teardown(crawl: CrawlController, wait_s: float | None, as_json: bool) -> None:
-    """Stop a crawl, if need be, and let the frontier's memory go of it.
+    """Stop a crawl if necessary, and remove it from the frontier's memory.
 
-    What is stored of it can be read until `toehold delete`. What is not complete when this command ends the
-    frontier completes by itself. Of a crawl that stops already, the fetches are interrupted.
+    You can read its stored data until `toehold delete`. If the teardown is not complete when this command
+    ends, the frontier completes it. If the crawl is stopping already, its fetches are interrupted.
     """
     complete = crawl.teardown(TEARDOWN_S if wait_s is None else wait_s)
     if wait_s is not None and not complete:
         raise WaitTimedOut(
-            f"{crawl.crawl} was not torn down within {wait_s:g} s; the frontier completes it by itself"
+            f"{crawl.crawl} was not torn down within {wait_s:g} s; the frontier goes on with it"
         )
     output.result(
         {"crawl": crawl.crawl, "complete": complete},

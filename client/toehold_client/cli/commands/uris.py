@@ -1,4 +1,4 @@
-"""`toehold uris`: the URIs of a crawl, listed, looked up, deleted, exported and imported."""
+"""`toehold uris`: the URIs of a crawl."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _COLUMNS = ("uri", "queue", "path", "tries", "cost", "due")
 
 @click.group(cls=Listing)
 def uris() -> None:
-    """A crawl's URIs: list those that wait (also without `list`), look one up, delete, export, import."""
+    """List (the default), show, delete, export or import a crawl's URIs."""
 
 
 @uris.command("list")
-@click.option("--queue", "key", metavar="KEY", help="Only those of the queue with this key.")
+@click.option("--queue", "key", metavar="KEY", help="List only URIs of the queue with this key.")
 @limit_option
 @json_option
 @with_crawl
 def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_json: bool) -> None:
-    """List the URIs that wait, by queue in the order of their turns, then those that wait for their time."""
+    """List the URIs that wait, by queue and in order, then those that are due later."""
     found = crawl.frontier.list_uris(crawl.crawl, key or "")
     tell(found, _COLUMNS, _row, limit=limit, as_json=as_json)
 
@@ -46,9 +46,9 @@ def list_uris(crawl: CrawlController, key: str | None, limit: int | None, as_jso
 @json_option
 @with_crawl
 def show_uri(crawl: CrawlController, uri: str, as_json: bool) -> None:
-    """Show all that a crawl knows of a URI, seen or not.
+    """Show everything that a crawl knows about a URI.
 
-    `toehold explain --uri URI` tells why it is not being fetched.
+    `toehold explain --uri URI` explains why it is not being fetched now.
     """
     story = crawl.frontier.get_uri(crawl.crawl, uri)
     if as_json:
@@ -58,18 +58,18 @@ def show_uri(crawl: CrawlController, uri: str, as_json: bool) -> None:
 
 
 @uris.command()
-@click.option("--queue", "queues", metavar="RE2", required=True, help="Of queues whose keys it matches.")
-@click.option("--uri", "pattern", metavar="RE2", required=True, help="URIs that it matches as a whole.")
-@click.option("--dry-run", is_flag=True, help="Only count them, and show the first 100.")
+@click.option("--queue", "queues", metavar="RE2", required=True, help="Delete from queues whose key matches.")
+@click.option("--uri", "pattern", metavar="RE2", required=True, help="Delete URIs that match as a whole.")
+@click.option("--dry-run", is_flag=True, help="Only count the URIs, and show the first 100.")
 @wait_option
 @json_option
 @with_crawl
 def delete(
     crawl: CrawlController, queues: str, pattern: str, dry_run: bool, wait_s: float | None, as_json: bool
 ) -> None:
-    """Delete URIs that wait, by a job.
+    """Delete URIs that wait, with a job.
 
-    They stay seen, with fetch status -6000. URIs that are out at nodes are left alone.
+    They stay seen, with fetch status -6000. URIs that nodes are working on are not deleted.
     """
     asked = DeleteUrisJob(queue_pattern=queues, uri_pattern=pattern, dry_run=dry_run)
     tell_job(crawl, crawl.frontier.start_job(crawl.crawl, asked), wait_s, as_json)
@@ -81,20 +81,20 @@ def delete(
     "path",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write into FILE, which must not exist; it is there when it is whole.",
+    help="Write to FILE, which must not exist. It appears when the export is complete.",
 )
 @json_option
 @with_crawl
 def export(crawl: CrawlController, path: Path | None, as_json: bool) -> None:
-    """Write all URIs that wait, as JSON, one a line, for `toehold uris import --format export`.
+    """Write all URIs that wait, one JSON object per line, for `toehold uris import --format export`.
 
-    Pause the crawl for an exact copy.
+    Pause the crawl first for an exact copy.
     """
     if path is None:
         output.note(f"{count_text(_write(crawl, sys.stdout))} URIs")
         return
     if path.exists():
-        raise InvalidArgument(f"{path} exists already, and is left as it is")
+        raise InvalidArgument(f"{path} exists already; name another file")
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
@@ -124,11 +124,11 @@ def _write(crawl: CrawlController, file: TextIO) -> int:
     "kind",
     type=click.Choice([each.value for each in Format]),
     required=True,
-    help="What FILE is. It may be compressed with gzip.",
+    help="The format of FILE, which may be compressed with gzip.",
 )
-@click.option("--force", is_flag=True, help="Schedule what is to be scheduled although it has been seen.")
-@click.option("--no-successes", is_flag=True, help="Do not note as seen what was fetched.")
-@click.option("--no-failures", is_flag=True, help="Do not note as seen what failed.")
+@click.option("--force", is_flag=True, help="Schedule URIs even if they have been seen.")
+@click.option("--no-successes", is_flag=True, help="Don't note URIs that succeeded as seen.")
+@click.option("--no-failures", is_flag=True, help="Don't note URIs that failed as seen.")
 @wait_option
 @json_option
 @with_crawl
@@ -142,24 +142,24 @@ def import_uris(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Take in the URIs of FILE (- for the standard input), by a job.
+    """Import the URIs of FILE (- for standard input), with a job.
 
     \b
-    list              a URI a line: scheduled
-    export            what `toehold uris export` wrote: scheduled
-    crawl-log         Heritrix's or ours: what it says was done is noted as seen
-    recovery-journal  Heritrix's: Fs, Ff, Fd and Fi are noted as seen, F+ is scheduled
+    list              one URI per line: schedules all
+    export            output of `toehold uris export`: schedules all
+    crawl-log         crawl.log of Heritrix or Toehold: notes finished URIs as seen
+    recovery-journal  of Heritrix: notes Fs, Ff, Fd and Fi as seen, schedules F+
 
-    First everything is noted that was seen, then the rest is scheduled, so what was done is not done again.
+    The job notes all seen URIs before it schedules others, so it schedules none that was finished.
     """
     form = Format(kind)
     tells_seen = form in (Format.CRAWL_LOG, Format.RECOVERY_JOURNAL)
     if (no_successes or no_failures) and not tells_seen:
         raise click.UsageError(
-            f"--no-successes and --no-failures say nothing of a {kind}: nothing is seen there"
+            f"--no-successes and --no-failures need a crawl-log or a recovery-journal, not a {kind}."
         )
     if force and form is Format.CRAWL_LOG:
-        raise click.UsageError("--force means nothing: a crawl-log tells only what was seen")
+        raise click.UsageError("--force needs URIs to schedule; a crawl-log has none.")
     source = ImportFile(file, form, successes=not no_successes, failures=not no_failures)
     job = crawl.frontier.import_uris(crawl.crawl, source.entries(), force=force)
     _tell_malformed(source.tally)
@@ -171,7 +171,7 @@ def import_uris(
     tally = source.tally
     output.line(
         f"{crawl.crawl}: to schedule: {count_text(tally.scheduled)}, seen: {count_text(tally.seen)}, "
-        f"lines left out: {count_text(tally.left_out)}, malformed: {count_text(tally.malformed)}"
+        f"lines skipped: {count_text(tally.left_out)}, malformed: {count_text(tally.malformed)}"
     )
     tell_job(crawl, job, wait_s, as_json)
 
@@ -188,12 +188,12 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 def _tell_malformed(tally: Tally) -> None:
     for told in tally.first_malformed:
-        output.note(f"Left out, {told}")
+        output.note(f"Malformed, {told}")
     untold = tally.malformed - len(tally.first_malformed)
     if untold > 0:
-        output.note(f"Left out as malformed: {count_text(untold)} further lines")
+        output.note(f"Malformed: {count_text(untold)} further lines")
     if tally.cut:
-        output.note("The file ends in the middle of its gzip stream; what stands before has been taken in.")
+        output.note("The file ends in the middle of its gzip stream. The URIs before that were imported.")
 
 
 def _row(waiting: WaitingUri) -> Sequence[str]:

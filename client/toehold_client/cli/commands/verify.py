@@ -1,4 +1,4 @@
-"""`toehold verify`: recounts what a frontier has stored of a crawl."""
+"""`toehold verify`: checks the stored data of a crawl."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .options import json_option, wait_option, with_crawl
 
 
 @click.command()
-@click.option("--repair", is_flag=True, help="Mend what is wrong.")
+@click.option("--repair", is_flag=True, help="Repair what is wrong.")
 @wait_option
 @json_option
 @with_crawl
 def verify(crawl: CrawlController, repair: bool, wait_s: float | None, as_json: bool) -> None:
-    """Recount a crawl row by row, by a job: queues, URIs, seen-set, sums.
+    """Check the stored data of a crawl, row by row, with a job: queues, URIs, seen-set, sums.
 
-    What is wrong is counted as changed, and the first 100 are told. The sums are compared only if nothing
-    changes meanwhile: pause the crawl for that.
+    The job counts wrong rows as changed, and shows the first 100. It compares sums only if nothing changes
+    meanwhile, so pause the crawl first.
     """
     tell_job(crawl, crawl.frontier.start_job(crawl.crawl, VerifyJob(repair=repair)), wait_s, as_json)

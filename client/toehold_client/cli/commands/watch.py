@@ -25,19 +25,18 @@ _LONG_S = 3_600.0
     "interval_s",
     type=click.FloatRange(0.1, 86_400),
     metavar="SECONDS",
-    help="Look again after this long, and at once when the state changes or something goes wrong.  "
+    help="Update this often, and at once when the state changes or a problem occurs.  "
     f"[default: {SCREEN_INTERVAL_S:g} on a terminal, {LINES_INTERVAL_S:g} otherwise]",
 )
-@click.option("--once", is_flag=True, help="Look once and end.")
+@click.option("--once", is_flag=True, help="Show the crawl once and end.")
 @json_option
 @with_crawl
 def watch(crawl: CrawlController, interval_s: float | None, once: bool, as_json: bool) -> None:
     """Watch a crawl live: state, rates, queues, nodes, problems, and why it is not going faster.
 
-    On a terminal it fills the screen; elsewhere it prints a line each interval, and one whenever the state
-    changes or something goes wrong. It ends when the crawl has finished. While the frontier does not answer
-    it shows what it saw last, and goes on when the frontier is back. Ctrl-C ends the watch, and changes
-    nothing of the crawl.
+    On a terminal the command fills the screen. Elsewhere it prints a line per interval, and one whenever the
+    state changes or a problem occurs. It ends when the crawl has finished. While the frontier does not
+    answer, it shows the last known state. Ctrl-C ends the command, but not the crawl.
     """
     console = Console(markup=False, emoji=False, highlight=False)
     on_screen = is_screen(console)

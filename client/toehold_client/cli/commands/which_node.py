@@ -1,4 +1,4 @@
-"""Which node a command means: one that a frontier knows by name, or one at an address."""
+"""The node that a command names: by its name in a frontier, or by its address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PROCESS = re.compile(r"/[0-9]+\Z")
 _T = TypeVar("_T")
 
 at_option = click.option(
-    "--at", metavar="HOST:PORT", help="The node at this address, where its NodeService listens; no frontier."
+    "--at", metavar="HOST:PORT", help="Ask the node at this address, without a frontier."
 )
 
 
@@ -50,7 +50,7 @@ class WhichNode:
     def asked(self) -> Iterator[NodeClient]:
         """A client of its NodeService.
 
-        UnknownNode if the frontier has not heard of it; NodeUnavailable if it does not answer, or another one
+        UnknownNode if the frontier does not have it; NodeUnavailable if it does not answer, or another one
         does.
         """
         if self.at:
@@ -69,29 +69,26 @@ class WhichNode:
         if not found:
             heard = [node.node for node in answer.nodes[:_MOST_NAMED]]
             more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
-            told = f"; it hears {', '.join(heard)}{more}" if heard else ""
-            raise UnknownNode(f"the frontier at {self.frontier} hears no node {self.name!r}{told}")
+            told = f"; it has {', '.join(heard)}{more}" if heard else ""
+            raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}{told}")
         for node in found:
             if node.service_address:
                 return node
         raise NodeUnavailable(
-            f"the frontier knows no address at which {self.name!r} can be asked, as when it has ended; name "
-            "one with --at"
+            f"the frontier has no address of {self.name!r}, which may have ended; give an address with --at"
         )
 
     def _check(self, client: NodeClient, node: Node) -> None:
-        """That it answers, and is the one: an address on loopback leads to another node on each machine."""
+        """Makes sure that the right node answers: a loopback address means another node on each machine."""
         try:
             told = client.get_pool().node
         except NodeUnavailable as error:
             heard = output.moment(node.last_seen_time)
-            raise NodeUnavailable(
-                f"{error}, where {node.node!r} was when it was last heard, {heard}"
-            ) from error
+            raise NodeUnavailable(f"{error}, where {node.node!r} was last seen, {heard}") from error
         if told not in (node.node, _team(node.node)):
             raise NodeUnavailable(
-                f"what answers at {node.service_address} is the node {told!r}, not {node.node!r}; on another "
-                "machine it is reached with --at"
+                f"node {told!r} answers at {node.service_address}, not {node.node!r}; if that runs on "
+                "another machine, give its address with --at"
             )
 
 
@@ -107,20 +104,20 @@ def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
         *, names: Sequence[str], at: str | None, frontier: str, directory: Path | None, **others: Any
     ) -> _T:
         if len(names) + (at is not None) != 1:
-            raise click.UsageError("name one NODE, or give its address with --at")
+            raise click.UsageError("Give one NODE, or an address with --at.")
         if at is None:
             return command(WhichNode(names[0], find_frontier(frontier, directory)[0], ""), **others)
         source = click.get_current_context().get_parameter_source("frontier")
         if directory is not None or source is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--at asks no frontier; leave out --frontier and --dir")
+            raise click.UsageError("--at needs no frontier. Remove --frontier and --dir.")
         return command(WhichNode("", "", at), **others)
 
     return run
 
 
 def named(answer: GetFrontierResponse, name: str) -> list[Node]:
-    """The nodes of a frontier that a name means: that of this name, or the processes NAME/1, NAME/2 … of one;
-    the latest heard first. Without those that have fallen silent, unless all have.
+    """The nodes of a frontier with this name, or the processes NAME/1, NAME/2 … of one, the latest seen
+    first. Leaves out those that have fallen silent, unless all have.
     """
     found = [node for node in answer.nodes if name in (node.node, _team(node.node))]
     if not found:

@@ -1,1 +1,1 @@
-"""A whole crawl in one command: `toehold crawl` with a frontier server and a crawler node of its own."""
+"""`toehold crawl`: a whole crawl in one command, with its own frontier server and crawler node."""

@@ -1,7 +1,4 @@
-"""The programs that an embedded crawl runs as children: started, awaited, stopped, and never left behind.
-
-What they do, and what their end means for the crawl, is not known here.
-"""
+"""Child processes of `toehold crawl`: starts them, waits for them, stops them, and leaves none behind."""
 
 from __future__ import annotations
 
@@ -38,17 +35,17 @@ class Program:
     log: Path
     """Where its stderr is appended."""
     ready: re.Pattern[str]
-    """Its first line on stdout. Group 1 is what it tells."""
+    """Its first line on stdout. `Child.wait_ready` returns group 1."""
     exit_codes: Mapping[int, str]
-    """Its exit codes, in words."""
+    """What its exit codes mean."""
 
 
 class Child:
     """One run of a program.
 
-    It has a process session of its own, so that a terminal's Ctrl-C does not reach it, and its stdin is a
-    pipe that only this process holds: when this process is gone, however it went, the pipe ends, and so does
-    the program. `inherited` are further file descriptors that it keeps open for as long as it lives.
+    It has its own process session, so a terminal's Ctrl-C does not reach it. Only this process holds the
+    other end of its stdin: when this process ends, in whatever way, the pipe ends too, and then the program.
+    The program keeps the file descriptors in `inherited` open as long as it lives.
     """
 
     def __init__(self, program: Program, inherited: tuple[int, ...] = ()) -> None:
@@ -65,7 +62,7 @@ class Child:
                     pass_fds=inherited,
                 )
             except OSError as problem:
-                raise ChildFailed(f"The {program.name} cannot be started: {problem}") from problem
+                raise ChildFailed(f"the {program.name} cannot be started: {problem}") from problem
 
     @property
     def pid(self) -> int:
@@ -78,10 +75,10 @@ class Child:
         return self._process.poll()
 
     def wait_ready(self, interruptions: Interruptions, *, most_signals: int = 0) -> str:
-        """What its ready line tells.
+        """Waits for its ready line; group 1 of it.
 
-        Raises ChildFailed if it ends, says something else or nothing within `READY_S`, and Interrupted when
-        more than `most_signals` signals have come.
+        Raises ChildFailed if the program ends, or prints another line or none within `READY_S`; Interrupted
+        after more than `most_signals` signals.
         """
         assert self._process.stdout is not None
         stdout = self._process.stdout.fileno()
@@ -101,13 +98,17 @@ class Child:
         if found is not None:
             return found[1]
         if line:
-            raise ChildFailed(f"The {self.program.name} said {line!r} where its ready line was expected.")
+            raise ChildFailed(
+                f"the first line of the {self.program.name} must be its ready line, got {line!r}"
+            )
         if self.ends_within(1.0):  # it closed its stdout, so it most likely does
             raise ChildFailed(self.obituary())
-        raise ChildFailed(f"The {self.program.name} did not get ready in time.\n{self.log_tail()}".rstrip())
+        raise ChildFailed(
+            f"the {self.program.name} was not ready within {READY_S:g} s\n{self.log_tail()}".rstrip()
+        )
 
     def ends_within(self, seconds: float) -> bool:
-        """Whether it ends by itself in this time. Signals do not cut the wait short."""
+        """Whether it ends by itself in this time. Signals don't shorten the wait."""
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -115,10 +116,10 @@ class Child:
         return True
 
     def stop(self, interruptions: Interruptions, patience_s: float, *, hurry: bool = False) -> bool:
-        """Have it drain and end. False if it did not within the patience, and was killed.
+        """Lets it drain and end. Kills it and returns False if it has not ended within the patience.
 
-        With `hurry`, or as soon as two signals have come, SIGTERM is repeated, which a crawler node takes as
-        "stop at once".
+        With `hurry`, or after two signals, it gets SIGTERM again and again: a crawler node then stops at
+        once.
         """
         deadline = time.monotonic() + patience_s
         asked_s: float | None = None
@@ -136,7 +137,7 @@ class Child:
         return True
 
     def close(self) -> None:
-        """Let go of its pipes, killing it if it still runs."""
+        """Closes its pipes; kills it if it still runs."""
         if self.exit_code is None:
             self._process.kill()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -145,17 +146,17 @@ class Child:
         self._process.wait()
 
     def obituary(self) -> str:
-        """How it ended, with the last lines of its log, for people."""
+        """For people: how it ended, and the last lines of its log."""
         code = self._process.wait()
         if code < 0:
             how = f"was killed by signal {-code}"
         else:
             meaning = self.program.exit_codes.get(code)
             how = f"ended with exit code {code}" + (f" ({meaning})" if meaning else "")
-        return f"The {self.program.name} {how}.\n{self.log_tail()}".rstrip()
+        return f"the {self.program.name} {how}\n{self.log_tail()}".rstrip()
 
     def log_tail(self) -> str:
-        """The last lines that it wrote to its log, made fit for a terminal; empty if there are none."""
+        """The last lines of its log, safe for a terminal; empty if there are none."""
         try:
             with self.program.log.open("rb") as log:
                 log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
@@ -169,9 +170,7 @@ class Child:
 
 
 def _readable(line: str) -> str:
-    """A line of a log, short and without what a terminal might obey; of a JSON line what it says, not its
-    syntax.
-    """
+    """A line of a log, short and safe for a terminal; a JSON line without its syntax."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

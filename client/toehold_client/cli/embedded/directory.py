@@ -1,12 +1,12 @@
-"""The directory of an embedded crawl: what lies where, whether it may be used, and by whom it is being used.
+"""The directory of a `toehold crawl`: its files, its locks, and whether this run may use it.
 
 frontier/       the frontier server's data; its crawl log is frontier/crawls/<crawl>/crawl.log
-warcs/          the pages that the node fetched, in WARC files
-pages/          the same as JSON Lines, if that was asked for
-logs/           frontier.log and node.log, what the programs said; the node's uri-errors and runtime-errors
-crawl.json      what the crawl was asked to do
-frontier.json   where the frontier listens, while it does
-report.json     how the crawl stood when `toehold crawl` last ended
+warcs/          the fetched pages in WARC files
+pages/          the fetched pages as JSON Lines, with --pages
+logs/           the logs of the programs, and the node's uri-errors and runtime-errors
+crawl.json      the name, spec and seeds of the crawl
+frontier.json   the address of the frontier while it runs
+report.json     the state of the crawl when `toehold crawl` last ended
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from toehold_client.spec.file import differences
 from .plan import Plan
 
 PATIENCE_S = 60.0
-"""How long the programs of a `toehold crawl` that was killed get to end."""
+"""How long to wait for the programs of a killed `toehold crawl` to end."""
 
 _LOCK = ".lock"
 _PROGRAMS_LOCK = ".programs-lock"
@@ -48,12 +48,12 @@ class Locks:
     own: int
     """By this process alone."""
     programs: int
-    """Handed to the programs too, so that it is held until the last of them has ended, even if this process
-    is killed.
+    """Handed to the programs too: the lock is held until the last of them has ended, even if this process is
+    killed.
     """
 
     def release(self) -> None:
-        """Let go of both."""
+        """Releases both."""
         os.close(self.own)
         os.close(self.programs)
 
@@ -65,9 +65,9 @@ class CrawlDirectory:
     path: Path
     locks: Locks
     new: bool
-    """Its crawl begins with this run."""
+    """Whether its crawl begins with this run."""
     made: bool
-    """So does it."""
+    """Whether this run made the directory itself."""
     aside: Path | None
     """Where this run moved the crawl that was there before."""
 
@@ -78,27 +78,27 @@ class CrawlDirectory:
 
     @property
     def warcs(self) -> Path:
-        """Where the node writes WARC files."""
+        """The node's WARC files."""
         return self.path / "warcs"
 
     @property
     def pages(self) -> Path:
-        """Where the node writes JSON Lines."""
+        """The node's JSON Lines files."""
         return self.path / "pages"
 
     @property
     def logs(self) -> Path:
-        """Where all logs are but the crawl's own."""
+        """All logs except the crawl's own."""
         return self.path / "logs"
 
     @property
     def frontier_log(self) -> Path:
-        """What the frontier server says."""
+        """The frontier server's log."""
         return self.logs / "frontier.log"
 
     @property
     def node_log(self) -> Path:
-        """What the node says."""
+        """The node's log."""
         return self.logs / "node.log"
 
     @property
@@ -111,15 +111,15 @@ class CrawlDirectory:
         return self.frontier / "crawls" / crawl / "crawl.log"
 
     def announce_frontier(self, address: str, pid: int, crawl: str) -> None:
-        """Tell commands in other shells where the frontier listens."""
+        """Lets commands in other shells find the frontier."""
         write_json(_frontier_file(self.path), {"address": address, "pid": pid, "crawl": crawl})
 
     def withdraw_frontier(self) -> None:
-        """It listens no more."""
+        """Removes the file that `announce_frontier` wrote."""
         _frontier_file(self.path).unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Undo all that this run did, since its crawl never came to be. Only for a new one."""
+        """Undoes everything that this run did, if its crawl was never created. Only for a new one."""
         assert self.new
         for entry in self.path.iterdir():
             if entry.is_dir():
@@ -138,8 +138,8 @@ def open_directory(
 ) -> Iterator[CrawlDirectory]:
     """The directory for this plan, locked inside the context.
 
-    A directory that does not exist, or is empty, is begun. One in which the same crawl waits to go on is
-    taken as it is. Everything else is refused, but with `fresh` an old crawl is moved aside.
+    Makes or fills a new or empty directory, and takes one with the same unfinished crawl as it is. Refuses
+    all others, but with `fresh` it moves an old crawl aside.
     """
     path = path.absolute()
     try:
@@ -173,7 +173,7 @@ def open_directory(
             raise
     except OSError as problem:
         raise BadDirectory(
-            f"{path} cannot be used: {problem.strerror}. Name another with --dir."
+            f"{path} cannot be used: {problem.strerror}; choose another directory with --dir"
         ) from problem
     try:
         yield directory
@@ -182,7 +182,7 @@ def open_directory(
 
 
 def is_finished(path: Path) -> bool:
-    """Whether the crawl in this directory has come to its end, as its report says."""
+    """Whether the crawl in this directory has finished, according to its report."""
     try:
         report = json.loads(_report(path).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -191,7 +191,7 @@ def is_finished(path: Path) -> bool:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace the file as a whole, for good: a reader sees the old content or the new, even after a crash."""
+    """Replaces a file durably and at once: a reader sees the old content or the new, even after a crash."""
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     unfinished = path.with_name(f"{path.name}.tmp")
     with unfinished.open("w", encoding="utf-8") as file:
@@ -215,17 +215,17 @@ def _report(path: Path) -> Path:
 
 
 def _is_crawl(path: Path) -> bool:
-    """True for a directory with a crawl, False for one to be begun; BadDirectory for what is neither."""
+    """True for a directory with a crawl, False for a new one. BadDirectory for anything else."""
     if not path.exists():
         return False
     if not path.is_dir():
-        raise BadDirectory(f"{path} is not a directory. Name another with --dir.")
+        raise BadDirectory(f"{path} is not a directory; choose one with --dir")
     if _plan_file(path).is_file():
         return True
     # A run that was killed before it wrote crawl.json may have left these behind.
     leftovers = {_LOCK, _PROGRAMS_LOCK, "warcs", "pages", "logs", "crawl.json.tmp"}
     if any(entry.name not in leftovers for entry in path.iterdir()):
-        raise BadDirectory(f"{path} is not empty, and not a crawl's directory. Name another with --dir.")
+        raise BadDirectory(f"{path} is not empty and holds no crawl; choose another directory with --dir")
     return False
 
 
@@ -233,7 +233,7 @@ def _lock(path: Path, interruptions: Interruptions, say: Callable[[str], None]) 
     locks = Locks(*(os.open(path / name, os.O_RDWR | os.O_CREAT, 0o666) for name in (_LOCK, _PROGRAMS_LOCK)))
     try:
         if not _try_lock(locks.own):
-            raise DirectoryRefused(f"Another `toehold crawl` is at work in {path}.")
+            raise DirectoryRefused(f"another `toehold crawl` is running in {path}")
         waited_s = 0.0
         while not _try_lock(locks.programs):
             if waited_s == 0:
@@ -242,7 +242,7 @@ def _lock(path: Path, interruptions: Interruptions, say: Callable[[str], None]) 
                 raise Interrupted
             if waited_s >= PATIENCE_S:
                 raise DirectoryRefused(
-                    f"Programs of an earlier `toehold crawl` in {path} still run. Try again a little later."
+                    f"programs of an earlier `toehold crawl` still run in {path}; try again later"
                 )
             interruptions.wait(0.1)
             waited_s += 0.1
@@ -266,31 +266,33 @@ def _move_aside(path: Path) -> Path:
         if not aside.exists():
             path.rename(aside)
             return aside
-    raise BadDirectory(f"{path} cannot be moved aside: {path}.1 to {path}.{_MOST_MOVED_ASIDE - 1} all exist.")
+    raise BadDirectory(
+        f"{path} cannot be moved: {path}.1 to {path}.{_MOST_MOVED_ASIDE - 1} all exist; remove some"
+    )
 
 
 def _refuse_unless_the_same(path: Path, plan: Plan) -> None:
-    remedy = "--fresh moves it aside and starts anew."
+    remedy = "--fresh moves it aside and starts a new one"
     if is_finished(path):
-        raise DirectoryRefused(f"The crawl in {path} has finished. {remedy}")
+        raise DirectoryRefused(f"the crawl in {path} has finished; {remedy}")
     try:
         asked = json.loads(_plan_file(path).read_bytes())
         old = Plan(asked["crawl"], ParseDict(asked["spec"], CrawlSpec()), tuple(asked["seeds"]))
     except (ValueError, KeyError, TypeError, RecursionError, MessageParseError) as problem:
-        raise DirectoryRefused(f"{_plan_file(path)} is damaged ({problem}). {remedy}") from problem
+        raise DirectoryRefused(f"{_plan_file(path)} is damaged ({problem}); {remedy}") from problem
     different = _what_differs(old, plan)
     if different:
         told = "".join(f"\n  {line}" for line in different[:_MOST_DIFFERENCES])
         more = len(different) - _MOST_DIFFERENCES
         told += f"\n  and {more} more" if more > 0 else ""
-        raise DirectoryRefused(f"The crawl in {path} was asked for something else. {remedy}{told}")
+        raise DirectoryRefused(f"the crawl in {path} is another one; {remedy}{told}")
 
 
 def _what_differs(old: Plan, new: Plan) -> list[str]:
-    """Each difference in a line."""
+    """The differences, one per line."""
     lines = [] if old.crawl == new.crawl else [f"name: was {old.crawl!r}, is {new.crawl!r}"]
     lines += differences(old.spec, new.spec)
     before, now = set(old.seeds), set(new.seeds)
-    lines += [f"seed {seed}: is no longer there" for seed in old.seeds if seed not in now]
+    lines += [f"seed {seed}: is missing now" for seed in old.seeds if seed not in now]
     lines += [f"seed {seed}: is new" for seed in new.seeds if seed not in before]
     return lines

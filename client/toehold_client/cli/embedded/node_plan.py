@@ -1,6 +1,6 @@
-"""How the node of an embedded crawl runs, and what becomes of the pages that it fetches.
+"""How the node of `toehold crawl` runs, and where its pages go.
 
-Nothing of it is the frontier's business, so all of it may differ from run to run of a crawl.
+The frontier does not know any of this, so it may change from run to run of a crawl.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ DEFAULT_TOES = 16
 
 MOST_PROCESSES = 64
 TOES_A_PROCESS = 4
-"""Fewer toes than these are not worth a process: its memory, and the second that it takes to start."""
+"""A process costs memory and a second to start, which pays only from this many toes on."""
 
 
 def usual_processes(toes: int, hook: str | None, max_bytes_per_second: int | None) -> int | None:
-    """How many processes share the toes if nobody says so: one for each processor that has TOES_A_PROCESS.
+    """The default number of processes that share the toes: one per processor and TOES_A_PROCESS toes.
 
-    None, for one that nobody watches over, where that makes one; with a hook, which may count on having all
-    pages in one process; and with a bound of bytes, of which each process would have a share, even if the
-    crawl has one host.
+    None is one process, without a supervisor. That is also the default with a hook, which may need all pages
+    in one process, and with a rate limit, which processes would divide even if the crawl has only one host.
     """
     if hook is not None or max_bytes_per_second is not None:
         return None
@@ -43,14 +42,14 @@ def _processors() -> int:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a crawl's node is told beside where its frontier is. Each part is named as its option is."""
+    """Options for a crawl's node, under their names on the command line."""
 
     toes: int = DEFAULT_TOES
     processes: int | None = None
-    """None: one, which nobody watches over but this run."""
+    """None: one, without a supervisor."""
     warc: bool = True
     warc_metadata: str | None = None
-    """This and whatever else is None: as a node does by itself."""
+    """None, here and below, leaves the node's default."""
     pages: bool = False
     pages_text: str | None = None
     hook: str | None = None
@@ -60,16 +59,16 @@ class NodePlan:
     ca_file: Path | None = None
 
     def check(self) -> None:
-        """BadPlan for options that contradict each other. What else makes no sense the node tells itself."""
+        """BadPlan for options that contradict each other. The node checks all other rules itself."""
         if not (self.warc or self.pages or self.hook):
-            raise BadPlan("With --no-warc pages would go nowhere: give --pages or --hook.")
+            raise BadPlan("--no-warc needs --pages or --hook, or pages would be lost")
         if self.warc_metadata is not None and not self.warc:
-            raise BadPlan("--warc-metadata is about the files that --no-warc leaves out.")
+            raise BadPlan("--warc-metadata needs WARC files; remove --no-warc")
         if self.pages_text is not None and not self.pages:
-            raise BadPlan("--pages-text is about the files that --pages writes: give that, too.")
+            raise BadPlan("--pages-text needs --pages")
 
     def arguments(self, warcs: Path, pages: Path, logs: Path) -> Iterator[str]:
-        """What the node's command line says of it, and where its files go."""
+        """The same as arguments for the node's command line, with the directories for its files."""
         yield from ("--toes", str(self.toes), "--logs", str(logs))
         if self.warc:
             yield from ("--warc", str(warcs))

@@ -1,8 +1,6 @@
-"""What a crawl is asked to do, put together from the command line, a spec file and the defaults of `toehold
-crawl`.
+"""The spec and seeds of a `toehold crawl`, from the command line, a spec file and the command's defaults.
 
-Whether its values make sense together is for the frontier to say; here is only what must be known before one
-is started.
+It checks only rules that count before a frontier runs. The frontier checks all others.
 """
 
 from __future__ import annotations
@@ -28,9 +26,7 @@ MOST_SEEDS = 100_000
 """Most seeds of an embedded crawl, whose directory lists them all."""
 
 ATTEMPTS, RETRY_DELAY_S, RETRY_GROWTH, FETCH_TIMEOUT_S = 3, 30.0, 2.0, 120.0
-"""What a crawl without a spec file takes instead of the contract's defaults: a mistyped host must not hold it
-up for hours.
-"""
+"""Without a spec file these replace the contract's defaults: a mistyped host must not cost hours."""
 
 _CONTRACT_MAX_DELAY_S = 30.0
 _CONTRACT_MAX_RETRY_DELAY_S = 14_400.0
@@ -38,7 +34,7 @@ _CONTRACT_MAX_RETRY_DELAY_S = 14_400.0
 
 @dataclass(frozen=True, slots=True)
 class SpecOptions:
-    """What the command line says itself; None leaves the word to the spec. Each is named as its option is."""
+    """Options for the spec, under their names on the command line; None leaves the spec file's value."""
 
     min_delay: float | None = None
     delay_factor: float | None = None
@@ -60,25 +56,25 @@ class Plan:
     seeds: tuple[str, ...]
     """Each once."""
     node: NodePlan = field(default_factory=NodePlan)
-    """May be another in each run."""
+    """May differ in each run."""
     places: Mapping[str, str] = field(default_factory=dict)
     """See SpecFile.places."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """Seeds as they were given, sorted out."""
+    """Seeds from the command line and the spec file, checked."""
 
     good: tuple[str, ...]
     """Each once, with a scheme."""
     left_out: tuple[str, ...]
-    """What cannot be one, in words for people."""
+    """For people: texts that cannot be seeds, and why."""
     hosts: tuple[str, ...]
     """The host of each good seed."""
 
 
 def sort_out(given: Iterable[str]) -> Seeds:
-    """The seeds among what was given. BadPlan if none is left, or too many are."""
+    """Checks seeds. BadPlan if no good one is left, or too many are."""
     hosts: dict[str, str] = {}
     left_out = []
     for text in given:
@@ -93,14 +89,10 @@ def sort_out(given: Iterable[str]) -> Seeds:
             continue
         hosts[seed] = url.hostname.strip("[]").removesuffix(".")
         if len(hosts) > MOST_SEEDS:
-            raise BadPlan(
-                f"More than {MOST_SEEDS} seeds: so many want a frontier of their own (`toehold init`)."
-            )
+            raise BadPlan(f"more than {MOST_SEEDS} seeds; run a frontier for so many (see `toehold init`)")
     if not hosts:
         told = "".join(f"\n  {line}" for line in left_out[:10])
-        raise BadPlan(
-            f"There is no seed left to begin with:{told}" if told else "Name at least one URL to begin with."
-        )
+        raise BadPlan(f"there is no good seed:{told}" if told else "give at least one URL")
     return Seeds(tuple(hosts), tuple(left_out), tuple(hosts.values()))
 
 
@@ -120,8 +112,8 @@ def make_spec(file: SpecFile | None, options: SpecOptions, seed_hosts: Iterable[
         spec.allowed_addresses.append("loopback" if all(map(_is_loopback, seed_hosts)) else "public")
     if list(spec.allowed_addresses) != ["loopback"] and not spec.contact:
         raise BadPlan(
-            "--contact is needed to crawl beyond this machine: a URL or an e-mail address, sent with every "
-            "request, so that a site's owner can reach you."
+            "--contact is needed to crawl beyond this machine: a URL or an e-mail address. Every request "
+            "carries it, so that site owners can reach you."
         )
     return spec
 
@@ -146,7 +138,7 @@ def _apply(spec: CrawlSpec, options: SpecOptions, file: SpecFile | None) -> None
         )
         if longest < options.min_delay:
             politeness.max_delay.CopyFrom(politeness.min_delay)
-    # Both of these are meant for robots.txt as well, unless the spec file has words of its own on that.
+    # Both of these count for robots.txt as well, unless the spec file sets that itself.
     if options.max_attempts is not None:
         spec.retry.max_attempts = options.max_attempts
         if own_robots is None or not own_robots.HasField("max_attempts"):

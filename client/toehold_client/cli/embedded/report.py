@@ -1,6 +1,6 @@
-"""The report of an embedded crawl: how it stands when `toehold crawl` ends, as data and as words for people.
+"""The report at the end of `toehold crawl`, as data and as text.
 
-Durations end in `_seconds`, moments in `_time` (RFC 3339, UTC).
+Names of durations end in `_seconds`, names of moments in `_time` (RFC 3339, UTC).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ Report = Mapping[str, Any]
 """What `report.json` holds."""
 
 _MOST_STATUSES_SHOWN = 12
-_UNFINISHED = (".open", ".torn")  # being written, or left so; of which nothing is whole
+_UNFINISHED = (".open", ".torn")  # being written, or without a whole record
 
 
 def build(
     crawl: Crawl, status: CrawlStatus, statistics: Statistics, seeds: tuple[str, ...], directory: Path
 ) -> dict[str, Any]:
-    """The report. `directory` is searched for what the node wrote; it should have closed its files."""
+    """The report. Lists the node's files in `directory`; the node should have closed them."""
     state, exit_status = status_names(status)
     warcs = sorted(directory.glob("warcs/*.warc.gz"))
     pages = sorted(directory.glob("pages/*.jsonl"))
@@ -76,7 +76,7 @@ def build(
 
 
 def show(report: Report, directory: Path, console: Console) -> None:
-    """Print the report for people."""
+    """Prints the report for people."""
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")

@@ -1,7 +1,7 @@
-"""Runs a crawl with a frontier server and a crawler node of its own: starts them, takes the crawl up where it
-is, has it watched, and stops them in the right order.
+"""Runs a crawl with its own frontier server and crawler node: starts them, starts or resumes the crawl,
+watches it, and stops them in the right order.
 
-It decides nothing about the crawl: the frontier does, and holds all that is known of it.
+The frontier decides about the crawl and holds all its state.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ NODE_NAME = "embedded"
 """The same in every run, so that the frontier knows which leases an earlier run's node held."""
 
 MOST_NODE_RESTARTS = 3
-"""How often a node that ends before its time is started again."""
+"""How often a node that fails is started again."""
 
 _DRAIN_S = 45.0  # longest wait for a program with little left to do
 _HURRY_S = 20.0  # the same, when it is to stop at once
-_LAST_WORDS_S = 5.0  # for a frontier that answers no more to end, so that its exit code tells why
+_LAST_WORDS_S = 5.0  # how long to wait for the exit code of a frontier that does not answer any more
 _CALL_S = 10.0
 _MOST_SEEDS_TOLD = 10
 
@@ -58,11 +58,11 @@ _NODE_EXIT_CODES = {
 }
 
 _FOR_GOOD = (_WRONG_ARGUMENTS, _SUPERSEDED, _UNUSABLE)
-"""Starting it again would help with none of these."""
+"""Restarting the node would not help."""
 
 
 class EmbeddedCrawl:
-    """One run over a crawl's directory. A context: at its end no program of it is left."""
+    """One run of a crawl. A context: at its end no program is left."""
 
     def __init__(
         self, plan: Plan, directory: CrawlDirectory, display: Display, interruptions: Interruptions
@@ -93,7 +93,7 @@ class EmbeddedCrawl:
         self._directory.withdraw_frontier()
 
     def run(self) -> tuple[Ending, Report]:
-        """Take the crawl up and see it to its end, or to where signals stop it. To be called once.
+        """Runs the crawl to its end, or until signals stop it. To be called once.
 
         The report is in the directory too. Raises CommandFailed if it cannot start or go on, and Interrupted
         if a signal came before it was under way.
@@ -114,7 +114,7 @@ class EmbeddedCrawl:
     def _crawl(self, client: FrontierClient, address: str) -> Ending:
         crawl = self._take_up(client)
         if crawl.status.state == CrawlState.CRAWL_STATE_FINISHED:
-            return Ending.FINISHED  # under a run that was killed before it could say so
+            return Ending.FINISHED  # in a run that was killed before its report
         self._start_node(address)
         watch = Watch(
             client, crawl, self._directory, self._display, self._interruptions, lambda: self._check(address)
@@ -122,7 +122,7 @@ class EmbeddedCrawl:
         return watch.until_end()
 
     def _take_up(self, client: FrontierClient) -> Crawl:
-        """The crawl, under way: created, seeded, launched or resumed, whatever it still needs."""
+        """Creates, seeds, launches or resumes the crawl, as needed; its description."""
         name = self._plan.crawl
         try:
             crawl = client.get_crawl(name)
@@ -138,23 +138,23 @@ class EmbeddedCrawl:
         if state in (CrawlState.CRAWL_STATE_PAUSED, CrawlState.CRAWL_STATE_PAUSING):
             self._raise_if_interrupted()
             if crawl.status.reason:
-                self._display.say(f"It was paused: {crawl.status.reason}.")
+                self._display.say(f"The crawl was paused: {crawl.status.reason}.")
             client.request_state(name, TargetState.TARGET_STATE_RUN)
         if state != CrawlState.CRAWL_STATE_FINISHED:
             pages = client.get_statistics(name).statistics.succeeded_count
-            self._display.say(f"Going on with the crawl in {self._directory.path}: {pages} pages so far.")
+            self._display.say(f"Continuing the crawl in {self._directory.path}: {pages} pages so far.")
             self._tell_gaps(pages)
         return crawl
 
     def _tell_gaps(self, pages: int) -> None:
-        """Output may be asked for in one run and not in another. Nobody should take a part of it for all."""
+        """Options for output may differ between runs: says which pages a folder will lack."""
         node = self._plan.node
         for folder, is_written in ((self._directory.warcs, node.warc), (self._directory.pages, node.pages)):
             was_written = folder.is_dir() and any(folder.iterdir())
             if was_written and not is_written:
-                self._display.say(f"This run writes nothing to {folder}, as earlier ones did.")
+                self._display.say(f"Earlier runs wrote to {folder}; this one does not.")
             elif is_written and not was_written and pages:
-                self._display.say(f"The pages so far are not in {folder}, which begins with this run.")
+                self._display.say(f"{folder} begins with this run; it lacks the pages so far.")
 
     def _create(self, client: FrontierClient) -> Crawl:
         try:
@@ -162,7 +162,7 @@ class EmbeddedCrawl:
         except InvalidSpec as problem:
             problems = located(problem, self._plan.places).problems
             told = "".join(f"\n  {place}: {what}" for place, what in problems.items())
-            raise BadPlan(f"The spec is refused:{told or f' {problem}'}") from problem
+            raise BadPlan(f"the spec is refused:{told or f' {problem}'}") from problem
         except InvalidArgument as problem:
             raise BadPlan(str(problem)) from problem
 
@@ -170,24 +170,24 @@ class EmbeddedCrawl:
         answer = client.add_seeds(self._plan.crawl, self._plan.seeds)
         for seed in answer.rejected[:_MOST_SEEDS_TOLD]:
             what = enum_word(Verdict.DESCRIPTOR, seed.verdict).lower().replace("_", " ")
-            self._display.say(f"Left out, {what}: seed {seed.uri}")
+            self._display.say(f"Rejected ({what}): seed {seed.uri}")
         more = answer.rejected_count - min(len(answer.rejected), _MOST_SEEDS_TOLD)
         if more > 0:
-            self._display.say(f"Left out for the like: {more} further seeds")
+            self._display.say(f"Rejected: {more} further seeds")
         if client.get_crawl(self._plan.crawl).seed_count == 0:
-            raise BadPlan("No seed is left, so there is nothing to crawl.")
+            raise BadPlan("no seed is left, so there is nothing to crawl")
 
     def _start_node(self, address: str) -> None:
         self._node = Child(
             _node_program(self._plan, self._directory, address), (self._directory.locks.programs,)
         )
         try:
-            # Signals that come now pause or stop the crawl, as later ones do: some of the node's processes
-            # may be fetching while others begin.
+            # A signal now pauses or stops the crawl, as a later one does: some of the node's processes may be
+            # fetching while others start.
             with suppress(Interrupted):
                 self._node.wait_ready(self._interruptions, most_signals=1)
         except ChildFailed as problem:
-            if self._node.exit_code == _WRONG_ARGUMENTS:  # those that were handed on to it
+            if self._node.exit_code == _WRONG_ARGUMENTS:  # they come from the command line
                 raise BadPlan(str(problem)) from problem
             raise
 
@@ -200,15 +200,14 @@ class EmbeddedCrawl:
         if code is None:
             return
         obituary = self._node.obituary()
-        if code == _WORN_OUT:  # pages did that, and each of them has been reported
-            self._display.say(f"{obituary}\nStarting it again.")
+        if code == _WORN_OUT:  # because of pages, each of which has been reported
+            self._display.say(f"Starting the node again: {obituary}")
         elif code in _FOR_GOOD or self._node_restarts == MOST_NODE_RESTARTS:
             raise ChildFailed(obituary)
         else:
             self._node_restarts += 1
-            self._display.say(
-                f"{obituary}\nStarting it again ({self._node_restarts} of {MOST_NODE_RESTARTS})."
-            )
+            restart = f"{self._node_restarts} of {MOST_NODE_RESTARTS}"
+            self._display.say(f"Starting the node again ({restart}): {obituary}")
         self._node.close()
         self._start_node(address)
 
@@ -222,12 +221,12 @@ class EmbeddedCrawl:
     def _stop(self, child: Child | None, patience_s: float, *, hurry: bool = False) -> None:
         if child is not None and not child.stop(self._interruptions, patience_s, hurry=hurry):
             self._display.say(
-                f"The {child.program.name} did not end within {patience_s:.0f} s and was killed; "
-                "what it had in hand is done again."
+                f"The {child.program.name} did not end within {patience_s:.0f} s and was killed. "
+                "The next run repeats its unfinished work."
             )
 
     def _explained(self, problem: ToeholdError) -> ToeholdError:
-        """Why the frontier does not answer, if it ended."""
+        """How the frontier ended, if it did; else the problem itself."""
         assert self._frontier is not None
         if not self._frontier.ends_within(_LAST_WORDS_S):
             return problem
@@ -252,7 +251,7 @@ def _frontier_program(directory: CrawlDirectory) -> Program:
             3: "it cannot listen",
             4: "its data directory is unusable, or in use",
             5: "its store failed",
-            6: "its store is damaged; `toehold-frontier --salvage --data` it: that keeps what can be read",
+            6: "its store is damaged; `toehold-frontier --salvage --data DIR` keeps the readable part",
         },
     )
 

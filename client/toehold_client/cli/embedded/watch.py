@@ -1,6 +1,4 @@
-"""Watches a crawl that is under way: shows it, and pauses it when a signal comes. It starts and stops no
-program.
-"""
+"""Watches a running crawl: shows it, and pauses it when a signal comes."""
 
 from __future__ import annotations
 
@@ -22,13 +20,13 @@ from toehold_client.errors import CrawlFinished, DeadlineExceeded, FrontierUnava
 from .directory import CrawlDirectory
 
 GRACE_S = 10.0
-"""Beyond the fetch deadline: what a page still needs, once fetched, until its report has arrived."""
+"""Time after the fetch deadline for the report of a page to arrive."""
 
 MOST_PREPARING_S = 600.0
-"""Longest wait for a crawl that cannot pause yet, since its seeds are being announced."""
+"""Longest wait for a crawl that cannot pause yet, because its seeds are being announced."""
 
 MOST_SILENCE_S = 60.0
-"""Longest time in which a frontier that runs does not answer."""
+"""Longest time to wait for a frontier that runs but does not answer."""
 
 LINE_S = 5.0
 """Between two looks that are due: each has a line where nothing is drawn over."""
@@ -46,10 +44,7 @@ class Ending(Enum):
 
 
 class Watch:
-    """The watch over one crawl.
-
-    `check` is called at every tick; it may raise, and should if the crawl cannot go on.
-    """
+    """The watch over one crawl. Each tick calls `check`, which raises an error if the crawl cannot go on."""
 
     def __init__(
         self,
@@ -74,7 +69,7 @@ class Watch:
         self._told: set[str] = set()
 
     def until_end(self) -> Ending:
-        """Watch until the crawl has finished, has paused because of a signal, or is to be stopped at once.
+        """Watches until the crawl has finished, has paused because of a signal, or is to be stopped at once.
 
         FrontierUnavailable or DeadlineExceeded if the frontier has not answered for `MOST_SILENCE_S`.
         """
@@ -116,8 +111,8 @@ class Watch:
             if state == CrawlState.CRAWL_STATE_PAUSED:
                 reason = answer.status.reason
                 self._say_once(
-                    f"Paused{f': {reason}' if reason else ' from elsewhere'}. "
-                    f"`toehold resume --dir {self._directory.path}` lets it go on; Ctrl-C leaves it paused."
+                    f"Paused{f': {reason}' if reason else ' by another command'}. To resume: "
+                    f"toehold resume --dir {self._directory.path}. Ctrl-C leaves the crawl paused."
                 )
             return None
         return self._pause(state)
@@ -141,12 +136,12 @@ class Watch:
                 self._pause_accepted = True
                 self._give_up_s = now_s + self._pause_s
                 self._say_once(
-                    "Pausing when the fetches under way have ended, "
-                    f"{duration_text(self._pause_s)} from now at the latest. Ctrl-C again stops at once."
+                    "Pausing when the present fetches have ended, at most "
+                    f"{duration_text(self._pause_s)} from now. Ctrl-C again stops at once."
                 )
                 return None
         if now_s > self._give_up_s:
-            self._say_once("It has not paused in time, and is stopped at once.")
+            self._say_once("The crawl has not paused in time. Stopping it at once.")
             return Ending.STOPPED
         return None
 

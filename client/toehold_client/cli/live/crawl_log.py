@@ -1,4 +1,4 @@
-"""The end of a crawl log, for showing: the URIs that were finished last. It does not follow the file."""
+"""The end of a crawl log: the URIs that were finished last."""
 
 import os
 import re

@@ -99,7 +99,7 @@ def line(look: Look) -> str:
 
 
 def _standing(look: Look, width: int) -> Iterator[Text]:
-    """What comes first: where it is in its life, and what is in its way."""
+    """The first lines: the crawl's state, and what holds it up."""
     style = _STATE_STYLES.get(look.status.state, "bold yellow")
     elapsed = duration_text(seconds_of(look.statistics.elapsed_duration))
     yield _line(
@@ -123,7 +123,7 @@ def _away(look: Look) -> str:
 
 
 def _wrapped(label: str, part: Part, width: int) -> list[Text]:
-    """Text that may need more lines than one; what is beyond the last of them is cut off."""
+    """Text in up to _MOST_WHY_LINES lines; the last one may be cut."""
     whole = _text(part)
     lines = whole.wrap(Console(), max(width - _LABEL_CELLS, 1), no_wrap=False)
     for each in lines:
@@ -133,7 +133,7 @@ def _wrapped(label: str, part: Part, width: int) -> list[Text]:
 
 
 def _statistics(look: Look) -> Iterator[Text]:
-    """What it has done, and what is left; what there is nothing to say of is left out."""
+    """The crawl's progress. Rows without content are left out."""
     statistics = look.statistics
     pages = f"{count_text(statistics.succeeded_count)} succeeded, {bytes_text(statistics.bytes_count)}"
     yield _line("pages", f"{pages}; {count_text(statistics.disregarded_count)} disregarded")
@@ -203,7 +203,7 @@ def _job(job: Job) -> str:
     return f"{job.job} {job.kind}, {state}: {rows}, {count_text(job.changed_count)} changed"
 
 
-# The sections. Of rows that begin with a name, all names have the same number of cells.
+# The sections. All names at the beginning of rows have the same number of cells.
 
 
 def _problem(look: Look, event: Event) -> Text:
@@ -212,12 +212,12 @@ def _problem(look: Look, event: Event) -> Text:
 
 
 def _nodes(look: Look, most_cells: int, most: int) -> list[Text]:
-    """All nodes together, if there are several; then each, up to so many."""
+    """All nodes together, if there are several; then each, at most `most`."""
     names = _cells([node.node for node in look.nodes[:most]], most_cells)
     rows = [_node(look, node, name) for node, name in zip(look.nodes, names, strict=False)]
     if len(look.nodes) > 1:
         there = [node for node in look.nodes if _silent_s(look, node) <= look.lease_s]
-        told = f"{count_text(len(there))} of {count_text(len(look.nodes))} there, {_at_work(there)}"
+        told = f"{count_text(len(there))} of {count_text(len(look.nodes))} present, {_at_work(there)}"
         rows.insert(0, _text((told, "bold")))
     return rows
 
@@ -235,7 +235,7 @@ def _node(look: Look, node: Node, name: str) -> Text:
 
 
 def _lost(node: Node) -> Iterator[Part]:
-    """Toe threads that nobody wanted to lose: before the rest, whose end may be cut off."""
+    """Lost toe threads. They come first, because the end of the row may be cut."""
     if node.pool.died_count:
         yield (f"{count_text(node.pool.died_count)} died", "red")
         yield ", "
@@ -258,7 +258,7 @@ def _at_work(nodes: Sequence[Node]) -> str:
 
 
 def _slowest(look: Look, most_cells: int) -> list[Text]:
-    """Queues at rest: until when, and why."""
+    """Queues that rest: how long, and why."""
     keys = _cells([queue.queue_key for queue in look.slowest], most_cells)
     wakes = [max(seconds_until(look.statistics, queue.wake_time), 0.0) for queue in look.slowest]
     return [
@@ -268,7 +268,7 @@ def _slowest(look: Look, most_cells: int) -> list[Text]:
 
 
 def _largest(look: Look, most_cells: int) -> list[Text]:
-    """Queues with URIs: how many, and how they stand."""
+    """Queues with URIs: how many, and their state."""
     queues = [queue for queue in look.largest if queue.queued_count]
     keys = _cells([queue.queue_key for queue in queues], most_cells)
     return [
@@ -307,7 +307,7 @@ def _label(label: str) -> Text:
 
 
 def _text(*parts: Part) -> Text:
-    """Parts joined. Whatever a terminal would obey is made visible here, for all that is shown."""
+    """Parts joined. This is where all text becomes safe for a terminal."""
     text = Text(no_wrap=True)
     for part in parts:
         said, style = (part, "") if isinstance(part, str) else part
@@ -316,7 +316,7 @@ def _text(*parts: Part) -> Text:
 
 
 def _cells(names: Sequence[str], most: int) -> list[str]:
-    """Names, made equally long in cells of a terminal, with two of them between a name and what follows."""
+    """Names, padded or cut to the same number of cells, with two blanks after them."""
     named = [output.harmless(name) for name in names]
     cells = min(max(map(cell_len, named), default=0), most)
     cut = (name if cell_len(name) <= cells else f"{set_cell_size(name, cells - 1)}…" for name in named)

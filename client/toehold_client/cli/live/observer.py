@@ -62,13 +62,13 @@ class Observer:
         self._problems: deque[Event] = deque(maxlen=MOST_PROBLEMS)
 
     def close(self) -> None:
-        """Hears of no more events."""
+        """Stops listening to events."""
         if self._listener is not None:
-            with contextlib.suppress(ToeholdError):  # what it missed nobody wants to know any more
+            with contextlib.suppress(ToeholdError):  # missed events don't matter any more
                 self._listener.close()
 
     def look(self) -> Look:
-        """The crawl now, or, while the frontier does not answer, as it was seen last.
+        """The crawl now, or the last look while the frontier does not answer.
 
         UnknownCrawl. FrontierUnavailable or DeadlineExceeded if the frontier has never answered.
         """
@@ -84,7 +84,7 @@ class Observer:
         return self._seen
 
     def catch_up(self) -> None:
-        """Hears of all events that are kept, up to now."""
+        """Reads all kept events, up to now."""
         for event in self._controller.events("start"):
             self._hear(event)
 
@@ -111,7 +111,7 @@ class Observer:
         )
 
     def _explained(self, statistics: Statistics) -> str:
-        """Why nothing is fetched now, if the frontier names a reason."""
+        """The frontier's reason why nothing is being fetched now, if there is one."""
         for reason in self._controller.frontier.explain(self._controller.crawl):
             if not reason.HasField("until_time"):
                 return reason.message
@@ -124,7 +124,7 @@ class Observer:
             self._away_since_s = now_s
         with self._lock:
             told = self._status
-        # A frontier may leave with its crawl's end, before the crawl is looked at again.
+        # A frontier may end with its crawl, before the next look.
         later = told.reach_time.ToNanoseconds() >= seen.status.reach_time.ToNanoseconds()
         return replace(
             seen,
@@ -139,7 +139,7 @@ class Observer:
             return list(self._problems)
 
     def _listen(self) -> None:
-        """Hears events from the first that is kept, and goes on there when the frontier was away for long."""
+        """Listens to events from the first that is kept, and again after a long absence of the frontier."""
         cursor = "start"
         if self._listener is not None:
             cursor = self._listener.cursor
@@ -171,12 +171,12 @@ class Observer:
 
 
 class Looks:
-    """Looks at a crawl, taken in a thread of their own: one every `interval_s`, and one at once when an event
-    calls for it; none after the crawl's end. The bell rings for each. A look waits until the last one was
-    taken, so whoever shows them misses none, and the frontier has no work for looks that nobody sees.
+    """Looks at a crawl from a thread of its own: every `interval_s`, and at once when an event calls for it,
+    until the crawl's end. The bell rings for each look. The next look waits until the last one was taken, so
+    none is missed, and the frontier has no work for looks that nobody sees.
 
-    The main thread calls no frontier: so it hears of signals at once, whatever a frontier does, and no signal
-    breaks into a call. A context; at its end it closes the controller's client, which ends all waits.
+    The main thread does not call the frontier, so it reacts to signals at once, and no signal interrupts a
+    call. A context; at its end it closes the controller's client, which ends all waits.
     """
 
     def __init__(self, crawl: CrawlController, interval_s: float, bell: Bell) -> None:
@@ -205,7 +205,7 @@ class Looks:
         self._thread.join()
 
     def take(self) -> Look | None:
-        """The latest look, unless it has been taken. Raises what a look ended with: see Observer.look."""
+        """The latest look, unless it has been taken. Raises the errors of Observer.look."""
         with self._lock:
             look, self._latest = self._latest, None
             if self._error is not None:
@@ -236,7 +236,7 @@ class Looks:
                 self._taken.wait()
                 self._news.wait(max(0.0, due_s - time.monotonic()))
         except ClientClosed:
-            return  # nobody looks any more
+            return  # the context has ended
         except BaseException as error:  # whatever it is, `take` raises it
             with self._lock:
                 self._error = error

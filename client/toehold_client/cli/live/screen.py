@@ -1,4 +1,4 @@
-"""A terminal taken over for a while: the same place drawn over again and again, and given back as it was."""
+"""The whole screen of a terminal, for a while."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rich.text import Text
 
 
 def fit(console: Console) -> tuple[int, int]:
-    """Lets a console be as large as its terminal is now; columns and lines.
+    """Gives a console the present size of its terminal; columns and lines.
 
-    The environment may have them too (COLUMNS, LINES), as they were when somebody set them.
+    COLUMNS and LINES in the environment may be out of date.
     """
     try:
         columns, lines = os.get_terminal_size(console.file.fileno())
@@ -32,8 +32,8 @@ def fit(console: Console) -> tuple[int, int]:
 class TakenScreen:
     """The whole screen of a terminal, given back at the end, and while the program is stopped (Ctrl-Z).
 
-    A context, for the main thread, as signals are heard there. `changed` is called by a signal handler when
-    it is to be drawn anew: it has another size, or the program is to stop.
+    A context, only for the main thread, which receives signals. A signal handler calls `changed` when the
+    screen must be drawn again: the terminal's size has changed, or the program is about to stop.
     """
 
     def __init__(self, console: Console, changed: Callable[[], None]) -> None:
@@ -57,12 +57,12 @@ class TakenScreen:
             signal.signal(number, handler)
 
     def draw(self, lines: Sequence[Text]) -> None:
-        """Shows lines, which should fit, in place of those before."""
+        """Replaces the screen by these lines, which should fit."""
         if self._to_stop:
             self._to_stop = False
             self._give_back()
             os.kill(os.getpid(), signal.SIGSTOP)
-            self._take()  # somebody has let it go on
+            self._take()  # after SIGCONT
         self._console.control(Control.home())
         self._console.print(Screen(Text("\n").join(lines)), end="")
 
