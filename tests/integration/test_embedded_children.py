@@ -69,7 +69,7 @@ def test_one_that_ends_instead_is_told_with_its_exit_code_and_the_end_of_its_log
     with pytest.raises(ChildFailed) as failure:
         child.wait_ready(interruptions)
     told = str(failure.value).split("\n")
-    assert told[0] == "The program ended with exit code 4 (it is in use)."
+    assert told[0] == "the program ended with exit code 4 (it is in use)"
     assert told[-2:] == ["  line 19", r"  error gave up cause=\x1b[2Jlock"]
     assert len(told) < 10
 
@@ -101,7 +101,7 @@ def test_one_that_says_nothing_is_given_up(
 
 def test_a_program_that_does_not_exist_is_told(tmp_path: Path) -> None:
     program = Program("program", (str(tmp_path / "none"),), tmp_path / "log", re.compile("(.)"), {})
-    with pytest.raises(ChildFailed, match="The program cannot be started"):
+    with pytest.raises(ChildFailed, match="the program cannot be started"):
         Child(program)
 
 

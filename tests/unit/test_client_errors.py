@@ -139,7 +139,7 @@ def test_silence_is_told_with_how_long_it_was() -> None:
 
 
 def test_a_server_of_another_kind_is_told_as_one() -> None:
-    assert "no Toehold frontier" in str(failed(Refusal(CODE.UNIMPLEMENTED, "Method not found!")))
+    assert "is not a Toehold frontier" in str(failed(Refusal(CODE.UNIMPLEMENTED, "Method not found!")))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_server_of_another_kind_is_told_as_one() -> None:
         ),
         (Refusal(CODE.UNAVAILABLE, "too blue", "TOO_BLUE"), errors.NodeUnavailable, "too blue"),
         (Refusal(CODE.DEADLINE_EXCEEDED), errors.DeadlineExceeded, "the node at here:7707 did not answer"),
-        (Refusal(CODE.UNIMPLEMENTED), errors.UnexpectedAnswer, "is no Toehold node of this version"),
+        (Refusal(CODE.UNIMPLEMENTED), errors.UnexpectedAnswer, "is not a Toehold node of this version"),
         (Refusal(CODE.UNKNOWN, "oops"), errors.UnexpectedAnswer, "the node at here:7707 failed: oops"),
     ],
 )

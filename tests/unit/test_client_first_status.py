@@ -83,7 +83,7 @@ def test_any_other_error_is_told_as_it_was_raised(noted: tuple[Refusal, ...], ra
 
 
 def test_a_call_that_has_not_ended_is_no_status() -> None:
-    with pytest.raises(RuntimeError, match="had ended before it had"):
+    with pytest.raises(RuntimeError, match="the end of a call too early"):
         FirstStatus().note(CallThatGoesOn(REFUSED))
 
 

@@ -129,7 +129,11 @@ def test_a_directory_whose_frontier_has_ended_is_told(toehold_at: Toehold, tmp_p
         ("", 2, "is damaged"),
         ('{"address": 5}', 2, "is damaged"),
         ('{"address": "x", "pid": -1, "crawl": "c"}', 3, "has ended"),
-        ('{"address": "x", "pid": 1, "crawl": "c"}', 2, "'x' is not the address of a frontier"),
+        (
+            '{"address": "x", "pid": 1, "crawl": "c"}',
+            2,
+            "the address of a frontier must be HOST:PORT, such as 127.0.0.1:7707, got 'x'",
+        ),
     ],
 )
 def test_a_directory_without_a_usable_frontier_is_told(
@@ -452,8 +456,8 @@ WORDS = [
         "a requested: update, weight",
     ),
     (Event(problem=Problem(kind="disk-reserve", detail="1 MB left")), "problem: disk-reserve, 1 MB left"),
-    (Event(held=Held()), "held: nothing of the crawl is written until it is released"),
-    (Event(released=Released()), "released: held no longer"),
+    (Event(held=Held()), "held: nothing is written until the crawl is released"),
+    (Event(released=Released()), "released"),
     (Event(checkpointed=Checkpointed(checkpoint="cp1")), "saved in checkpoint cp1"),
     (
         Event(flights_cancelled=FlightsCancelled(leased_count=4, bound="stop_timeout")),

@@ -221,7 +221,7 @@ def test_nothing_is_waited_for_that_can_no_longer_come(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
     frontier.will("StateEvents", [present(PAUSING), became(1, STOPPING), became(2, FINISHED)])
-    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
+    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it cannot become PAUSED"):
         controller.wait_for({PAUSED}, PATIENCE_S)
 
 
@@ -230,7 +230,7 @@ def test_what_can_no_longer_come_is_told_although_a_teardown_goes_on(
 ) -> None:
     """The events go on after FINISHED then, to the end of the teardown."""
     frontier.will("StateEvents", [present(STOPPING), became(1, FINISHED), SILENCE])
-    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it will not become PAUSED"):
+    with pytest.raises(CrawlFinished, match=r"c has ended \(FINISHED\), so it cannot become PAUSED"):
         controller.wait_for({PAUSED})
 
 

@@ -102,7 +102,7 @@ def test_a_teardown_that_completes_within_the_wait_is_true(
 def test_a_teardown_waits_no_longer_than_it_is_told_to(
     frontier: FakeFrontier, controller: CrawlController
 ) -> None:
-    """S0.25: the wait is bounded. S0.26: and then the frontier completes it by itself."""
+    """S0.25: the wait is bounded. S0.26: and then the frontier goes on with it."""
     silent: list[Answer] = [present(STOPPING), became(1, FINISHED), SILENCE]
     frontier.will("TearDownCrawl", BEGUN)
     frontier.will("StateEvents", *[silent] * 20)
@@ -337,7 +337,7 @@ def test_the_first_figures_come_at_once(frontier: FakeFrontier, controller: Craw
 def test_what_is_no_interval_is_told(
     frontier: FakeFrontier, controller: CrawlController, interval_s: float
 ) -> None:
-    with pytest.raises(InvalidArgument, match=f"{interval_s} s is no interval: it must be more than 0"):
+    with pytest.raises(InvalidArgument, match=f"the interval must be more than 0 s, got {interval_s}"):
         next(iter(controller.statistics_every(interval_s)))
     assert not frontier.asked
 

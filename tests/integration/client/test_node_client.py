@@ -152,18 +152,18 @@ def test_silence_ends_at_the_deadline(node: FakeFrontier, address: str, connect:
 def test_a_frontier_is_told_from_a_node(connect: Connect) -> None:
     with (
         serving(FakeFrontier()) as frontier,
-        pytest.raises(UnexpectedAnswer, match=f"what answers at {frontier} is no Toehold node"),
+        pytest.raises(UnexpectedAnswer, match=f"the server at {frontier} is not a Toehold node"),
     ):
         connect(frontier).drain()
 
 
 def test_what_is_no_address_is_told(connect: Connect) -> None:
-    with pytest.raises(InvalidArgument, match="'n1' is not the address of a node: HOST:PORT"):
+    with pytest.raises(InvalidArgument, match="the address of a node must be HOST:PORT"):
         connect("n1")
 
 
 def test_a_closed_client_says_so(address: str, connect: Connect) -> None:
     client = connect(address)
     client.close()
-    with pytest.raises(ClientClosed, match=f"the client of the node at {address} has been closed"):
+    with pytest.raises(ClientClosed, match=f"the client of the node at {address} is closed"):
         client.get_pool()

@@ -79,7 +79,7 @@ def _read(texts: Sequence[str]) -> tuple[CrawlSpec, list[str]]:
             raise InvalidArgument(f"{text!r:.200} is not NAME=VALUE")
         path = _path_of(name)
         if path in paths:
-            raise InvalidArgument(f"{name} is given twice; give it once")
+            raise InvalidArgument(f"{name} is given twice")
         paths.append(path)
         if value:
             lines.append(f"{_NAMES[path]} = {_toml(value)}")
