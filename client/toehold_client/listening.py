@@ -27,7 +27,7 @@ class Listener(Hearing):
         super().__init__(first)
         self._stream = stream
         self._listener = listener
-        self._thread = threading.Thread(target=self._hear, name="toehold-listener", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="toehold-listener", daemon=True)
         self._thread.start()
 
     @property
@@ -55,12 +55,12 @@ class Listener(Hearing):
         if threading.current_thread() is not self._thread:
             self.join()
 
-    def _hear(self) -> None:
+    def _listen(self) -> None:
         try:
             for message in self._stream:
                 if message.HasField("event"):
                     self._listener(message.event)
-                self.heard(message)
+                self.note(message)
         except BaseException as error:  # `join` raises it
             self._error = error
         finally:

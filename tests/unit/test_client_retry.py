@@ -12,6 +12,7 @@ from toehold.frontier.v1.admin_pb2 import (
     CreateCrawlResponse,
     GetCrawlResponse,
     TearDownCrawlResponse,
+    VerifyJob,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
@@ -155,10 +156,17 @@ def test_what_would_not_help_or_might_harm_is_not_repeated(error: ToeholdError) 
         play.run(beat, error)
 
 
-def test_creating_a_crawl_is_not_repeated_when_nobody_knows_whether_it_was_done() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [create, lambda client: client.start_job("c", VerifyJob()), lambda client: client.create_checkpoint()],
+    ids=["create_crawl", "start_job", "create_checkpoint"],
+)
+def test_calls_that_might_take_effect_twice_are_not_repeated_after_a_broken_connection(
+    ask: Callable[[Play], object],
+) -> None:
     play = Play(60)
     with pytest.raises(FrontierUnavailable):
-        play.run(create, AWAY)
+        play.run(ask, AWAY)
 
 
 @pytest.mark.parametrize("kind", [Overloaded, CrawlHeld])

@@ -32,7 +32,7 @@ class AsyncListener(Hearing):
         super().__init__(first)
         self._stream = stream
         self._listener = listener
-        self._task = asyncio.create_task(self._hear(), name="toehold-listener")
+        self._task = asyncio.create_task(self._listen(), name="toehold-listener")
 
     @property
     def over(self) -> bool:
@@ -55,14 +55,14 @@ class AsyncListener(Hearing):
         if asyncio.current_task() is not self._task:
             await self.join()
 
-    async def _hear(self) -> None:
+    async def _listen(self) -> None:
         try:
             async for message in self._stream:
                 if message.HasField("event"):
                     answer = self._listener(message.event)
                     if inspect.isawaitable(answer):
                         await answer
-                self.heard(message)
+                self.note(message)
         except Exception as error:  # `join` raises it
             self._error = error
         finally:

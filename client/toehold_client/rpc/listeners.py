@@ -20,7 +20,7 @@ class Hearing:
         """The place after the last event that the listener has returned from, for `listen(…, cursor)`."""
         return self._cursor
 
-    def heard(self, message: StateEventsResponse) -> None:
+    def note(self, message: StateEventsResponse) -> None:
         self._cursor = message.cursor or self._cursor
 
     def raise_error(self) -> None:

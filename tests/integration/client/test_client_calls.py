@@ -27,11 +27,8 @@ from toehold.frontier.v1.admin_pb2 import (
     Crawl,
     GetCrawlResponse,
     GetFrontierResponse,
-    ListCrawlsResponse,
-    ListQueuesResponse,
-    WorkQueue,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, QueueState, TargetState, Verdict
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState, Verdict
 from toehold.frontier.v1.frontier_pb2 import (
     Candidate,
     HeartbeatResponse,
@@ -49,7 +46,6 @@ from toehold_client.errors import (
     FrontierUnavailable,
     InvalidArgument,
     InvalidSpec,
-    Overloaded,
     UnexpectedAnswer,
     UnknownCrawl,
 )
@@ -301,36 +297,6 @@ def test_an_overloaded_frontier_is_asked_again_when_it_says(
     assert time.monotonic() - began_s >= 0.05
 
 
-def test_a_crawl_that_is_held_is_asked_again_when_its_frontier_says(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    held = Refusal(grpc.StatusCode.UNAVAILABLE, "crawl 'c' is held", "CRAWL_HELD", retry_s=0.05)
-    frontier.will("Schedule", held, held, ScheduleResponse(verdicts=[Verdict.VERDICT_QUEUED]))
-    began_s = time.monotonic()
-    assert connect(address, patience_s=PATIENCE_S).schedule("c", [Candidate(uri="u")]) == [
-        Verdict.VERDICT_QUEUED
-    ]
-    assert time.monotonic() - began_s >= 0.1
-
-
-def test_without_patience_the_first_failure_is_told(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    frontier.will("Schedule", OVERLOADED)
-    with pytest.raises(Overloaded, match="too much at once") as caught:
-        connect(address).schedule("c", [Candidate(uri="u")])
-    assert caught.value.retry_after_s == 0.05
-
-
-def test_creating_a_crawl_is_not_repeated_after_a_broken_connection(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    frontier.will("CreateCrawl", UNAVAILABLE)
-    with pytest.raises(FrontierUnavailable):
-        connect(address, patience_s=PATIENCE_S).create_crawl("c", CrawlSpec())
-    assert len(frontier.asked["CreateCrawl"]) == 1
-
-
 def test_a_refusal_is_told_in_the_frontiers_words(
     frontier: FakeFrontier, address: str, connect: Connect
 ) -> None:
@@ -506,39 +472,32 @@ def test_text_that_cannot_be_sent_is_an_invalid_argument(address: str, connect: 
         connect(address).get_crawl("\udcff")
 
 
-def test_all_pages_of_a_listing_are_read(frontier: FakeFrontier, address: str, connect: Connect) -> None:
-    frontier.will(
-        "ListCrawls",
-        ListCrawlsResponse(crawls=[Crawl(crawl="a"), Crawl(crawl="b")], next_page_token="b"),
-        UNAVAILABLE,
-        ListCrawlsResponse(crawls=[Crawl(crawl="c")]),
-    )
-    assert [crawl.crawl for crawl in connect(address, patience_s=PATIENCE_S).list_crawls()] == ["a", "b", "c"]
-    assert [request.page_token for request in frontier.asked["ListCrawls"]] == ["", "b", "b"]
-
-
-def test_checkpoints_are_listed_page_by_page(frontier: FakeFrontier, address: str, connect: Connect) -> None:
-    frontier.will(
-        "ListCheckpoints",
-        admin_pb2.ListCheckpointsResponse(
-            checkpoints=[admin_pb2.Checkpoint(checkpoint="a")], next_page_token="1"
+@pytest.mark.parametrize(
+    ("method", "rpc", "items", "found"),
+    [
+        ("list_crawls", "ListCrawls", "crawls", [Crawl(crawl=name) for name in "abc"]),
+        (
+            "list_checkpoints",
+            "ListCheckpoints",
+            "checkpoints",
+            [admin_pb2.Checkpoint(checkpoint=n) for n in "abc"],
         ),
-        admin_pb2.ListCheckpointsResponse(checkpoints=[admin_pb2.Checkpoint(checkpoint="b")]),
-    )
-    assert [each.checkpoint for each in connect(address).list_checkpoints()] == ["a", "b"]
-    assert [request.page_token for request in frontier.asked["ListCheckpoints"]] == ["", "1"]
-
-
-def test_an_empty_page_is_not_the_last_one(frontier: FakeFrontier, address: str, connect: Connect) -> None:
-    frontier.will(
-        "ListQueues",
-        ListQueuesResponse(next_page_token="1"),
-        ListQueuesResponse(queues=[WorkQueue(queue_key="q")], next_page_token="2"),
-        ListQueuesResponse(),
-    )
-    ready = QueueState.QUEUE_STATE_READY
-    assert [queue.queue_key for queue in connect(address).list_queues("c", ready)] == ["q"]
-    assert {request.state for request in frontier.asked["ListQueues"]} == {ready}
+    ],
+)
+def test_all_pages_of_a_frontiers_listings_are_read(
+    frontier: FakeFrontier,
+    address: str,
+    connect: Connect,
+    method: str,
+    rpc: str,
+    items: str,
+    found: list[Message],
+) -> None:
+    page = getattr(admin_pb2, f"{rpc}Response")
+    last = page(**{items: found[2:]})
+    frontier.will(rpc, page(**{items: found[:2]}, next_page_token="b"), UNAVAILABLE, last)
+    assert list(getattr(connect(address, patience_s=PATIENCE_S), method)()) == found
+    assert [request.page_token for request in frontier.asked[rpc]] == ["", "b", "b"]
 
 
 def test_any_number_of_seeds_goes_in_one_stream_of_batches(

@@ -37,14 +37,12 @@ from toehold.frontier.v1.admin_pb2 import (
     WakeQueuesJob,
     WorkQueue,
 )
-from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Override, OverrideSettings, RetrySpec
+from toehold.frontier.v1.crawl_pb2 import CrawlStatus, Override, OverrideSettings, QueueState, RetrySpec
 from toehold.frontier.v1.frontier_pb2 import Candidate
-from toehold_client import AsyncFrontierClient, FrontierClient
 from toehold_client.errors import (
     ClientClosed,
     CrawlFinished,
     CursorTooOld,
-    FrontierUnavailable,
     InvalidArgument,
     InvalidSpec,
     Overloaded,
@@ -58,6 +56,7 @@ from toehold_client.errors import (
 SERVICE = admin_pb2.DESCRIPTOR.services_by_name["FrontierAdminService"]
 FOUND = admin_pb2.GetCrawlResponse(crawl=admin_pb2.Crawl(crawl="c"))
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
+READY = QueueState.QUEUE_STATE_READY
 QUEUE, JOB = WorkQueue(queue_key="q"), Job(job=3, kind="verify")
 STORY, REASON = UriStory(uri="http://a.example/"), Reason(message="it is paused")
 SETTINGS = OverrideSettings(retry=RetrySpec(max_attempts=3))
@@ -124,6 +123,7 @@ CALLS: list[Call] = [
 
 LISTINGS: list[tuple[str, tuple[Any, ...], str, str, list[Any], dict[str, Any]]] = [
     ("list_queues", (), "ListQueues", "queues", [WorkQueue(queue_key=key) for key in "abc"], {}),
+    ("list_queues", (READY,), "ListQueues", "queues", [QUEUE] * 3, {"state": READY}),
     ("list_uris", (), "ListUris", "uris", [WaitingUri(queue_key=key) for key in "abc"], {}),
     ("list_uris", ("q",), "ListUris", "uris", [WaitingUri(cost=n) for n in (1, 2, 3)], {"queue_key": "q"}),
     ("list_jobs", (), "ListJobs", "jobs", [Job(job=number) for number in (1, 2, 3)], {}),
@@ -132,13 +132,6 @@ LISTINGS: list[tuple[str, tuple[Any, ...], str, str, list[Any], dict[str, Any]]]
     ("list_sources", (), "ListSources", "sources", [FetchStatistics(name=name) for name in "abc"], {}),
     ("list_seeds", (), "ListSeeds", "seeds", [Seed(uri=uri) for uri in "abc"], {}),
 ]
-
-
-def test_both_clients_have_the_same_methods() -> None:
-    def methods(kind: type) -> set[str]:
-        return {name for name in dir(kind) if not name.startswith("_")}
-
-    assert methods(FrontierClient) == methods(AsyncFrontierClient)
 
 
 def test_each_rpc_of_operators_has_a_method() -> None:
@@ -235,16 +228,6 @@ def test_a_refusal_has_its_own_class_and_the_frontiers_words(
         getattr(connect(address), method)("c", *arguments)
     assert (type(caught.value).__mro__.index(kind), caught.value.reason) in ((0, reason), (1, reason))
     assert caught.value.metadata == {"retry.growth": "0 is too small"}
-
-
-def test_starting_a_job_is_not_repeated_after_a_broken_connection(
-    frontier: FakeFrontier, address: str, connect: Connect
-) -> None:
-    """It might start another."""
-    frontier.will("StartJob", UNAVAILABLE)
-    with pytest.raises(FrontierUnavailable):
-        connect(address, patience_s=PATIENCE_S).start_job("c", VerifyJob())
-    assert len(frontier.asked["StartJob"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UpdateCrawlResponse,
 )
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus
-from toehold_client import AsyncCrawlController, CrawlController
+from toehold_client import CrawlController
 from toehold_client.errors import (
     ClientClosed,
     CrawlExists,
@@ -54,18 +54,6 @@ BUSY = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many readers", "OVERLOAD
 FAILED = Refusal(grpc.StatusCode.UNAVAILABLE, "its disk failed", "STORE_FAILED")
 COMPLETE = TearDownCrawlResponse(status=CrawlStatus(state=FINISHED, tearing_down=True, torn_down=True))
 BEGUN = TearDownCrawlResponse(status=CrawlStatus(state=STOPPING, tearing_down=True), begun=True)
-
-
-def test_both_controllers_have_the_same_methods_with_the_same_arguments() -> None:
-    def arguments(kind: type) -> dict[str, list[tuple[str, object]]]:
-        methods = inspect.getmembers(kind, inspect.isfunction)
-        return {
-            name: [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
-            for name, method in methods
-            if not name.startswith("_")
-        }
-
-    assert arguments(CrawlController) == arguments(AsyncCrawlController)
 
 
 # teardown

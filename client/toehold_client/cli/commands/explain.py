@@ -11,7 +11,7 @@ from toehold_client.spec.plain import enum_word
 
 from .options import json_option, tell, with_crawl
 
-_COLUMNS = ("why", "in words", "until")
+_COLUMNS = ("why", "message", "until")
 
 
 @click.command()

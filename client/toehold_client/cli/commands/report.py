@@ -182,7 +182,7 @@ def _queue_row(queue: WorkQueue) -> Row:
     return cells, to_plain(queue)
 
 
-_OF_FIGURES = (
+_OF_STATISTICS = (
     "succeeded",
     "failed",
     "disregarded",
@@ -197,9 +197,9 @@ _OF_QUEUES = ("queue", "queued", "ever queued", "precedence", "spent/budget", "s
 
 _KINDS: Mapping[str, tuple[Sequence[str], Callable[[CrawlController], Iterable[Row]]]] = {
     "seeds": (("seed", "result", "fetch status"), _seeds),
-    "hosts": (("host", *_OF_FIGURES), lambda crawl: _statistics(crawl.frontier.list_hosts(crawl.crawl))),
+    "hosts": (("host", *_OF_STATISTICS), lambda crawl: _statistics(crawl.frontier.list_hosts(crawl.crawl))),
     "sources": (
-        ("source", *_OF_FIGURES),
+        ("source", *_OF_STATISTICS),
         lambda crawl: _statistics(crawl.frontier.list_sources(crawl.crawl)),
     ),
     "mimetypes": (("URIs", "media type"), _mimetypes),

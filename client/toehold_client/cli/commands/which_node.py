@@ -67,9 +67,9 @@ class WhichNode:
             answer = client.get_frontier()
         found = named(answer, self.name)
         if not found:
-            heard = [node.node for node in answer.nodes[:_MOST_NAMED]]
+            names = [node.node for node in answer.nodes[:_MOST_NAMED]]
             more = ", …" if len(answer.nodes) > _MOST_NAMED else ""
-            told = f"; it has {', '.join(heard)}{more}" if heard else ""
+            told = f"; it has {', '.join(names)}{more}" if names else ""
             raise UnknownNode(f"the frontier at {self.frontier} has no node {self.name!r}{told}")
         for node in found:
             if node.service_address:
@@ -83,8 +83,8 @@ class WhichNode:
         try:
             told = client.get_pool().node
         except NodeUnavailable as error:
-            heard = output.moment(node.last_seen_time)
-            raise NodeUnavailable(f"{error}, where {node.node!r} was last seen, {heard}") from error
+            seen = output.moment(node.last_seen_time)
+            raise NodeUnavailable(f"{error}, where {node.node!r} was last seen, {seen}") from error
         if told not in (node.node, _team(node.node)):
             raise NodeUnavailable(
                 f"node {told!r} answers at {node.service_address}, not {node.node!r}; if that runs on "

@@ -73,14 +73,14 @@ class Watch:
 
         FrontierUnavailable or DeadlineExceeded if the frontier has not answered for `MOST_SILENCE_S`.
         """
-        heard_s = time.monotonic()
+        answered_s = time.monotonic()
         while True:
             self._check()
             try:
                 ending = self._tick()
-                heard_s = time.monotonic()
+                answered_s = time.monotonic()
             except (FrontierUnavailable, DeadlineExceeded):
-                if time.monotonic() > heard_s + MOST_SILENCE_S:
+                if time.monotonic() > answered_s + MOST_SILENCE_S:
                     raise
                 ending = Ending.STOPPED if self._interruptions.count >= 2 else None
             if ending is not None:

@@ -33,7 +33,7 @@ class Look:
     lease_s: float = 30.0
     """How long a node may be silent before its leases lapse."""
     nodes: Sequence[Node] = ()
-    """The latest heard first."""
+    """The latest seen first."""
     jobs: Sequence[Job] = ()
     """Those that have not ended."""
     slowest: Sequence[WorkQueue] = ()
