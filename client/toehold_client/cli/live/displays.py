@@ -201,5 +201,5 @@ def show_once(look: Look, console: Console | None) -> None:
 
 
 def is_screen(console: Console) -> bool:
-    """Whether a console is a terminal on which lines can be drawn over again."""
-    return console.is_terminal and not console.is_dumb_terminal
+    """Whether a console is a terminal on which lines can be drawn over again, whatever FORCE_COLOR says."""
+    return console.file.isatty() and not console.is_dumb_terminal
