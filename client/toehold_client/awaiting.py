@@ -1,4 +1,4 @@
-"""What controllers wait for: a state, the end of a job, the next moment of an interval."""
+"""The waits of controllers: for a state, the end of a job, the next moment of an interval."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ from toehold_client.rpc.streams import ExportStream, OutcomeStream
 from toehold_client.rpc.uploads import IMPORT_TIMEOUT_S, ImportBatches
 
 JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob
-"""What a job may be asked to do."""
+"""The kinds of work that a job can do."""
 
 
 class Operators(Calls):

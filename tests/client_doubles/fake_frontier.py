@@ -83,7 +83,7 @@ Line: TypeAlias = Answer | Sequence[Answer] | Callable[[Any], Answer]
 
 
 class FakeFrontier:
-    """What it will answer, and what it was asked. It is whatever services it is served with.
+    """A script of answers, and a record of requests. `serving` chooses its services.
 
     A stream's line is a sequence: its messages and, unless it ends with OK, how it ends.
     """

@@ -9,12 +9,12 @@ from frontier_harness.waiting import PATIENCE_S
 
 
 def read_until(terminal: int, words: str) -> str:
-    """What is written to a terminal, up to these words and some more."""
+    """The output on a terminal, up to these words and some more."""
     return _read(terminal, words)
 
 
 def read_all(terminal: int) -> str:
-    """What is written to a terminal until its last writer closes it; then it is closed."""
+    """The output on a terminal until its last writer closes it; then this closes it."""
     content = _read(terminal, None)
     os.close(terminal)
     return content

@@ -1,4 +1,4 @@
-"""What a frontier tells of the crawl `c`: short ways to say it in tests of the client."""
+"""Answers of a frontier about the crawl `c`, for tests of the client."""
 
 from __future__ import annotations
 

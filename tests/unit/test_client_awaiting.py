@@ -1,4 +1,4 @@
-"""What the controllers wait for, judged with a clock that is a variable."""
+"""The waits of controllers, with a clock that is a variable."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ CODE = grpc.StatusCode
 def failed(
     refusal: Refusal, trailer: tuple[tuple[str, bytes], ...] | None = None, server: str = errors.FRONTIER
 ) -> ToeholdError:
-    """What the client raises for a call that failed like this."""
+    """The client's exception for a call that failed like this."""
     metadata = Metadata(*(refusal.trailer() if trailer is None else trailer))
     failure = AioRpcError(refusal.code, Metadata(), metadata, refusal.message)
     return from_rpc_error(failure, address="here:7707", timeout_s=30, server=server)

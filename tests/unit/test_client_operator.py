@@ -1,4 +1,4 @@
-"""Who a client says that it is, where nobody says so."""
+"""The default name of a client's operator."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Play(FrontierClient):
         self._line: list[Any] = []
 
     def run(self, ask: Callable[[Play], T], *answers: object) -> T:
-        """What a method returns; its error is raised. Answers that are left over fail."""
+        """The result of a method, or its error. Fails if answers are left over."""
         self._line = list(answers)
         try:
             return ask(self)

@@ -28,7 +28,7 @@ ALL = NodePlan(
 
 
 def parsed(plan: NodePlan) -> dict[str, object]:
-    """What the node takes its command line for; what it was not told is left out."""
+    """The node's options from its command line, without defaults."""
     arguments = list(plan.arguments(WARCS, PAGES, LOGS))
     with node.make_context("toehold-node", arguments) as context:
         said = context.get_parameter_source

@@ -1,4 +1,4 @@
-"""What `toehold crawl` asks for: seeds sorted out, defaults, and options over a spec file."""
+"""The plan of `toehold crawl`: checked seeds, defaults, and options that override a spec file."""
 
 from pathlib import Path
 

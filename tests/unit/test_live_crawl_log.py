@@ -36,7 +36,7 @@ def test_what_is_no_line_of_a_crawl_log_is_left_out_and_a_size_may_be_missing(tm
 
 
 def test_digits_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
-    """What Python counts to the digits, and numbers longer than it reads."""
+    """Characters that Python counts as digits, and numbers that are too long for it."""
     log = tmp_path / "crawl.log"
     lines = [LINE.replace("  200", status).format("x") for status in ("²", "9" * 5000, "--5")]
     log.write_text("".join(lines) + LINE.replace("4321", "²").format("y"), encoding="utf-8")

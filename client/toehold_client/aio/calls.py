@@ -46,8 +46,8 @@ class AsyncCalls(AsyncDriver):
     ) -> _R:
         """Makes one call that must not be made again once it took effect.
 
-        After a broken connection nobody knows whether it did. So the next try begins with the crawl's status,
-        of which `done` makes the answer if it did.
+        After a broken connection that is unknown. So the next try begins with the crawl's status; if that
+        shows the effect, `done` makes the answer of it.
         """
         with sendable():
             made = request()

@@ -54,7 +54,7 @@ from .calls import AsyncCalls
 from .streams import AsyncExportStream, AsyncOutcomeStream
 
 JobAsked: TypeAlias = DeleteUrisJob | RetireQueuesJob | UnretireQueuesJob | WakeQueuesJob | VerifyJob
-"""What a job may be asked to do."""
+"""The kinds of work that a job can do."""
 
 
 class AsyncOperators(AsyncCalls):

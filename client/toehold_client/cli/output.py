@@ -37,7 +37,7 @@ def record(content: Mapping[str, Any]) -> None:
 
 
 def result(content: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """What came of a command: an object for programs, or a line for people."""
+    """The result of a command: an object for programs, or a line for people."""
     if as_json:
         record(content)
     else:

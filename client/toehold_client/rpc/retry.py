@@ -40,7 +40,7 @@ class Retries:
         """How long to rest before the next try; None if the error is final.
 
         A request that the frontier refused for now had no effect, so it may always be repeated. After a
-        broken connection nobody knows, so only safe requests are repeated.
+        broken connection that is unknown, so only safe requests are repeated.
         """
         if isinstance(error, RefusedForNow):
             hint_s = error.retry_after_s

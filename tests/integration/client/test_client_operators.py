@@ -1,4 +1,4 @@
-"""What operators do, with both clients, against a frontier that is scripted to answer and to fail."""
+"""The operators' methods of both clients, with a frontier that answers and fails by a script."""
 
 from __future__ import annotations
 

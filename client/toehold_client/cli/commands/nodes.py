@@ -44,8 +44,8 @@ def nodes() -> None:
 def list_nodes(client: FrontierClient, limit: int | None, as_json: bool) -> None:
     """List the nodes that the frontier has seen since it started, the latest first.
 
-    `toes` is the present and the intended number of toe threads; `wanted` is the number that somebody asked
-    for. `died/killed/left` counts lost toe threads; the `left` ones did not end, so the node abandoned them.
+    `toes` is the present and the intended number of toe threads; `wanted` is the requested number.
+    `died/killed/left` counts lost toe threads; the `left` ones did not end, so the node abandoned them.
     """
     roomy = output.is_roomy()
     columns = (*_COLUMNS, *(("address",) if roomy else ()), "toes by step")

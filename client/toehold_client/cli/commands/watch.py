@@ -65,7 +65,7 @@ def _look_once(observer: Observer, console: Console | None, as_json: bool) -> No
 
 
 def _watch(looks: Looks, display: Display, bell: Bell, interruptions: Interruptions) -> None:
-    """Shows each look until the crawl has ended, or somebody has seen enough."""
+    """Shows each look until the crawl has ended, or a signal comes."""
     look = _next(looks, bell, interruptions)
     if look is None:
         return  # that there is such a crawl is known before a screen is taken

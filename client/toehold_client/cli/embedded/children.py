@@ -33,11 +33,11 @@ class Program:
     """For people: `frontier server`."""
     command: tuple[str, ...]
     log: Path
-    """Where its stderr is appended."""
+    """The file that its stderr is appended to."""
     ready: re.Pattern[str]
     """Its first line on stdout. `Child.wait_ready` returns group 1."""
     exit_codes: Mapping[int, str]
-    """What its exit codes mean."""
+    """The meanings of its exit codes."""
 
 
 class Child:

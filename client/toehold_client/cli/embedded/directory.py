@@ -69,7 +69,7 @@ class CrawlDirectory:
     made: bool
     """Whether this run made the directory itself."""
     aside: Path | None
-    """Where this run moved the crawl that was there before."""
+    """The new place of the old crawl, if this run moved it."""
 
     @property
     def frontier(self) -> Path:

@@ -20,7 +20,7 @@ from toehold_client.cli.output import harmless, status_names
 from toehold_client.cli.text import bytes_text, count_text, duration_text, fetch_status_text
 
 Report = Mapping[str, Any]
-"""What `report.json` holds."""
+"""The content of `report.json`."""
 
 _MOST_STATUSES_SHOWN = 12
 _UNFINISHED = (".open", ".torn")  # being written, or without a whole record

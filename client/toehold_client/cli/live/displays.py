@@ -1,4 +1,4 @@
-"""Where looks at a crawl are shown: on the whole screen, in a panel below messages, as lines, as JSON."""
+"""Displays for looks at a crawl: the whole screen, a panel below messages, lines, JSON."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def _errors(statistics: Statistics) -> str:
 
 
 def _is_error(fetch_status: int) -> bool:
-    """What robots.txt forbids is no error."""
+    """URIs that robots.txt forbids are no errors."""
     return fetch_status >= 400 or (
         fetch_status < 0 and fetch_status != FetchStatus.FETCH_STATUS_ROBOTS_PRECLUDED
     )

@@ -23,7 +23,7 @@ class Look:
     """A crawl at one moment, by the frontier's clock (`statistics.snapshot_time`)."""
 
     address: str
-    """Of the frontier."""
+    """The frontier's address."""
     crawl: Crawl
     """Its description; only its spec is newer than its beginning."""
     status: CrawlStatus
@@ -45,9 +45,9 @@ class Look:
     away: str = ""
     """Why the frontier does not answer now; empty if it does. All the rest is as it was last."""
     away_s: float = 0.0
-    """Since when."""
+    """For how long."""
     due: bool = True
-    """Whether its time had come; if not, news called for it in between."""
+    """Whether its time had come. If not, an event called for it."""
 
     @property
     def ended(self) -> bool:
