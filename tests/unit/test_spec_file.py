@@ -370,7 +370,7 @@ def test_a_refusal_names_the_line_of_another_file_and_keeps_the_other_places() -
     )
     told = located(refusal, {"scope.surt_prefixes[1]": "surts.txt, line 7"})
     assert told.problems == {"contact": "c", "surts.txt, line 7": "s"}
-    assert (str(told), told.reason) == ("contact: c; surts.txt, line 7: s", "INVALID_SPEC")
+    assert (str(told), told.reason) == ("contact c; surts.txt, line 7: s", "INVALID_SPEC")
     assert str(located(InvalidSpec("untold"), {})) == "untold"
 
 
