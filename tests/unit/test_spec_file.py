@@ -80,7 +80,7 @@ def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() 
     assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"] and all(credential.values())
     shown = {line.split(" = ")[0] for line in EXAMPLE.findall(template())}
     tables = {"[[groups]]", "[[identity.rewrites]]", "[[retry.statuses]]", "[[fetch.credentials]]"}
-    assert shown == tables | {*group, *rewrite, *rule, *credential} - {"max_delay_seconds"}
+    assert shown == tables | {*group, *rewrite, *rule, *credential}
     assert (group["max_parallel"], group["min_gap_seconds"]) == (1, 0.0), "the defaults"
 
 

@@ -18,7 +18,6 @@ MAX_INT32 = (1 << 31) - 1
 TIB = 1 << 40
 
 _Count = Annotated[int, Within(0, MAX_COUNT)]
-_Hosts = Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts")]
 _Patterns = Annotated[tuple[str, ...], Items(1_000, "patterns")]
 _IdentityRule = Annotated[
     str,
@@ -62,7 +61,7 @@ class IdentitySettings:
 class ScopeSettings:
     """See the contract's ScopeSpec."""
 
-    hosts: _Hosts = ()
+    hosts: Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts"), Fixed.GROWS] = ()
     max_link_hops: Annotated[int, Within(0, 10_000)] = 20
     max_embed_hops: Annotated[int, Within(0, 100)] = 5
     max_redirect_hops: Annotated[int, Within(0, 100)] = 10
@@ -151,9 +150,14 @@ class GroupSettings:
     """See the contract's HostGroup."""
 
     name: Annotated[
-        str, Text(r"[a-z0-9][a-z0-9._-]{0,63}", "1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit")
+        str,
+        Text(
+            r"[a-z0-9][a-z0-9._-]{0,63}",
+            "1 to 64 of the characters a-z, 0-9, ., _ and -, beginning with a letter or digit",
+        ),
+        Fixed.FOR_LIFE,
     ]
-    hosts: Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts", least=1)]
+    hosts: Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts", least=1), Fixed.FOR_LIFE]
     max_parallel: Annotated[int, Within(1, 1_000)] = 1
     min_gap_ms: _Rest = 0
 
@@ -232,7 +236,9 @@ class FetchSettings:
 
     timeout_ms: _Fetching = 1_200_000
     max_bytes: Annotated[int, Within(1, TIB)] = 100 * 1024 * 1024
-    product_token: Annotated[str, Text(r"[A-Za-z_-]{1,64}", "1 to 64 of A-Z a-z - _")] = "toehold"
+    product_token: Annotated[
+        str, Text(r"[A-Za-z_-]{1,64}", "1 to 64 of the characters A-Z, a-z, - and _")
+    ] = "toehold"
     connect_timeout_ms: _Fetching = 20_000
     read_timeout_ms: _Fetching = 20_000
     accept_media_types: _MediaTypes = ()

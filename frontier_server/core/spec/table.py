@@ -90,9 +90,10 @@ class Items:
 
 
 class Fixed(Enum):
-    """What a setting is fixed for."""
+    """What cannot change a setting."""
 
     FOR_LIFE = "an update cannot change it"
+    GROWS = "an update can only add to it"
     FOR_ALL_URIS = "an override cannot change it"
 
 
