@@ -12,17 +12,18 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 MAX_SHOWN = 80  # characters of a value that an error repeats
+Number = int | float  # `float` alone would make floats of whole numbers, where this is compiled
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
     """A number from `least` to `most`; `least` itself is left out where the number has to be above it."""
 
-    least: float
-    most: float
+    least: Number
+    most: Number
     above: bool = False
 
-    def problem(self, value: float, ms: bool) -> str:
+    def problem(self, value: Number, ms: bool) -> str:
         """What is wrong with a number, and what would be right; empty if it is right."""
         if (self.least < value if self.above else self.least <= value) and value <= self.most:
             return ""  # NaN is not
@@ -156,7 +157,7 @@ def blank(part: type) -> Any:
     return part(**{row.name: row.default for row in rows_of(part)})
 
 
-def shown(number: float, ms: bool) -> str:
+def shown(number: Number, ms: bool) -> str:
     """A number as errors tell it: a length of time in seconds."""
     return f"{number / 1000:.12g} s" if ms else f"{number}"
 
