@@ -21,7 +21,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick wheel-native native client diagrams picture protos lock clean
+.PHONY: help crawl test check soak bench bench-quick wheel-native native picture generate lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -52,8 +52,10 @@ check: $(SETUP)
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-logo
 	.venv/bin/buf lint
+	$(PY) tools/settings.py --check
 	$(PY) tools/protos.py --check
 	$(PY) tools/blocking_client.py --check
+	$(PY) tools/commands.py --check
 	$(PY) tools/diagrams.py --check
 
 ## make soak     cause thousands of faults, for some hours, and print one table of the losses
@@ -86,16 +88,13 @@ wheel-native: $(SETUP)
 picture: $(SETUP) $(PAGES)
 	@$(PY) tools/picture.py
 
-## make protos   generate the contract's Python, beside the .proto files
-protos: $(SETUP)
+## make generate
+##               write all that is generated: settings, the contract's Python, the blocking client, tables of commands, diagrams
+generate: $(SETUP)
+	@$(PY) tools/settings.py
 	@$(PY) tools/protos.py
-
-## make client   generate the blocking client from the one for asyncio
-client: $(SETUP)
 	@$(PY) tools/blocking_client.py
-
-## make diagrams draw the state diagrams of docs/states.md from the tables of the core
-diagrams: $(SETUP)
+	@$(PY) tools/commands.py
 	@$(PY) tools/diagrams.py
 
 ## make lock     rewrite requirements/dev.txt from pyproject.toml; UPGRADE=1 also takes newer versions

@@ -25,7 +25,7 @@ def main() -> None:
     current = drawn(page)
     if sys.argv[1:] == ["--check"]:
         if page != current:
-            sys.exit(f"docs/{PAGE.name} is not current: run `make diagrams` and commit what it writes.")
+            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
         return
     if page != current:
         PAGE.write_text(current)

@@ -20,7 +20,7 @@ INTERPRETED = {
     "errors.py",  # what is read of exceptions' classes, a compiled class does not have
     "model.py",  # msgspec Structs, as in records.py
     "records.py",  # msgspec Structs: compiled they would lose their keywords, and so the format of rows
-    "spec/settings.py",  # tests read them by their annotations, of which a compiled class has `tuple` alone
+    "spec/settings.py",  # its annotations are the table; a compiled class has `tuple` alone of them
 }
 
 

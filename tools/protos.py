@@ -25,7 +25,7 @@ def main() -> None:
             fault = "left over" if name not in wanted else "missing" if name not in present else "stale"
             print(f"protos/{name}: {fault}", file=sys.stderr)
         if changed:
-            sys.exit("Generated code is not current: run `make protos` and commit what it writes.")
+            sys.exit("Generated code is not current: run `make generate` and commit what it writes.")
         return
     for name in changed:
         if name in wanted:

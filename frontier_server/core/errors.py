@@ -151,4 +151,4 @@ class OtherFormat(StoreCorrupt):
 
 def invalid_spec(found: Mapping[str, str]) -> InvalidSpec:
     """The refusal that tells all problems of a spec, each by its path."""
-    return InvalidSpec("; ".join(f"{path}: {problem}" for path, problem in found.items()), **found)
+    return InvalidSpec("; ".join(f"{path} {problem}" for path, problem in found.items()), **found)

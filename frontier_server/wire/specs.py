@@ -1,11 +1,11 @@
 """Crawl specs ↔ settings, and the overrides of a spec.
 
 A settings class has a field for each one of its message, of the same name; a length of
-time is a Duration there and `…_ms` here. So both ways are one walk over the fields.
+time is a Duration there and `…_ms` here. So both ways are one walk over the table of settings.
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,7 +14,8 @@ from google.protobuf.message import Message
 
 from toehold.frontier.v1 import crawl_pb2
 
-from ..core.spec.settings import CrawlSettings, Credential, GroupSettings, RetryRule, Rewrite
+from ..core.spec.settings import CrawlSettings
+from ..core.spec.table import Fixed, blank, rows_of
 from .times import milliseconds
 
 S = TypeVar("S")
@@ -33,28 +34,12 @@ OVERRIDE_LISTS = frozenset(
     for field in part.message_type.fields
     if field.is_repeated and not getattr(getattr(_DEFAULTS, part.name), field.name)
 )
-# The elements of lists, with their defaults.
-_ELEMENTS: dict[str, Any] = {
-    "rewrites": Rewrite("", ""),
-    "groups": GroupSettings("", ()),
-    "statuses": RetryRule(0),
-    "credentials": Credential("", ""),
-}
-# A bound that is not set gives way to a value that is: part, bound, value, which of the two counts.
-_GIVING_WAY = (
-    ("politeness", "max_delay", "min_delay", max),
-    ("politeness", "max_overload_delay", "overload_delay", max),
-    ("retry", "max_delay", "delay", max),
-    ("revisit", "min_interval", "interval", min),
-    ("revisit", "max_interval", "interval", max),
-)
+# The parts of a spec with their fields.
+_PARTS = [(part.name, row) for part in rows_of(CrawlSettings) if part.is_part for row in rows_of(part.kind)]
+# Defaults that give way where they are not set: part, field, and how.
+_GIVING_WAY = [(part, row, row.gives_way) for part, row in _PARTS if row.gives_way is not None]
 # What an override must leave alone: a URI would leave its partition, queues their names, a host its row.
-_FIXED = (
-    ("queues", "partition"),
-    ("queues", "assignment"),
-    ("queues", "buckets"),
-    ("politeness", "across_crawls"),
-)
+_FIXED = [(part, row.contract_name) for part, row in _PARTS if Fixed.FOR_ALL_URIS in row.fixed]
 
 
 def settings(spec_bytes: bytes) -> CrawlSettings:
@@ -110,40 +95,35 @@ def _replace(message: Message, override: Message) -> None:
 
 def settings_of(spec: crawl_pb2.CrawlSpec) -> CrawlSettings:
     """A spec as the core uses it: what is not set takes its default."""
-    return _with_bounds(_read(spec, _DEFAULTS), spec, {part for part, *_ in _GIVING_WAY})
+    return _with_bounds(_read(spec, _DEFAULTS), spec, {part for part, _, _ in _GIVING_WAY})
 
 
 def _with_bounds(read: CrawlSettings, spec: crawl_pb2.CrawlSpec, parts: Collection[str]) -> CrawlSettings:
     """The settings of a spec, whose bounds in some parts give way where they are not set."""
-    for part, bound, value, stronger in _GIVING_WAY:
-        if part in parts and not getattr(spec, part).HasField(bound):
+    for part, row, way in _GIVING_WAY:
+        if part in parts and not getattr(spec, part).HasField(row.contract_name):
             own = getattr(read, part)
-            least_or_most = stronger(getattr(own, f"{bound}_ms"), getattr(own, f"{value}_ms"))
-            read = replace(read, **{part: replace(own, **{f"{bound}_ms": least_or_most})})
+            bound = way.stronger(getattr(own, row.name), getattr(own, way.field))
+            read = replace(read, **{part: replace(own, **{row.name: bound})})
     return read
 
 
 def _read(message: Any, default: S) -> S:
     """The settings that a message says; what it does not say is as in the default."""
     said: dict[str, Any] = {}
-    for field in fields(default):  # type: ignore[arg-type]  # every S is a dataclass
-        name, otherwise = field.name, getattr(default, field.name)
+    kind: type = type(default)
+    for row in rows_of(kind):
+        name = row.contract_name
         if name == _ALLOW_UNREACHABLE:
             said[name] = message.unreachable == crawl_pb2.ROBOTS_UNREACHABLE_ALLOW
-        elif is_dataclass(otherwise):
-            said[name] = _read(getattr(message, name), otherwise)
-        elif name in _ELEMENTS:
-            said[name] = tuple(_read(each, _ELEMENTS[name]) for each in getattr(message, name))
-        elif _is_set(message, name.removesuffix("_ms")):
-            value = getattr(message, name.removesuffix("_ms"))
-            said[name] = (
-                milliseconds(value)
-                if isinstance(value, Duration)
-                else tuple(value)
-                if isinstance(otherwise, tuple)
-                else value
-            )
-    return replace(default, **said)  # type: ignore[type-var]
+        elif row.is_part:
+            said[name] = _read(getattr(message, name), getattr(default, name))
+        elif row.element_is_part:
+            said[name] = tuple(_read(each, blank(row.element)) for each in getattr(message, name))
+        elif _is_set(message, name):
+            value = getattr(message, name)
+            said[row.name] = milliseconds(value) if row.ms else tuple(value) if row.kind is tuple else value
+    return replace(default, **said)  # type: ignore[type-var]  # every S is a dataclass
 
 
 def _is_set(message: Any, name: str) -> bool:
@@ -167,23 +147,24 @@ def part(settings: object, message: M) -> M:
     return message
 
 
-def _write(settings: Any, message: Any) -> None:
-    for field in fields(settings):
-        name, value = field.name, getattr(settings, field.name)
+def _write(settings: object, message: Any) -> None:
+    kind: type = type(settings)
+    for row in rows_of(kind):
+        name, value = row.contract_name, getattr(settings, row.name)
         if name == _ALLOW_UNREACHABLE:
             message.unreachable = (
                 crawl_pb2.ROBOTS_UNREACHABLE_ALLOW if value else crawl_pb2.ROBOTS_UNREACHABLE_FORBID
             )
-        elif is_dataclass(value):
+        elif row.is_part:
             getattr(message, name).SetInParent()
             _write(value, getattr(message, name))
-        elif name in _ELEMENTS:
+        elif row.element_is_part:
             for each in value:
                 _write(each, getattr(message, name).add())
-        elif isinstance(value, tuple):
+        elif row.ms:
+            getattr(message, name).FromMilliseconds(value)
+        elif row.kind is tuple:
             getattr(message, name).extend(value)
-        elif name.endswith("_ms"):
-            getattr(message, name.removesuffix("_ms")).FromMilliseconds(value)
         else:
             setattr(message, name, value)
 
@@ -236,7 +217,7 @@ def _amend(spec: Message, change: Message, names: Sequence[str], path: str) -> N
 def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
     """What is wrong with a spec that only the wire can see: enum values that there are not."""
     if spec.robots.unreachable not in crawl_pb2.RobotsUnreachable.values():
-        return {"robots.unreachable": f"{spec.robots.unreachable} is no RobotsUnreachable"}
+        return {"robots.unreachable": f"must be a RobotsUnreachable, got {spec.robots.unreachable}"}
     return {}
 
 
@@ -244,20 +225,21 @@ def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
     """Problems of an override that only the wire can see: fields that it may not have, and names of lists
     that are none."""
     found = {
-        f"{part}.{name}": "the whole crawl has one, and an override cannot change it"
+        f"{part}.{name}": "cannot be overridden, because the whole crawl has one"
         for part, name in _FIXED
         if _is_set(getattr(override, part), name)
     }
     if len(override.empty_lists) > len(OVERRIDE_LISTS):
-        found[_EMPTY] = f"{len(override.empty_lists)} names; there are {len(OVERRIDE_LISTS)} lists"
+        found[_EMPTY] = f"must have at most {len(OVERRIDE_LISTS)} names, got {len(override.empty_lists)}"
         return found
     for place, path in enumerate(override.empty_lists):
+        at = f"{_EMPTY}[{place}]"
         if path not in OVERRIDE_LISTS:
-            found[f"{_EMPTY}[{place}]"] = f"{path[:80]!r} is none of {', '.join(sorted(OVERRIDE_LISTS))}"
+            found[at] = f"must be one of {', '.join(sorted(OVERRIDE_LISTS))}, got {path[:80]!r}"
         elif path in override.empty_lists[:place]:
-            found[f"{_EMPTY}[{place}]"] = f"{path} is named twice"
+            found[at] = f"must be named once, got {path} twice"
         elif _is_set(getattr(override, path.split(".")[0]), path.split(".")[1]):
-            found[f"{_EMPTY}[{place}]"] = f"{path} is set as well; a list is empty, or has elements"
+            found[at] = f"must name lists without elements, and {path} has some"
     return found
 
 

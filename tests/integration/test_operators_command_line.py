@@ -622,7 +622,7 @@ def test_what_an_override_sets_to_nothing_is_put_and_told(at: At, tmp_path: Path
         ("[retry]\n", "sets nothing"),
         (
             "[queues]\nbase_precedence = 999\npartition = 'host'\n",
-            "override.toml: queues.base_precedence: 999 is not within 0 and 255; queues.partition: the whole",
+            "override.toml: queues.base_precedence must be between 0 and 255, got 999; queues.partition",
         ),
     ],
 )

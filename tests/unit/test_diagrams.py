@@ -97,7 +97,7 @@ def test_a_page_that_is_stale_is_refused_by_the_check_and_drawn_anew(
     stale = current.replace("NASCENT --> PREPARING : launch\n", "")
     assert stale != current
     diagrams.PAGE.write_text(stale)
-    with pytest.raises(SystemExit, match="make diagrams"):
+    with pytest.raises(SystemExit, match="make generate"):
         run(diagrams, monkeypatch, "--check")
     assert diagrams.PAGE.read_text() == stale, "the check writes nothing"
     run(diagrams, monkeypatch)

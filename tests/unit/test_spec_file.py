@@ -80,7 +80,7 @@ def test_the_templates_examples_are_good_and_show_every_field_of_their_tables() 
     assert all(group[key] for key in ("name", "hosts")) and rewrite["pattern"] and all(credential.values())
     shown = {line.split(" = ")[0] for line in EXAMPLE.findall(template())}
     tables = {"[[groups]]", "[[identity.rewrites]]", "[[retry.statuses]]", "[[fetch.credentials]]"}
-    assert shown == tables | {*group, *rewrite, *rule, *credential} - {"max_delay_seconds"}
+    assert shown == tables | {*group, *rewrite, *rule, *credential}
     assert (group["max_parallel"], group["min_gap_seconds"]) == (1, 0.0), "the defaults"
 
 
@@ -370,7 +370,7 @@ def test_a_refusal_names_the_line_of_another_file_and_keeps_the_other_places() -
     )
     told = located(refusal, {"scope.surt_prefixes[1]": "surts.txt, line 7"})
     assert told.problems == {"contact": "c", "surts.txt, line 7": "s"}
-    assert (str(told), told.reason) == ("contact: c; surts.txt, line 7: s", "INVALID_SPEC")
+    assert (str(told), told.reason) == ("contact c; surts.txt, line 7: s", "INVALID_SPEC")
     assert str(located(InvalidSpec("untold"), {})) == "untold"
 
 

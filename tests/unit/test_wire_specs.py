@@ -1,20 +1,20 @@
 """Crawl specs and settings: nothing is lost between, and an override replaces just what it says."""
 
-from dataclasses import fields, replace
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
 from frontier_server.core.spec.settings import (
     DAY_MS,
-    AddressGroupSettings,
     CrawlSettings,
+    Credential,
     FetchSettings,
     GroupSettings,
     IdentitySettings,
@@ -22,134 +22,96 @@ from frontier_server.core.spec.settings import (
     PolitenessSettings,
     QueueSettings,
     QuotaSettings,
-    ReseedSettings,
     RetryRule,
     RetrySettings,
-    RevisitSettings,
     Rewrite,
-    RobotsSettings,
     ScopeSettings,
 )
 from frontier_server.core.spec.spec_problems import problems
+from frontier_server.core.spec.table import Bound, Items, OneOf, Text, Within, rows_of
+from frontier_server.wire.specs import OVERRIDE_LISTS
 from toehold.frontier.v1 import crawl_pb2
 
 
-def lengths(least_ms: int = 0, most_ms: int = DAY_MS) -> st.SearchStrategy[int]:
-    return st.integers(least_ms, most_ms)
+def lists(*items: Any) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(st.sampled_from(items), unique=True).map(tuple)
 
 
-def some_of(*values: str) -> st.SearchStrategy[tuple[str, ...]]:
-    return st.lists(st.sampled_from(values), unique=True).map(tuple)
-
-
-COUNTS = st.integers(0, 1 << 40)
-QUOTAS = st.builds(QuotaSettings, COUNTS, COUNTS, COUNTS, COUNTS)
-IDENTITIES = st.builds(
-    IdentitySettings,
-    rules=some_of("lower-case", "strip-www", "fix-query"),
-    rewrites=st.lists(st.sampled_from([Rewrite("x=([0-9]+)", r"y=\1"), Rewrite(r"\?.*", "")])).map(tuple),
-)
-SCOPES = st.builds(
-    ScopeSettings,
-    hosts=st.lists(st.from_regex(r"[a-z]{1,8}\.example(:8[0-9]{3})?", fullmatch=True), max_size=3).map(tuple),
-    max_link_hops=st.integers(0, 10_000),
-    max_embed_hops=st.integers(0, 100),
-    max_redirect_hops=st.integers(0, 100),
-    surt_prefixes=some_of("+http://(com,example,", "-http://(com,example,www,)/", "example.org"),
-    accept_patterns=some_of(".*[.]pdf", "http://a[.]example/.*"),
-    reject_patterns=some_of(".*logout.*", ".*[?].*"),
-    schemes=st.sampled_from([("http",), ("https",), ("http", "https")]),
-    max_path_repetitions=st.integers(0, 100),
-    max_path_segments=st.integers(0, 1000),
-)
-QUEUES = st.builds(
-    QueueSettings,
-    partition=st.sampled_from(["host", "registered-domain"]),
-    assignment=st.sampled_from(["surt-authority", "host", "registered-domain", "buckets"]),
-    buckets=st.integers(1, 10_000),
-    parallel_queues=st.integers(1, 100),
-    queue_key=st.sampled_from(["", "mine"]),
-    retire=st.booleans(),
-    cost=st.sampled_from(["zero", "unit", "wag", "anti-calendar"]),
-    uri_precedence=st.sampled_from(["cost", "base", "hops"]),
-    queue_precedence=st.sampled_from(["base", "highest-uri", "success-counts"]),
-    base_precedence=st.integers(0, 255),
-    success_thresholds=st.lists(st.integers(1, 10_000), min_size=1, max_size=4, unique=True).map(
-        lambda numbers: tuple(sorted(numbers))
+# Settings whose form a parser decides. All others are drawn from their rows of the table.
+BY_HAND: dict[tuple[type, str], st.SearchStrategy[Any]] = {
+    (CrawlSettings, "contact"): st.sampled_from(["https://example.org/bot", "bot@example.org"]),
+    (CrawlSettings, "allowed_addresses"): st.sampled_from(
+        [("loopback",), ("public",), ("10.0.0.0/8", "::1/128")]
     ),
-    precedence_floor=st.integers(0, 256),
-    session_budget=st.integers(-1, 100_000),
-    total_budget=st.integers(-1, 100_000),
-    error_penalty=st.integers(0, 1000),
-)
-GROUPS = st.sampled_from(
-    [
-        (),
-        (GroupSettings("shop", ("a.example", "b.example"), 2, 500),),
-        (GroupSettings("a", ("a.example",)), GroupSettings("b", ("b.example", "c.example"), 1, 1)),
-    ]
-)
+    (CrawlSettings, "groups"): st.sampled_from(
+        [
+            (),
+            (GroupSettings("shop", ("a.example", "b.example"), 2, 500),),
+            (GroupSettings("a", ("a.example",)), GroupSettings("b", ("b.example", "c.example"), 1, 1)),
+        ]
+    ),
+    (ScopeSettings, "hosts"): st.lists(
+        st.from_regex(r"[a-z]{1,8}\.example(:8[0-9]{3})?", fullmatch=True), max_size=3
+    ).map(tuple),
+    (ScopeSettings, "surt_prefixes"): lists(
+        "+http://(com,example,", "-http://(com,example,www,)/", "example.org"
+    ),
+    (ScopeSettings, "accept_patterns"): lists(".*[.]pdf", "http://a[.]example/.*"),
+    (ScopeSettings, "reject_patterns"): lists(".*logout.*", ".*[?].*"),
+    (IdentitySettings, "rewrites"): lists(Rewrite("x=([0-9]+)", r"y=\1"), Rewrite(r"\?.*", "")),
+    (RetrySettings, "statuses"): lists(RetryRule(-1), RetryRule(-4, 3, 1_000, 2.0, 9_000), RetryRule(500)),
+    (FetchSettings, "proxy"): st.sampled_from(["", "http://user:password@127.0.0.1:3128"]),
+    (FetchSettings, "credentials"): lists(Credential("example.com", "reader", "secret")),
+}
+
+
+def values(kind: type, bound: Bound | None) -> st.SearchStrategy[Any]:
+    """Values of a row of the table."""
+    if isinstance(bound, Within) and kind is float:
+        return st.floats(bound.least, bound.most, exclude_min=bound.above)
+    if isinstance(bound, Within):
+        return st.integers(int(bound.least), int(bound.most))
+    if isinstance(bound, OneOf):
+        return st.sampled_from(bound.choices)
+    if isinstance(bound, Text):
+        return st.from_regex(re.compile(bound.pattern, re.ASCII), fullmatch=True)
+    assert kind is bool
+    return st.booleans()
+
+
+@st.composite
+def parts(draw: st.DrawFn, part: type) -> Any:
+    """Settings of a part without problems."""
+    drawn: dict[str, Any] = {}
+    for row in rows_of(part):
+        if (part, row.name) in BY_HAND:
+            drawn[row.name] = draw(BY_HAND[part, row.name])
+        elif row.is_part:
+            drawn[row.name] = draw(parts(row.kind))
+        elif row.element is not None:
+            assert isinstance(row.bound, Items)
+            each = st.lists(values(row.element, row.element_bound), min_size=row.bound.least, max_size=2)
+            drawn[row.name] = tuple(draw(each))
+        else:
+            drawn[row.name] = draw(values(row.kind, row.bound))
+        if row.not_below:
+            drawn[row.name] = max(drawn[row.name], drawn[row.not_below])
+    return part(**drawn)
 
 
 @st.composite
 def usable(draw: st.DrawFn) -> CrawlSettings:
     """Settings without problems."""
-    min_delay_ms, overload_delay_ms, delay_ms = draw(lengths()), draw(lengths()), draw(lengths())
-    interval_ms = draw(lengths(DAY_MS, 30 * DAY_MS))
-    return CrawlSettings(
-        contact=draw(st.sampled_from(["https://example.org/bot", "bot@example.org"])),
-        allowed_addresses=draw(st.sampled_from([("loopback",), ("public",), ("10.0.0.0/8", "::1/128")])),
-        scope=draw(SCOPES),
-        politeness=PolitenessSettings(
-            draw(st.floats(0, 1000)),
-            min_delay_ms,
-            draw(lengths(min_delay_ms)),
-            draw(lengths()),
-            overload_delay_ms,
-            draw(lengths(overload_delay_ms)),
-            draw(st.integers(1, 100)),
-            draw(st.booleans()),
-        ),
-        robots=RobotsSettings(
-            draw(st.booleans()), draw(st.integers(1, 1000)), draw(lengths()), draw(lengths(1000))
-        ),
-        retry=RetrySettings(
-            draw(st.integers(1, 10_000)),
-            delay_ms,
-            draw(st.floats(1, 100)),
-            draw(lengths(delay_ms)),
-            draw(st.sampled_from([(RetryRule(-1),), (RetryRule(-4, 3, 1_000, 2.0, 9_000), RetryRule(500))])),
-        ),
-        fetch=FetchSettings(
-            draw(lengths(1)),
-            draw(st.integers(1, 1 << 40)),
-            draw(st.from_regex(r"[A-Za-z_-]{1,9}", fullmatch=True)),
-        ),
-        limits=LimitSettings(
-            draw(COUNTS), draw(COUNTS), draw(lengths()), draw(QUOTAS), draw(QUOTAS), draw(st.booleans())
-        ),
-        identity=draw(IDENTITIES),
-        queues=draw(QUEUES),
-        revisit=RevisitSettings(
-            draw(st.sampled_from(["none", "fixed", "adaptive"])),
-            interval_ms,
-            draw(lengths(1000, interval_ms)),
-            draw(lengths(interval_ms, 100 * DAY_MS)),
-            draw(st.floats(1, 100)),
-            draw(st.floats(0.01, 1)),
-        ),
-        reseed=ReseedSettings(draw(st.integers(-1, 100)), draw(lengths(1000))),
-        groups=draw(GROUPS),
-        address_group=AddressGroupSettings(draw(st.integers(0, 100)), draw(lengths())),
-        run_while_empty=draw(st.booleans()),
-        pause_with_uris_left=draw(st.booleans()),
-        weight=draw(st.integers(1, 1000)),
-        outcomes_kept=draw(st.integers(0, 10**9)),
-        pause_at_start=draw(st.booleans()),
-        max_toes=draw(st.integers(0, 1_000_000)),
-        pause_timeout_ms=draw(lengths(1_000)),
-        stop_timeout_ms=draw(lengths(1_000)),
-        statistics_interval_ms=draw(lengths(1_000)),
+    made: CrawlSettings = draw(parts(CrawlSettings))
+    own = made.revisit
+    interval_ms = min(max(own.interval_ms, own.min_interval_ms), own.max_interval_ms)
+    thresholds = made.queues.success_thresholds or (1,)  # an empty list is not set
+    rounds = max(made.reseed.max_rounds, 0 if made.reseed.min_interval_ms < 1_000 else -1)
+    return replace(
+        made,
+        revisit=replace(own, interval_ms=interval_ms),
+        queues=replace(made.queues, success_thresholds=thresholds),
+        reseed=replace(made.reseed, max_rounds=rounds),
     )
 
 
@@ -161,153 +123,12 @@ def test_settings_survive_the_way_to_a_spec_and_back(settings: CrawlSettings) ->
     assert wire.spec(wire.settings_of(shown)) == shown
 
 
-def test_the_settings_have_every_field_of_the_contract_and_no_other() -> None:
-    def same(settings: Any, message: type[Message] | Message) -> None:
-        contract = {field.name: field for field in message.DESCRIPTOR.fields}
-        names = {
-            "unreachable" if field.name == "allow_unreachable" else field.name.removesuffix("_ms")
-            for field in fields(settings)
-        }
-        assert names == set(contract), message.DESCRIPTOR.name
-
-    groups = (GroupSettings("a", ("a.example",)),)
-    settings = CrawlSettings(identity=IdentitySettings(rewrites=(Rewrite("a", "b"),)), groups=groups)
-    shown = wire.spec(settings)
-    same(settings, shown)
-    for part in ("scope", "politeness", "robots", "retry", "fetch", "limits", "identity", "queues"):
-        same(getattr(settings, part), getattr(shown, part))
-    for part in ("revisit", "reseed", "address_group"):
-        same(getattr(settings, part), getattr(shown, part))
-    same(settings.limits.host_quota, shown.limits.host_quota)
-    same(groups[0], shown.groups[0])
-    same(settings.identity.rewrites[0], shown.identity.rewrites[0])
-
-
 def test_a_spec_that_says_nothing_means_the_defaults() -> None:
     assert wire.settings_of(crawl_pb2.CrawlSpec()) == CrawlSettings()
     nothing = crawl_pb2.CrawlSpec(groups=[crawl_pb2.HostGroup(name="a", hosts=["a.example"])])
     nothing.limits.host_quota.SetInParent()
     nothing.queues.SetInParent()
     assert wire.settings_of(nothing) == CrawlSettings(groups=(GroupSettings("a", ("a.example",), 1, 0),))
-
-
-# What the contract's comments name, in seconds where it is a length of time.
-DEFAULTS: dict[tuple[str, ...], Any] = {
-    ("contact",): "",
-    ("allowed_addresses",): ["public"],
-    ("scope", "hosts"): [],
-    ("scope", "max_link_hops"): 20,
-    ("scope", "max_embed_hops"): 5,
-    ("scope", "max_redirect_hops"): 10,
-    ("scope", "surt_prefixes"): [],
-    ("scope", "accept_patterns"): [],
-    ("scope", "reject_patterns"): [],
-    ("scope", "schemes"): ["http", "https"],
-    ("scope", "max_path_repetitions"): 2,
-    ("scope", "max_path_segments"): 20,
-    ("politeness", "delay_factor"): 5,
-    ("politeness", "min_delay"): 3,
-    ("politeness", "max_delay"): 30,
-    ("politeness", "max_crawl_delay"): 300,
-    ("politeness", "overload_delay"): 30,
-    ("politeness", "max_overload_delay"): 3600,
-    ("politeness", "max_parallel"): 1,
-    ("politeness", "across_crawls"): True,
-    ("robots", "unreachable"): crawl_pb2.ROBOTS_UNREACHABLE_FORBID,
-    ("robots", "max_attempts"): 5,
-    ("robots", "retry_delay"): 30,
-    ("robots", "validity"): 86_400,
-    ("retry", "max_attempts"): 30,
-    ("retry", "delay"): 900,
-    ("retry", "growth"): 1,
-    ("retry", "max_delay"): 14_400,
-    ("retry", "statuses"): [],
-    ("fetch", "timeout"): 1200,
-    ("fetch", "max_bytes"): 100 * 1024 * 1024,
-    ("fetch", "product_token"): "toehold",
-    ("limits", "max_documents"): 0,
-    ("limits", "max_bytes"): 0,
-    ("limits", "max_elapsed"): 0,
-    ("limits", "host_quota", "max_successes"): 0,
-    ("limits", "host_quota", "max_success_bytes"): 0,
-    ("limits", "host_quota", "max_responses"): 0,
-    ("limits", "host_quota", "max_response_bytes"): 0,
-    ("limits", "source_quota", "max_successes"): 0,
-    ("limits", "source_quota", "max_success_bytes"): 0,
-    ("limits", "source_quota", "max_responses"): 0,
-    ("limits", "source_quota", "max_response_bytes"): 0,
-    ("limits", "fail_over_quota"): False,
-    ("identity", "rules"): [],
-    ("identity", "rewrites"): [],
-    ("queues", "partition"): "host",
-    ("queues", "assignment"): "surt-authority",
-    ("queues", "buckets"): 100,
-    ("queues", "parallel_queues"): 1,
-    ("queues", "queue_key"): "",
-    ("queues", "retire"): False,
-    ("queues", "cost"): "unit",
-    ("queues", "uri_precedence"): "cost",
-    ("queues", "queue_precedence"): "base",
-    ("queues", "base_precedence"): 3,
-    ("queues", "success_thresholds"): [100, 1000],
-    ("queues", "precedence_floor"): 255,
-    ("queues", "session_budget"): 3000,
-    ("queues", "total_budget"): -1,
-    ("queues", "error_penalty"): 100,
-    ("revisit", "policy"): "none",
-    ("revisit", "interval"): 7 * 86_400,
-    ("revisit", "min_interval"): 86_400,
-    ("revisit", "max_interval"): 30 * 86_400,
-    ("revisit", "growth"): 1.5,
-    ("revisit", "shrink"): 0.5,
-    ("reseed", "max_rounds"): 0,
-    ("reseed", "min_interval"): 0,
-    ("groups",): [],
-    ("address_group", "max_parallel"): 0,
-    ("address_group", "min_gap"): 0,
-    ("run_while_empty",): False,
-    ("pause_with_uris_left",): False,
-    ("weight",): 1,
-    ("outcomes_kept",): 100_000,
-    ("pause_at_start",): False,
-    ("max_toes",): 0,
-    ("pause_timeout",): 120,
-    ("stop_timeout",): 120,
-    ("statistics_interval",): 20,
-    ("resume_after_trouble",): False,
-    ("politeness", "max_bytes_per_second"): 0,
-    ("fetch", "connect_timeout"): 20,
-    ("fetch", "read_timeout"): 20,
-    ("fetch", "accept_media_types"): [],
-    ("fetch", "reject_media_types"): [],
-    ("fetch", "max_content_length"): 0,
-    ("fetch", "cookies"): False,
-    ("fetch", "proxy"): "",
-    ("fetch", "credentials"): [],
-    ("extract", "max_links"): 6000,
-    ("extract", "javascript"): False,
-    ("extract", "obey_nofollow"): False,
-    ("extract", "obey_robots_meta"): True,
-    ("extract", "sitemap_lastmod"): False,
-}
-
-
-def told(message: Message, *path: str) -> dict[tuple[str, ...], Any]:
-    """All that a message says, by path."""
-    found: dict[tuple[str, ...], Any] = {}
-    for field in message.DESCRIPTOR.fields:
-        value = getattr(message, field.name)
-        if isinstance(value, Duration):
-            value = value.ToMilliseconds() / 1000
-        if isinstance(value, Message):
-            found |= told(value, *path, field.name)
-        else:
-            found[*path, field.name] = value
-    return found
-
-
-def test_the_defaults_are_those_that_the_contracts_comments_name() -> None:
-    assert told(wire.spec(CrawlSettings())) == DEFAULTS
 
 
 def test_zero_is_a_value_and_not_the_default() -> None:
@@ -386,15 +207,18 @@ def test_a_whole_override_replaces_every_field_that_it_may(
         politeness=shown.politeness,
         retry=shown.retry,
         fetch=shown.fetch,
+        extract=shown.extract,
         queues=shown.queues,
         host_quota=shown.limits.host_quota,
         revisit=shown.revisit,
+        empty_lists=[path for path in OVERRIDE_LISTS if not value_of(other, path)],
     )
     assert over(wire.spec(settings), override) == replace(
         settings,
         politeness=other.politeness,
         retry=other.retry,
         fetch=other.fetch,
+        extract=other.extract,
         queues=other.queues,
         limits=replace(settings.limits, host_quota=other.limits.host_quota),
         revisit=other.revisit,
@@ -547,20 +371,20 @@ def test_an_override_can_empty_a_list(path: str) -> None:
     ("override", "problems_of"),
     [
         (crawl_pb2.OverrideSettings(empty_lists=["fetch.cookies"]), {"empty_lists[0]": "fetch.credentials"}),
-        (crawl_pb2.OverrideSettings(empty_lists=[NEVER_EMPTY]), {"empty_lists[0]": "is none of"}),
+        (crawl_pb2.OverrideSettings(empty_lists=[NEVER_EMPTY]), {"empty_lists[0]": "must be one of"}),
         (crawl_pb2.OverrideSettings(empty_lists=["x" * 10_000]), {"empty_lists[0]": "retry.statuses"}),
         (
             crawl_pb2.OverrideSettings(empty_lists=["", "fetch"]),
             dict.fromkeys(("empty_lists[0]", "empty_lists[1]"), ""),
         ),
         (crawl_pb2.OverrideSettings(empty_lists=["retry.statuses"] * 2), {"empty_lists[1]": "twice"}),
-        (crawl_pb2.OverrideSettings(empty_lists=["retry.statuses"] * 99), {"empty_lists": "99"}),
+        (crawl_pb2.OverrideSettings(empty_lists=["retry.statuses"] * 99), {"empty_lists": "got 99"}),
         (
             crawl_pb2.OverrideSettings(
                 retry=crawl_pb2.RetrySpec(statuses=[crawl_pb2.RetryRule(fetch_status=404)]),
                 empty_lists=["retry.statuses"],
             ),
-            {"empty_lists[0]": "is set as well"},
+            {"empty_lists[0]": "has some"},
         ),
     ],
 )

@@ -1,7 +1,7 @@
 """What a spec file may say: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-A length of time is a number of seconds, and its name says so (`plain.key_of`). Bounds here are those of
-protobuf's types; what makes sense is for the frontier to say.
+Written by tools/settings.py. A length of time is a number of seconds, and its name says so (`plain.key_of`).
+Bounds here are those of protobuf's types; the frontier checks the others.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
-
-_DAY_S = 86_400.0
 
 _Seconds = Annotated[float, msgspec.Meta(ge=0, le=315_576_000_000)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -25,134 +23,42 @@ class Table(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A table of a spec file."""
 
 
-class Scope(Table, frozen=True):
-    """ScopeSpec."""
+class AddressGroup(Table, frozen=True):
+    """See the contract's AddressGroupSpec."""
 
+    max_parallel: _Count = 0
+    min_gap_seconds: _Seconds = 0.0
+
+
+class HostGroup(Table, frozen=True):
+    """See the contract's HostGroup."""
+
+    name: str = ""
     hosts: tuple[str, ...] = ()
-    max_link_hops: _Count = 20
-    max_embed_hops: _Count = 5
-    max_redirect_hops: _Count = 10
-    surt_prefixes: tuple[str, ...] = ()
-    accept_patterns: tuple[str, ...] = ()
-    reject_patterns: tuple[str, ...] = ()
-    schemes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("http", "https")
-    max_path_repetitions: _Count = 2
-    max_path_segments: _Count = 20
-
-
-class Politeness(Table, frozen=True):
-    """PolitenessSpec."""
-
-    delay_factor: float = 5.0
-    min_delay_seconds: _Seconds = 3.0
-    max_delay_seconds: _Seconds = 30.0
-    max_crawl_delay_seconds: _Seconds = 300.0
-    overload_delay_seconds: _Seconds = 30.0
-    max_overload_delay_seconds: _Seconds = 3600.0
     max_parallel: _Count = 1
-    across_crawls: bool = True
-    max_bytes_per_second: _LargeCount = 0
+    min_gap_seconds: _Seconds = 0.0
 
 
-class Robots(Table, frozen=True):
-    """RobotsSpec."""
+class Reseed(Table, frozen=True):
+    """See the contract's ReseedSpec."""
 
-    unreachable: Literal["forbid", "allow"] = "forbid"
-    max_attempts: _Count = 5
-    retry_delay_seconds: _Seconds = 30.0
-    validity_seconds: _Seconds = _DAY_S
+    max_rounds: _Integer = 0
+    min_interval_seconds: _Seconds = 0.0
 
 
-class RetryRule(Table, frozen=True):
-    """RetryRule."""
+class Revisit(Table, frozen=True):
+    """See the contract's RevisitSpec."""
 
-    fetch_status: _Integer = 0
-    max_attempts: _Count = 30
-    delay_seconds: _Seconds = 900.0
-    growth: float = 1.0
-    max_delay_seconds: _Seconds = 14_400.0
-
-
-class Retry(Table, frozen=True):
-    """RetrySpec."""
-
-    max_attempts: _Count = 30
-    delay_seconds: _Seconds = 900.0
-    growth: float = 1.0
-    max_delay_seconds: _Seconds = 14_400.0
-    statuses: tuple[RetryRule, ...] = ()
+    policy: _Name = "none"
+    interval_seconds: _Seconds = 604800.0
+    min_interval_seconds: _Seconds = 86400.0
+    max_interval_seconds: _Seconds = 2592000.0
+    growth: float = 1.5
+    shrink: float = 0.5
 
 
-class Credential(Table, frozen=True):
-    """CredentialSpec."""
-
-    surt_prefix: str = ""
-    user: str = ""
-    password: str = ""
-
-
-class Fetch(Table, frozen=True):
-    """FetchSpec."""
-
-    timeout_seconds: _Seconds = 1200.0
-    max_bytes: _LargeCount = 100 * 1024 * 1024
-    product_token: _Name = "toehold"
-    connect_timeout_seconds: _Seconds = 20.0
-    read_timeout_seconds: _Seconds = 20.0
-    accept_media_types: tuple[str, ...] = ()
-    reject_media_types: tuple[str, ...] = ()
-    max_content_length: _LargeCount = 0
-    cookies: bool = False
-    proxy: str = ""
-    credentials: tuple[Credential, ...] = ()
-
-
-class Extract(Table, frozen=True):
-    """ExtractSpec."""
-
-    max_links: _Count = 6000
-    javascript: bool = False
-    obey_nofollow: bool = False
-    obey_robots_meta: bool = True
-    sitemap_lastmod: bool = False
-
-
-class Quota(Table, frozen=True):
-    """QuotaSpec."""
-
-    max_successes: _LargeCount = 0
-    max_success_bytes: _LargeCount = 0
-    max_responses: _LargeCount = 0
-    max_response_bytes: _LargeCount = 0
-
-
-class Limits(Table, frozen=True):
-    """LimitSpec."""
-
-    max_documents: _LargeCount = 0
-    max_bytes: _LargeCount = 0
-    max_elapsed_seconds: _Seconds = 0.0
-    host_quota: Quota = Quota()
-    source_quota: Quota = Quota()
-    fail_over_quota: bool = False
-
-
-class Rewrite(Table, frozen=True):
-    """RewriteRule."""
-
-    pattern: str = ""
-    replacement: str = ""
-
-
-class Identity(Table, frozen=True):
-    """IdentitySpec."""
-
-    rules: tuple[str, ...] = ()
-    rewrites: tuple[Rewrite, ...] = ()
-
-
-class Queues(Table, frozen=True):
-    """QueueSpec."""
+class Queue(Table, frozen=True):
+    """See the contract's QueueSpec."""
 
     partition: _Name = "host"
     assignment: _Name = "surt-authority"
@@ -171,42 +77,134 @@ class Queues(Table, frozen=True):
     error_penalty: _Count = 100
 
 
-class Revisit(Table, frozen=True):
-    """RevisitSpec."""
+class RewriteRule(Table, frozen=True):
+    """See the contract's RewriteRule."""
 
-    policy: _Name = "none"
-    interval_seconds: _Seconds = 7 * _DAY_S
-    min_interval_seconds: _Seconds = _DAY_S
-    max_interval_seconds: _Seconds = 30 * _DAY_S
-    growth: float = 1.5
-    shrink: float = 0.5
+    pattern: str = ""
+    replacement: str = ""
 
 
-class Reseed(Table, frozen=True):
-    """ReseedSpec."""
+class Identity(Table, frozen=True):
+    """See the contract's IdentitySpec."""
 
-    max_rounds: _Integer = 0
-    min_interval_seconds: _Seconds = 0.0
+    rules: tuple[str, ...] = ()
+    rewrites: tuple[RewriteRule, ...] = ()
 
 
-class Group(Table, frozen=True):
-    """HostGroup."""
+class Quota(Table, frozen=True):
+    """See the contract's QuotaSpec."""
 
-    name: str = ""
-    hosts: tuple[str, ...] = ()
+    max_successes: _LargeCount = 0
+    max_success_bytes: _LargeCount = 0
+    max_responses: _LargeCount = 0
+    max_response_bytes: _LargeCount = 0
+
+
+class Limit(Table, frozen=True):
+    """See the contract's LimitSpec."""
+
+    max_documents: _LargeCount = 0
+    max_bytes: _LargeCount = 0
+    max_elapsed_seconds: _Seconds = 0.0
+    host_quota: Quota = Quota()
+    source_quota: Quota = Quota()
+    fail_over_quota: bool = False
+
+
+class Extract(Table, frozen=True):
+    """See the contract's ExtractSpec."""
+
+    max_links: _Count = 6000
+    javascript: bool = False
+    obey_nofollow: bool = False
+    obey_robots_meta: bool = True
+    sitemap_lastmod: bool = False
+
+
+class Credential(Table, frozen=True):
+    """See the contract's CredentialSpec."""
+
+    surt_prefix: str = ""
+    user: str = ""
+    password: str = ""
+
+
+class Fetch(Table, frozen=True):
+    """See the contract's FetchSpec."""
+
+    timeout_seconds: _Seconds = 1200.0
+    max_bytes: _LargeCount = 104857600
+    product_token: _Name = "toehold"
+    connect_timeout_seconds: _Seconds = 20.0
+    read_timeout_seconds: _Seconds = 20.0
+    accept_media_types: tuple[str, ...] = ()
+    reject_media_types: tuple[str, ...] = ()
+    max_content_length: _LargeCount = 0
+    cookies: bool = False
+    proxy: str = ""
+    credentials: tuple[Credential, ...] = ()
+
+
+class RetryRule(Table, frozen=True):
+    """See the contract's RetryRule."""
+
+    fetch_status: _Integer = 0
+    max_attempts: _Count = 30
+    delay_seconds: _Seconds = 900.0
+    growth: float = 1.0
+    max_delay_seconds: _Seconds = 14400.0
+
+
+class Retry(Table, frozen=True):
+    """See the contract's RetrySpec."""
+
+    max_attempts: _Count = 30
+    delay_seconds: _Seconds = 900.0
+    growth: float = 1.0
+    max_delay_seconds: _Seconds = 14400.0
+    statuses: tuple[RetryRule, ...] = ()
+
+
+class Robots(Table, frozen=True):
+    """See the contract's RobotsSpec."""
+
+    unreachable: Literal["forbid", "allow"] = "forbid"
+    max_attempts: _Count = 5
+    retry_delay_seconds: _Seconds = 30.0
+    validity_seconds: _Seconds = 86400.0
+
+
+class Politeness(Table, frozen=True):
+    """See the contract's PolitenessSpec."""
+
+    delay_factor: float = 5.0
+    min_delay_seconds: _Seconds = 3.0
+    max_delay_seconds: _Seconds = 30.0
+    max_crawl_delay_seconds: _Seconds = 300.0
+    overload_delay_seconds: _Seconds = 30.0
+    max_overload_delay_seconds: _Seconds = 3600.0
     max_parallel: _Count = 1
-    min_gap_seconds: _Seconds = 0.0
+    across_crawls: bool = True
+    max_bytes_per_second: _LargeCount = 0
 
 
-class AddressGroup(Table, frozen=True):
-    """AddressGroupSpec."""
+class Scope(Table, frozen=True):
+    """See the contract's ScopeSpec."""
 
-    max_parallel: _Count = 0
-    min_gap_seconds: _Seconds = 0.0
+    hosts: tuple[str, ...] = ()
+    max_link_hops: _Count = 20
+    max_embed_hops: _Count = 5
+    max_redirect_hops: _Count = 10
+    surt_prefixes: tuple[str, ...] = ()
+    accept_patterns: tuple[str, ...] = ()
+    reject_patterns: tuple[str, ...] = ()
+    schemes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("http", "https")
+    max_path_repetitions: _Count = 2
+    max_path_segments: _Count = 20
 
 
 class Spec(Table, frozen=True):
-    """CrawlSpec."""
+    """See the contract's CrawlSpec."""
 
     contact: str = ""
     allowed_addresses: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("public",)
@@ -216,17 +214,17 @@ class Spec(Table, frozen=True):
     retry: Retry = Retry()
     fetch: Fetch = Fetch()
     extract: Extract = Extract()
-    limits: Limits = Limits()
+    limits: Limit = Limit()
     identity: Identity = Identity()
-    queues: Queues = Queues()
+    queues: Queue = Queue()
     revisit: Revisit = Revisit()
     reseed: Reseed = Reseed()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[HostGroup, ...] = ()
     address_group: AddressGroup = AddressGroup()
     run_while_empty: bool = False
     pause_with_uris_left: bool = False
     weight: _Count = 1
-    outcomes_kept: _LargeCount = 100_000
+    outcomes_kept: _LargeCount = 100000
     pause_at_start: bool = False
     max_toes: _Count = 0
     pause_timeout_seconds: _Seconds = 120.0
@@ -236,22 +234,22 @@ class Spec(Table, frozen=True):
 
 
 class Override(Table, frozen=True):
-    """OverrideSettings."""
+    """See the contract's OverrideSettings."""
 
     politeness: Politeness = Politeness()
     retry: Retry = Retry()
     fetch: Fetch = Fetch()
-    queues: Queues = Queues()
+    queues: Queue = Queue()
     host_quota: Quota = Quota()
     revisit: Revisit = Revisit()
     extract: Extract = Extract()
 
 
 LISTS: dict[str, Table] = {
-    "rewrites": Rewrite(),
-    "groups": Group(),
     "statuses": RetryRule(),
     "credentials": Credential(),
+    "rewrites": RewriteRule(),
+    "groups": HostGroup(),
 }
 """The fields that are lists of tables: name → such a table with its defaults."""
 
@@ -262,4 +260,4 @@ GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (
     ("revisit", "min_interval_seconds", "interval_seconds", min),
     ("revisit", "max_interval_seconds", "interval_seconds", max),
 )
-"""Bounds whose default gives way to a value that is set: table, bound, value, which of the two counts."""
+"""Defaults that give way to another value: table, key, key of the value, which counts."""

@@ -172,7 +172,10 @@ def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
     the spec's is told with its place there (SpecFile.places).
     """
     problems = {places.get(path, path): problem for path, problem in refusal.problems.items()}
-    told = "; ".join(f"{place}: {problem}" for place, problem in problems.items())
+    told = "; ".join(
+        f"{places[path]}: {problem}" if path in places else f"{path} {problem}"
+        for path, problem in refusal.problems.items()
+    )
     return InvalidSpec(told or str(refusal), reason=refusal.reason, metadata=problems)
 
 

@@ -4,7 +4,6 @@ from ..records import SeenRow
 from ..spec.settings import RevisitSettings
 
 NONE, FIXED, ADAPTIVE = "none", "fixed", "adaptive"
-POLICIES = (NONE, FIXED, ADAPTIVE)
 
 
 def interval_ms(before: SeenRow, changed: bool, settings: RevisitSettings) -> int:

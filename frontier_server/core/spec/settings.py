@@ -1,8 +1,44 @@
-"""A crawl's spec as the core uses it: milliseconds, every default filled in."""
+"""A crawl's spec as the core uses it: milliseconds, every default filled in.
+
+This is the table of settings (`table.py`): each has its name, type, default and bounds here and nowhere else.
+Comments in the contract, the client's spec file and docs/settings.md follow it (`make generate`). Rules that
+need several fields, or a parser, are in `spec_problems.py`.
+"""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from .table import Fixed, GivesWay, Items, NotBelow, OneOf, Text, Within
 
 DAY_MS = 86_400_000
+YEAR_MS = 365 * DAY_MS
+MAX_HOSTS = 10_000
+MAX_COUNT = 1 << 62
+MAX_INT32 = (1 << 31) - 1
+TIB = 1 << 40
+
+_Count = Annotated[int, Within(0, MAX_COUNT)]
+_Patterns = Annotated[tuple[str, ...], Items(1_000, "patterns")]
+_IdentityRule = Annotated[
+    str,
+    OneOf(
+        "lower-case",
+        "strip-www",
+        "strip-session-ids",
+        "strip-cf-ids",
+        "strip-extra-slashes",
+        "fix-query",
+        "heritrix",
+    ),
+]
+_MediaType = Annotated[
+    str,
+    Text(r"[\w!#$&^.+-]{1,60}/(?:\*|[\w!#$&^.+-]{1,100})", "a media type such as text/html or text/*"),
+]
+_MediaTypes = Annotated[tuple[_MediaType, ...], Items(100, "media types")]
+_Rest = Annotated[int, Within(0, DAY_MS)]
+_Wait = Annotated[int, Within(1_000, DAY_MS)]
+_Fetching = Annotated[int, Within(1, DAY_MS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,64 +53,71 @@ class Rewrite:
 class IdentitySettings:
     """See the contract's IdentitySpec."""
 
-    rules: tuple[str, ...] = ()
-    rewrites: tuple[Rewrite, ...] = ()
+    rules: Annotated[tuple[_IdentityRule, ...], Items(100, "rules")] = ()
+    rewrites: Annotated[tuple[Rewrite, ...], Items(100, "rewrites")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ScopeSettings:
     """See the contract's ScopeSpec."""
 
-    hosts: tuple[str, ...] = ()
-    max_link_hops: int = 20
-    max_embed_hops: int = 5
-    max_redirect_hops: int = 10
-    surt_prefixes: tuple[str, ...] = ()
-    accept_patterns: tuple[str, ...] = ()
-    reject_patterns: tuple[str, ...] = ()
-    schemes: tuple[str, ...] = ("http", "https")
-    max_path_repetitions: int = 2
-    max_path_segments: int = 20
+    hosts: Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts"), Fixed.GROWS] = ()
+    max_link_hops: Annotated[int, Within(0, 10_000)] = 20
+    max_embed_hops: Annotated[int, Within(0, 100)] = 5
+    max_redirect_hops: Annotated[int, Within(0, 100)] = 10
+    surt_prefixes: Annotated[tuple[str, ...], Items(10_000, "prefixes")] = ()
+    accept_patterns: _Patterns = ()
+    reject_patterns: _Patterns = ()
+    schemes: Annotated[tuple[Annotated[str, OneOf("http", "https")], ...], Items(2, "schemes", least=1)] = (
+        "http",
+        "https",
+    )
+    max_path_repetitions: Annotated[int, Within(0, 10_000)] = 2
+    max_path_segments: Annotated[int, Within(0, 10_000)] = 20
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
     """See the contract's QueueSpec."""
 
-    partition: str = "host"
-    assignment: str = "surt-authority"
-    buckets: int = 100
-    parallel_queues: int = 1
-    queue_key: str = ""
+    partition: Annotated[str, OneOf("host", "registered-domain"), Fixed.FOR_LIFE, Fixed.FOR_ALL_URIS] = "host"
+    assignment: Annotated[
+        str, OneOf("surt-authority", "host", "registered-domain", "buckets"), Fixed.FOR_ALL_URIS
+    ] = "surt-authority"
+    buckets: Annotated[int, Within(1, 1_000_000), Fixed.FOR_ALL_URIS] = 100
+    parallel_queues: Annotated[int, Within(1, 1_000)] = 1
+    queue_key: Annotated[str, Text(r"[!-~]{0,256}", "at most 256 ASCII characters without spaces")] = ""
     retire: bool = False
-    cost: str = "unit"
-    uri_precedence: str = "cost"
-    queue_precedence: str = "base"
-    base_precedence: int = 3
-    success_thresholds: tuple[int, ...] = (100, 1000)
-    precedence_floor: int = 255
-    session_budget: int = 3000
-    total_budget: int = -1
-    error_penalty: int = 100
+    cost: Annotated[str, OneOf("unit", "zero", "wag", "anti-calendar")] = "unit"
+    uri_precedence: Annotated[str, OneOf("cost", "base", "hops")] = "cost"
+    queue_precedence: Annotated[str, OneOf("base", "highest-uri", "success-counts")] = "base"
+    base_precedence: Annotated[int, Within(0, 255)] = 3
+    success_thresholds: Annotated[
+        tuple[Annotated[int, Within(1, MAX_INT32)], ...], Items(100, "thresholds")
+    ] = (100, 1000)
+    precedence_floor: Annotated[int, Within(0, 256)] = 255
+    session_budget: Annotated[int, Within(-1, MAX_INT32)] = 3000
+    total_budget: Annotated[int, Within(-1, MAX_COUNT)] = -1
+    error_penalty: Annotated[int, Within(0, 1_000_000)] = 100
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
     """See the contract's QuotaSpec."""
 
-    max_successes: int = 0
-    max_success_bytes: int = 0
-    max_responses: int = 0
-    max_response_bytes: int = 0
+    max_successes: _Count = 0
+    max_success_bytes: _Count = 0
+    max_responses: _Count = 0
+    max_response_bytes: _Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
     """See the contract's LimitSpec."""
 
-    max_documents: int = 0
-    max_bytes: int = 0
-    max_elapsed_ms: int = 0
+    max_documents: _Count = 0
+    max_bytes: _Count = 0
+    max_elapsed_ms: Annotated[int, Within(0, 10 * YEAR_MS)] = 0
     host_quota: QuotaSettings = QuotaSettings()
     source_quota: QuotaSettings = QuotaSettings()
     fail_over_quota: bool = False
@@ -84,53 +127,64 @@ class LimitSettings:
 class RevisitSettings:
     """See the contract's RevisitSpec."""
 
-    policy: str = "none"
-    interval_ms: int = 7 * DAY_MS
-    min_interval_ms: int = DAY_MS
-    max_interval_ms: int = 30 * DAY_MS
-    growth: float = 1.5
-    shrink: float = 0.5
+    policy: Annotated[str, OneOf("none", "fixed", "adaptive")] = "none"
+    interval_ms: Annotated[int, Within(1_000, 10 * YEAR_MS)] = 7 * DAY_MS
+    min_interval_ms: Annotated[int, Within(1_000, 10 * YEAR_MS), GivesWay(min, "interval_ms")] = DAY_MS
+    max_interval_ms: Annotated[
+        int, Within(1_000, 10 * YEAR_MS), NotBelow("min_interval_ms"), GivesWay(max, "interval_ms")
+    ] = 30 * DAY_MS
+    growth: Annotated[float, Within(1, 100)] = 1.5
+    shrink: Annotated[float, Within(0, 1, above=True)] = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class ReseedSettings:
     """See the contract's ReseedSpec."""
 
-    max_rounds: int = 0
-    min_interval_ms: int = 0
+    max_rounds: Annotated[int, Within(-1, 1_000_000)] = 0
+    min_interval_ms: Annotated[int, Within(0, YEAR_MS)] = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
     """See the contract's HostGroup."""
 
-    name: str
-    hosts: tuple[str, ...]
-    max_parallel: int = 1
-    min_gap_ms: int = 0
+    name: Annotated[
+        str,
+        Text(
+            r"[a-z0-9][a-z0-9._-]{0,63}",
+            "1 to 64 of the characters a-z, 0-9, ., _ and -, beginning with a letter or digit",
+        ),
+        Fixed.FOR_LIFE,
+    ]
+    hosts: Annotated[tuple[str, ...], Items(MAX_HOSTS, "hosts", least=1), Fixed.FOR_LIFE]
+    max_parallel: Annotated[int, Within(1, 1_000)] = 1
+    min_gap_ms: _Rest = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AddressGroupSettings:
     """See the contract's AddressGroupSpec."""
 
-    max_parallel: int = 0
-    min_gap_ms: int = 0
+    max_parallel: Annotated[int, Within(0, 1_000)] = 0
+    min_gap_ms: _Rest = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PolitenessSettings:
     """See the contract's PolitenessSpec."""
 
-    delay_factor: float = 5.0
-    min_delay_ms: int = 3_000
-    max_delay_ms: int = 30_000
-    max_crawl_delay_ms: int = 300_000
-    overload_delay_ms: int = 30_000
-    max_overload_delay_ms: int = 3_600_000
-    max_parallel: int = 1
-    across_crawls: bool = True
-    max_bytes_per_second: int = 0
+    delay_factor: Annotated[float, Within(0, 1_000)] = 5.0
+    min_delay_ms: _Rest = 3_000
+    max_delay_ms: Annotated[_Rest, NotBelow("min_delay_ms"), GivesWay(max, "min_delay_ms")] = 30_000
+    max_crawl_delay_ms: _Rest = 300_000
+    overload_delay_ms: _Rest = 30_000
+    max_overload_delay_ms: Annotated[
+        _Rest, NotBelow("overload_delay_ms"), GivesWay(max, "overload_delay_ms")
+    ] = 3_600_000
+    max_parallel: Annotated[int, Within(1, 100)] = 1
+    across_crawls: Annotated[bool, Fixed.FOR_LIFE, Fixed.FOR_ALL_URIS] = True
+    max_bytes_per_second: Annotated[int, Within(0, TIB)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +192,9 @@ class RobotsSettings:
     """See the contract's RobotsSpec."""
 
     allow_unreachable: bool = False
-    max_attempts: int = 5
-    retry_delay_ms: int = 30_000
-    validity_ms: int = DAY_MS
+    max_attempts: Annotated[int, Within(1, 1_000)] = 5
+    retry_delay_ms: _Rest = 30_000
+    validity_ms: Annotated[int, Within(1_000, YEAR_MS)] = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +202,23 @@ class RetryRule:
     """See the contract's RetryRule."""
 
     fetch_status: int
-    max_attempts: int = 30
-    delay_ms: int = 900_000
-    growth: float = 1.0
-    max_delay_ms: int = 14_400_000
+    max_attempts: Annotated[int, Within(1, 10_000)] = 30
+    delay_ms: _Rest = 900_000
+    growth: Annotated[float, Within(1, 100)] = 1.0
+    max_delay_ms: Annotated[int, Within(0, 30 * DAY_MS), NotBelow("delay_ms")] = 14_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
     """See the contract's RetrySpec."""
 
-    max_attempts: int = 30
-    delay_ms: int = 900_000
-    growth: float = 1.0
-    max_delay_ms: int = 14_400_000
-    statuses: tuple[RetryRule, ...] = ()
+    max_attempts: Annotated[int, Within(1, 10_000)] = 30
+    delay_ms: _Rest = 900_000
+    growth: Annotated[float, Within(1, 100)] = 1.0
+    max_delay_ms: Annotated[int, Within(0, 30 * DAY_MS), NotBelow("delay_ms"), GivesWay(max, "delay_ms")] = (
+        14_400_000
+    )
+    statuses: Annotated[tuple[RetryRule, ...], Items(200, "statuses")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +234,26 @@ class Credential:
 class FetchSettings:
     """See the contract's FetchSpec."""
 
-    timeout_ms: int = 1_200_000
-    max_bytes: int = 100 * 1024 * 1024
-    product_token: str = "toehold"
-    connect_timeout_ms: int = 20_000
-    read_timeout_ms: int = 20_000
-    accept_media_types: tuple[str, ...] = ()
-    reject_media_types: tuple[str, ...] = ()
-    max_content_length: int = 0
+    timeout_ms: _Fetching = 1_200_000
+    max_bytes: Annotated[int, Within(1, TIB)] = 100 * 1024 * 1024
+    product_token: Annotated[
+        str, Text(r"[A-Za-z_-]{1,64}", "1 to 64 of the characters A-Z, a-z, - and _")
+    ] = "toehold"
+    connect_timeout_ms: _Fetching = 20_000
+    read_timeout_ms: _Fetching = 20_000
+    accept_media_types: _MediaTypes = ()
+    reject_media_types: _MediaTypes = ()
+    max_content_length: Annotated[int, Within(0, TIB)] = 0
     cookies: bool = False
     proxy: str = ""
-    credentials: tuple[Credential, ...] = ()
+    credentials: Annotated[tuple[Credential, ...], Items(100, "credentials")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractSettings:
     """See the contract's ExtractSpec."""
 
-    max_links: int = 6_000
+    max_links: Annotated[int, Within(0, 100_000)] = 6_000
     javascript: bool = False
     obey_nofollow: bool = False
     obey_robots_meta: bool = True
@@ -207,27 +265,27 @@ class CrawlSettings:
     """See the contract's CrawlSpec."""
 
     contact: str = ""
-    allowed_addresses: tuple[str, ...] = ("public",)
+    allowed_addresses: Annotated[tuple[str, ...], Items(1_000, "networks")] = ("public",)
     scope: ScopeSettings = ScopeSettings()
     politeness: PolitenessSettings = PolitenessSettings()
     robots: RobotsSettings = RobotsSettings()
     retry: RetrySettings = RetrySettings()
     fetch: FetchSettings = FetchSettings()
     limits: LimitSettings = LimitSettings()
-    identity: IdentitySettings = IdentitySettings()
+    identity: Annotated[IdentitySettings, Fixed.FOR_LIFE] = IdentitySettings()
     queues: QueueSettings = QueueSettings()
     revisit: RevisitSettings = RevisitSettings()
     reseed: ReseedSettings = ReseedSettings()
-    groups: tuple[GroupSettings, ...] = ()
+    groups: Annotated[tuple[GroupSettings, ...], Items(1_000, "groups")] = ()
     address_group: AddressGroupSettings = AddressGroupSettings()
     run_while_empty: bool = False
     pause_with_uris_left: bool = False
-    weight: int = 1
-    outcomes_kept: int = 100_000
+    weight: Annotated[int, Within(1, 1_000)] = 1
+    outcomes_kept: Annotated[int, Within(0, 1_000_000_000)] = 100_000
     pause_at_start: bool = False
-    max_toes: int = 0
-    pause_timeout_ms: int = 120_000
-    stop_timeout_ms: int = 120_000
-    statistics_interval_ms: int = 20_000
+    max_toes: Annotated[int, Within(0, 1_000_000)] = 0
+    pause_timeout_ms: _Wait = 120_000
+    stop_timeout_ms: _Wait = 120_000
+    statistics_interval_ms: _Wait = 20_000
     resume_after_trouble: bool = False
     extract: ExtractSettings = ExtractSettings()

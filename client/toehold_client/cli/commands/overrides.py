@@ -52,7 +52,7 @@ def put(crawl: CrawlController, prefix: str, file: Path, as_json: bool) -> None:
     try:
         kept = crawl.frontier.put_override(crawl.crawl, prefix, settings)
     except InvalidSpec as refusal:
-        told = "; ".join(f"{path}: {problem}" for path, problem in refusal.problems.items())
+        told = "; ".join(f"{path} {problem}" for path, problem in refusal.problems.items())
         raise InvalidSpec(f"the frontier refuses {file}: {told}", reason=refusal.reason) from None
     output.result(_plain(kept), f"{kept.surt_prefix}: {_text(kept)}", as_json=as_json)
 

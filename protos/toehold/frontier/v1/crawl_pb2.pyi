@@ -32,8 +32,8 @@ class _RobotsUnreachableEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Rob
     ROBOTS_UNREACHABLE_UNSPECIFIED: _RobotsUnreachable.ValueType  # 0
     """The default: FORBID."""
     ROBOTS_UNREACHABLE_FORBID: _RobotsUnreachable.ValueType  # 1
-    """Nothing is fetched until a later try succeeds (RFC 9309, 2.3.1.4); after
-    the last try the URIs fail with -61.
+    """Nothing is fetched until a later try succeeds (RFC 9309, 2.3.1.4). After the
+    last try the URIs fail with -61.
     """
     ROBOTS_UNREACHABLE_ALLOW: _RobotsUnreachable.ValueType  # 2
     """After three tries everything is allowed, as in Heritrix."""
@@ -44,8 +44,8 @@ class RobotsUnreachable(_RobotsUnreachable, metaclass=_RobotsUnreachableEnumType
 ROBOTS_UNREACHABLE_UNSPECIFIED: RobotsUnreachable.ValueType  # 0
 """The default: FORBID."""
 ROBOTS_UNREACHABLE_FORBID: RobotsUnreachable.ValueType  # 1
-"""Nothing is fetched until a later try succeeds (RFC 9309, 2.3.1.4); after
-the last try the URIs fail with -61.
+"""Nothing is fetched until a later try succeeds (RFC 9309, 2.3.1.4). After the
+last try the URIs fail with -61.
 """
 ROBOTS_UNREACHABLE_ALLOW: RobotsUnreachable.ValueType  # 2
 """After three tries everything is allowed, as in Heritrix."""
@@ -485,13 +485,18 @@ Global___QueueState: _TypeAlias = QueueState  # noqa: Y015
 
 @_typing.final
 class CrawlSpec(_message.Message):
-    """What a crawl is asked to do. A field that is not set takes the default that
-    its comment names; the defaults are Heritrix's where it has the setting. Zero,
-    false and an empty text are values, and other than not set.
+    """The spec of a crawl: its settings. A field that is not set takes its default.
+    The defaults are Heritrix's where Heritrix has the setting. Zero, false and an
+    empty text are values, and differ from a field that is not set.
+
     GetCrawl shows the spec with every default filled in. UpdateCrawl changes it
-    while the crawl lives, but for what the place of a URI or of a host depends on:
-    `identity`, the hosts of `groups`, `queues.partition` and
-    `politeness.across_crawls`; and `scope.hosts` only grows.
+    while the crawl lives, except for the settings that the place of a URI or of a
+    host depends on: `identity`, the hosts of `groups`, `queues.partition` and
+    `politeness.across_crawls`. `scope.hosts` can only grow.
+
+    The frontier server keeps one table of all settings. The last paragraph of a
+    setting's comment, "Default: ...", is generated from that table, and so is
+    docs/settings.md.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -522,48 +527,76 @@ class CrawlSpec(_message.Message):
     STATISTICS_INTERVAL_FIELD_NUMBER: _builtins.int
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
-    """Whom a host's owner can turn to: an http(s) URL or an e-mail address, at most
-    500 characters. It becomes part of the user agent. Required unless
-    `allowed_addresses` is exactly `loopback`.
+    """The contact that site owners can turn to: an http(s) URL or an e-mail
+    address of at most 500 characters. It becomes part of the user agent. Only
+    crawls whose `allowed_addresses` is `loopback` can do without.
+
+    Default: empty.
     """
     run_while_empty: _builtins.bool
-    """Whether the crawl goes on when nothing is left, in state EMPTY, until URIs
-    come or somebody stops it (Heritrix: runWhileEmpty, S0.51). Default false.
+    """Whether the crawl goes on when no URI is left, until URIs come or somebody
+    stops it.
+
+    Meanwhile it is in state EMPTY. Heritrix: runWhileEmpty.
+
+    Default: false.
     """
     pause_with_uris_left: _builtins.bool
-    """Whether the crawl is paused, where it would end, while URIs are left in
-    retired or ineligible queues (D20). Default false: it ends, and the event
-    UrisLeft tells how many were left.
+    """Whether the crawl pauses, where it would end, while retired or ineligible
+    queues have URIs left.
+
+    Otherwise it ends, and the event UrisLeft tells how many are left.
+
+    Default: false.
     """
     weight: _builtins.int
-    """The crawl's share of the leases that are given to nodes that name no crawl:
-    with weights 3 and 1, three of four. 1 to 1000, default 1.
+    """The crawl's share of the leases of nodes that work for all crawls. A crawl
+    with weight 3 gets three times as many as one with weight 1.
+
+    Default: 1. Range: 1 to 1000.
     """
     outcomes_kept: _builtins.int
-    """How many final dispositions are kept as outcomes, the latest ones. 0 to
-    1 000 000 000, default 100 000. `crawl.log` has all of them, always.
+    """How many of the latest outcomes (final dispositions) the frontier keeps.
+    `crawl.log` always has all of them.
+
+    Default: 100 000. Range: 0 to 1 000 000 000.
     """
     pause_at_start: _builtins.bool
-    """Whether the crawl is PAUSED once its seeds have been announced, until
-    somebody resumes it (Heritrix: pauseAtStart, S0.11). Default false.
+    """Whether the crawl pauses once its seeds are announced, until somebody
+    resumes it.
+
+    Heritrix: pauseAtStart.
+
+    Default: false.
     """
     max_toes: _builtins.int
-    """Most URIs of the crawl that are out at once, at all nodes together, and so
-    the most toe threads that work for it (Heritrix: maxToeThreads). 0
-    (default) sets no limit; at most 1 000 000.
+    """Most URIs of the crawl that are leased at once, by all nodes together. 0
+    sets no limit.
+
+    This is also the most toe threads that work for the crawl. Heritrix:
+    maxToeThreads.
+
+    Default: 0. Range: 0 to 1 000 000.
     """
     resume_after_trouble: _builtins.bool
-    """Whether a crawl that was paused because of trouble that passes (Problem:
-    `disk-reserve`, `node-trouble`) goes on by itself when it has passed: unless
-    somebody asked for PAUSE or HOLD meanwhile, which stays until it is resumed.
-    Default false: somebody has to resume it, as in Heritrix.
+    """Whether a crawl that paused because of temporary trouble, such as a full
+    disk, resumes by itself when the trouble is over.
+
+    Temporary trouble is a Problem of kind `disk-reserve` or `node-trouble`. If
+    somebody asks for PAUSE or HOLD meanwhile, the crawl waits for them. In
+    Heritrix somebody always has to resume it.
+
+    Default: false.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Which addresses nodes may connect to, checked on the resolved address of
-        every connection: `loopback`, `public`, or networks such as `10.1.0.0/16`.
-        `loopback` and `public` stand alone. At most 1000 of at most 64 characters.
-        Default: `public`.
+        """The addresses that nodes may connect to: `loopback` or `public` alone, or
+        networks such as `10.1.0.0/16`.
+
+        Nodes check the resolved address of every connection. A network has at most
+        64 characters.
+
+        Default: `public`. At most 1000 networks.
         """
 
     @_builtins.property
@@ -572,15 +605,15 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def politeness(self) -> Global___PolitenessSpec:
-        """How hosts are treated."""
+        """How fast the crawl fetches from a host."""
 
     @_builtins.property
     def robots(self) -> Global___RobotsSpec:
-        """How robots.txt is treated."""
+        """How the crawl treats robots.txt."""
 
     @_builtins.property
     def retry(self) -> Global___RetrySpec:
-        """What is tried again, and when."""
+        """Which fetches are tried again, and when."""
 
     @_builtins.property
     def fetch(self) -> Global___FetchSpec:
@@ -588,11 +621,11 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def extract(self) -> Global___ExtractSpec:
-        """Where links are looked for."""
+        """Where nodes look for links."""
 
     @_builtins.property
     def limits(self) -> Global___LimitSpec:
-        """When the crawl ends before its queues are empty, and what is left alone."""
+        """When the crawl ends early, and how much it fetches of a host or a seed."""
 
     @_builtins.property
     def identity(self) -> Global___IdentitySpec:
@@ -600,7 +633,7 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def queues(self) -> Global___QueueSpec:
-        """Which queues there are, what their URIs cost, and which go first."""
+        """Which queues a crawl has, and which URIs and queues go first."""
 
     @_builtins.property
     def revisit(self) -> Global___RevisitSpec:
@@ -608,36 +641,47 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def reseed(self) -> Global___ReseedSpec:
-        """When the seeds are announced again."""
+        """When the seeds are fetched again."""
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostGroup]:
-        """Hosts that share a server, by name. A host is in one group at most. At most
-        1000 groups with 10 000 hosts together.
+        """Hosts that share a server, by name. A host is in one group at most.
+
+        All groups together have at most 10 000 hosts. A crawl keeps its groups and
+        their hosts for life; the other settings of a group can change.
+
+        Default: empty. At most 1000 groups.
         """
 
     @_builtins.property
     def address_group(self) -> Global___AddressGroupSpec:
-        """Hosts that share a server, found out by their address."""
+        """Hosts that share a server, recognised by their address."""
 
     @_builtins.property
     def pause_timeout(self) -> _duration_pb2.Duration:
-        """How long a pause waits for what is in flight. Then those leases end as if
-        they had lapsed: their URIs go back to their queues, and the crawl is
-        PAUSED. 1 s to 1 day, default 120 s.
+        """How long a pause waits for fetches under way. After that their URIs go back
+        to their queues, and the crawl is PAUSED.
+
+        Their leases end as if they had lapsed.
+
+        Default: 120 s. Range: 1 s to 1 day.
         """
 
     @_builtins.property
     def stop_timeout(self) -> _duration_pb2.Duration:
-        """How long the end of the crawl, however it came, waits for what is in
-        flight. Then those URIs fail with -7000, and the crawl is FINISHED. 1 s to 1
-        day, default 120 s.
+        """How long the end of the crawl waits for fetches under way. After that their
+        URIs fail with -7000, and the crawl is FINISHED.
+
+        Default: 120 s. Range: 1 s to 1 day.
         """
 
     @_builtins.property
     def statistics_interval(self) -> _duration_pb2.Duration:
-        """How often the event IntervalStatistics tells what became of URIs. 1 s to 1 day, default
-        20 s (Heritrix: intervalSeconds of its statistics).
+        """How often the event IntervalStatistics tells what became of URIs.
+
+        Heritrix: intervalSeconds of its statistics.
+
+        Default: 20 s. Range: 1 s to 1 day.
         """
 
     def __init__(
@@ -710,22 +754,26 @@ Global___CrawlSpec: _TypeAlias = CrawlSpec  # noqa: Y015
 
 @_typing.final
 class ScopeSpec(_message.Message):
-    """Which URIs belong to the crawl. Asked in this order, the first answer counts:
+    """Which URIs belong to the crawl: those of hosts in scope and those that a prefix
+    or a pattern accepts, except for those that another one rejects, traps, and
+    URIs too many hops away.
 
-    1. A scheme that is neither http nor https is UNSUPPORTED_SCHEME; one that
-       `schemes` leaves out is OUT_OF_SCOPE.
-    2. If the longest of `surt_prefixes` that it begins with has a `-`, it is
-       OUT_OF_SCOPE.
-    3. Something must ask for it: it is a seed, or its host is in scope, or that
+    These rules are asked in order, and the first one that applies decides.
+
+    1. A URI whose scheme is neither http nor https is UNSUPPORTED_SCHEME. One
+       whose scheme is missing from `schemes` is OUT_OF_SCOPE.
+    2. A URI is OUT_OF_SCOPE if the longest of the `surt_prefixes` that it begins
+       with has a `-`.
+    3. Something must accept the URI: it is a seed, its host is in scope, that
        longest prefix has a `+`, or one of `accept_patterns` matches it. Otherwise
        it is OUT_OF_SCOPE.
-    4. If one of `reject_patterns` matches it, it is OUT_OF_SCOPE.
-    5. If its path is a trap (`max_path_repetitions`, `max_path_segments`), it is
+    4. A URI that one of `reject_patterns` matches is OUT_OF_SCOPE.
+    5. A URI whose path is a trap (`max_path_repetitions`, `max_path_segments`) is
        OUT_OF_SCOPE, unless it is a seed.
-    6. If it is more hops away than is allowed, it is TOO_MANY_HOPS.
+    6. A URI with more hops than allowed is TOO_MANY_HOPS.
 
-    A host gets into scope only by a seed that is taken in. Patterns and prefixes
-    are matched against the canonical URI, the one that is fetched (see
+    Only a seed that is taken in brings its host into scope. Patterns and prefixes
+    are matched against the canonical URI, which is the one that is fetched (see
     Candidate.uri).
     """
 
@@ -742,66 +790,104 @@ class ScopeSpec(_message.Message):
     MAX_PATH_REPETITIONS_FIELD_NUMBER: _builtins.int
     MAX_PATH_SEGMENTS_FIELD_NUMBER: _builtins.int
     max_link_hops: _builtins.int
-    """Most navigational links (`L` and `M` of the discovery path) between a seed
-    and a URI. Default 20 (Heritrix: maxHops). 0 fetches the seeds and what
-    they embed.
+    """Most links between a seed and a URI. 0 fetches the seeds and what they
+    embed.
+
+    The hops `L` and `M` of the discovery path count. Heritrix: maxHops.
+
+    Default: 20. Range: 0 to 10 000.
     """
     max_embed_hops: _builtins.int
-    """Most hops in a row that are no navigational links nor redirects (`E`, `X`,
-    `I`): frames in frames. Default 5.
+    """Most embeds in a row, as of frames within frames.
+
+    The hops `E`, `X` and `I` of the discovery path count.
+
+    Default: 5. Range: 0 to 100.
     """
     max_redirect_hops: _builtins.int
-    """Most redirects (`R`) in a row. Default 10."""
+    """Most redirects in a row.
+
+    The hops `R` of the discovery path count.
+
+    Default: 10. Range: 0 to 100.
+    """
     max_path_repetitions: _builtins.int
-    """Most times that a path may repeat a segment, or a run of up to 32 segments,
-    without anything between: `/a/b/a/b/a/b/page` repeats `a/b/` three times.
-    Default 2 (Heritrix: PathologicalPath). 0 looks for none.
+    """Most times in a row that a path may repeat a segment, or a run of segments.
+    More is a trap. 0 turns the check off.
+
+    A run has up to 32 segments: `/a/b/a/b/a/b/page` repeats `a/b/` three times.
+    Heritrix: PathologicalPath.
+
+    Default: 2. Range: 0 to 10 000.
     """
     max_path_segments: _builtins.int
-    """Most segments of a path. Default 20 (Heritrix: TooManyPathSegments). 0
-    counts none.
+    """Most segments of a path. More is a trap. 0 turns the check off.
+
+    Heritrix: TooManyPathSegments.
+
+    Default: 20. Range: 0 to 10 000.
     """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Hosts in scope beside those of the seeds: `www.example.com`, or
-        `www.example.com:8080` for a port other than the scheme's own. A host is in
-        scope for http and https alike. The hosts of seeds are added when the seeds
-        are announced, and the host that a seed redirects to (at most 5 redirects)
-        when the redirect is found. At most 10 000.
+        """Hosts in scope besides those of the seeds: `www.example.com`, or
+        `www.example.com:8080` for a port other than the scheme's own.
+
+        A host is in scope for both http and https. The hosts of the seeds are added
+        when the seeds are announced. If a seed redirects (at most 5 times), the
+        host that it leads to is added when the redirect is found. The list can only
+        grow.
+
+        Default: empty. At most 10 000 hosts. An update can only add to it.
         """
 
     @_builtins.property
     def surt_prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """SURT prefixes, each after `+` or `-`; `+` may be left out. A prefix is one
-        of these:
+        """SURT prefixes after `+` (in scope) or `-` (out of scope). The longest one
+        that matches a URI decides. A prefix is a host with its subdomains
+        (`+example.com`), a folder (`-https://www.example.com/private/`), or a SURT
+        prefix as in Heritrix (`+http://(com,example,`).
 
-        `example.com`: the host and its subdomains, on every port.
-        `example.com:8080`, `192.0.2.1`: just that.
-        `http://example.com/news/a`: what is in `/news/` of that host; what follows
-        the last slash does not count.
-        `http://(com,example,`: a SURT prefix as in Heritrix. https is written http
-        in it, and all is lower case.
+        Without a sign a prefix counts as `+`. The forms are:
+
+        - `example.com`: the host and its subdomains, on every port.
+        - `example.com:8080`, `192.0.2.1`: exactly that.
+        - `http://example.com/news/a`: everything in `/news/` of that host. The part
+          after the last slash does not count.
+        - `http://(com,example,`: a SURT prefix as in Heritrix, in lower case, with
+          http for https, too.
 
         `-example.com` with `+http://www.example.com/` leaves one host of a domain.
-        At most 10 000, none twice.
+        No prefix may be listed twice.
+
+        Default: empty. At most 10 000 prefixes.
         """
 
     @_builtins.property
     def accept_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Regular expressions in RE2 syntax; a URI that one of them matches as a
-        whole is asked for. At most 1000 of at most 4096 characters.
+        """Regular expressions (RE2 syntax) of URIs that are in scope. A pattern
+        matches a URI as a whole.
+
+        A pattern has at most 4096 characters.
+
+        Default: empty. At most 1000 patterns.
         """
 
     @_builtins.property
     def reject_patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Regular expressions in RE2 syntax; a URI that one of them matches as a
-        whole is out of scope, even a seed. At most 1000 of at most 4096
-        characters.
+        """Regular expressions (RE2 syntax) of URIs that are out of scope, even if they
+        are seeds. A pattern matches a URI as a whole.
+
+        A pattern has at most 4096 characters.
+
+        Default: empty. At most 1000 patterns.
         """
 
     @_builtins.property
     def schemes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The schemes in scope, out of `http` and `https`. Default: both."""
+        """The schemes in scope.
+
+        Default: `http`, `https`. 1 to 2 schemes; each one of `http`, `https`.
+        """
 
     def __init__(
         self,
@@ -846,12 +932,14 @@ Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
 @_typing.final
 class IdentitySpec(_message.Message):
-    """When two URIs are the same: the seen-set keeps the second from being fetched.
+    """When two URIs are the same, so that only the first is fetched. Each rule may
+    make one of two different pages.
+
     Before any rule, URIs are compared in a form under which servers answer alike
-    (see Candidate.uri). What is said here is lossy, and makes one of what may be
-    two pages; Heritrix does it always (2.4), here it is a choice. It decides
-    what is seen, and the partition, never what is fetched: that is the first
-    candidate as it was. Fixed for the crawl's life.
+    (see Candidate.uri). Heritrix always applies its lossy rules; here they are a
+    choice. They decide what counts as seen, and the partition, but never what is
+    fetched: that is the first candidate as it was. Identity is fixed for the
+    crawl's life.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -860,24 +948,33 @@ class IdentitySpec(_message.Message):
     REWRITES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Rules, applied in this order. Default: none. At most 100.
+        """The rules, applied in this order. `heritrix` is all of them except
+        `strip-extra-slashes`.
 
-        `lower-case`: the whole URI in lower case.
-        `strip-www`: a host without its leading `www.`, `www2.` and so on, but for
-        its home page.
-        `strip-session-ids`: without the session ids of Java, PHP and ASP
-        (`jsessionid`, `phpsessid`, `sid`, `aspsessionid`).
-        `strip-cf-ids`: without ColdFusion's `cfid` and `cftoken`, where both are.
-        `strip-extra-slashes`: several `/` in a row of the path as one.
-        `fix-query`: without `&` at the ends of the query, and without an empty
-        one.
-        `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
-        `strip-session-ids`, `strip-cf-ids`, `fix-query`.
+        - `lower-case`: puts the whole URI into lower case.
+        - `strip-www`: removes a leading `www.`, `www2.` and so on from the host,
+          except for its home page.
+        - `strip-session-ids`: removes the session ids of Java, PHP and ASP
+          (`jsessionid`, `phpsessid`, `sid`, `aspsessionid`).
+        - `strip-cf-ids`: removes ColdFusion's `cfid` and `cftoken`, if both are
+          there.
+        - `strip-extra-slashes`: makes several `/` in a row of the path one.
+        - `fix-query`: removes `&` from the ends of the query, and an empty query.
+        - `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
+          `strip-session-ids`, `strip-cf-ids`, `fix-query`.
+
+        Default: empty. At most 100 rules; each one of `lower-case`, `strip-www`,
+        `strip-session-ids`, `strip-cf-ids`, `strip-extra-slashes`, `fix-query`,
+        `heritrix`.
         """
 
     @_builtins.property
     def rewrites(self) -> _containers.RepeatedCompositeFieldContainer[Global___RewriteRule]:
-        """Rewrites, applied in this order after the rules. At most 100."""
+        """Regular expressions (RE2 syntax) whose matches are replaced, in this order,
+        after the rules.
+
+        Default: empty. At most 100 rewrites.
+        """
 
     def __init__(
         self,
@@ -895,20 +992,28 @@ Global___IdentitySpec: _TypeAlias = IdentitySpec  # noqa: Y015
 
 @_typing.final
 class RewriteRule(_message.Message):
-    """Replaces a part of a URI before it is compared."""
+    """Replaces a part of a URI before URIs are compared."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PATTERN_FIELD_NUMBER: _builtins.int
     REPLACEMENT_FIELD_NUMBER: _builtins.int
     pattern: _builtins.str
-    """A regular expression in RE2 syntax; each place that it matches is replaced,
-    up to 100. 1 to 4096 characters.
+    """A regular expression in RE2 syntax.
+
+    Each place that it matches is replaced, up to 100. It has 1 to 4096
+    characters.
+
+    Required.
     """
     replacement: _builtins.str
-    """What to put there: text, with `\\1` to `\\9` for the groups of the pattern
-    and `\\\\` for a backslash. A URI that would become longer than 8192
-    characters stays as it is. At most 1000 characters.
+    """The text that replaces a match.
+
+    `\\1` to `\\9` stand for the groups of the pattern, and `\\\\` for a backslash.
+    A URI that would become longer than 8192 characters stays as it is. The
+    replacement has at most 1000 characters.
+
+    Required.
     """
     def __init__(
         self,
@@ -926,9 +1031,10 @@ Global___RewriteRule: _TypeAlias = RewriteRule  # noqa: Y015
 
 @_typing.final
 class QueueSpec(_message.Message):
-    """Which work queues a crawl has, what their URIs cost, and which go first.
-    Policies are chosen by name; an unknown one is refused when the crawl is
-    created. The defaults are Heritrix's (2.2, 2.5 to 2.7).
+    """Which work queues a crawl has, what their URIs cost, and which go first: those
+    with a lower precedence.
+
+    Policies are chosen by name. The defaults are Heritrix's.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -949,95 +1055,139 @@ class QueueSpec(_message.Message):
     TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
     ERROR_PENALTY_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """What the place of a URI depends on, fixed for the crawl's life. No queue
-    crosses a partition.
+    """What a URI's place depends on: its `host`, or its `registered-domain`, which
+    is the domain under a public suffix. No queue crosses a partition.
 
-    `host` (default): its host, as IdentitySpec leaves it.
-    `registered-domain`: the domain under a public suffix, as `example.co.uk`
-    (the list's ICANN part, in the version that the frontier comes with). IP
-    addresses and bare names are their own.
+    - `host`: the host as IdentitySpec leaves it.
+    - `registered-domain`: for example `example.co.uk`, by the ICANN part of the
+      public suffix list that the frontier comes with. IP addresses and bare
+      names are their own.
 
-    The hosts of a HostGroup are one partition, whatever is said here.
+    The hosts of a HostGroup are always one partition.
+
+    Default: `host`. One of `host`, `registered-domain`. An update cannot
+    change it. An override cannot change it.
     """
     assignment: _builtins.str
-    """How the key of a URI's queue is made.
+    """How URIs get the keys of their queues.
 
-    `surt-authority` (default): `com,example,www,`, with `#8080` for a port.
-    `host`: `www.example.com`, with `#443` for https.
-    `registered-domain`: `example.com`.
-    `buckets`: `bucket-17`, the host's hash modulo `buckets`.
+    - `surt-authority`: `com,example,www,`, with `#8080` for a port.
+    - `host`: `www.example.com`, with `#443` for https.
+    - `registered-domain`: `example.com`.
+    - `buckets`: `bucket-17`, the host's hash modulo `buckets`.
 
-    When a newer frontier, or an override, makes another key, a URI is moved
-    when its turn comes (S3.12).
+    If an update makes another key, a URI moves when its turn comes.
+
+    Default: `surt-authority`. One of `surt-authority`, `host`,
+    `registered-domain`, `buckets`. An override cannot change it.
     """
     buckets: _builtins.int
-    """How many buckets. 1 to 1 000 000, default 100."""
+    """How many queues the assignment `buckets` makes.
+
+    Default: 100. Range: 1 to 1 000 000. An override cannot change it.
+    """
     parallel_queues: _builtins.int
-    """Into how many queues the URIs of a key are spread, by the first folder of
-    their path; the key gets `+0`, `+1` and so on. 1 to 1000, default 1
-    (Heritrix: parallelQueues). The host's rest stays one:
-    PolitenessSpec.max_parallel says how many of them may be fetched at once.
+    """Over how many queues the URIs of a key are spread. `max_parallel` of
+    PolitenessSpec limits how many of them are fetched from at once.
+
+    The first folder of a URI's path decides. The key gets `+0`, `+1` and so on.
+    The host still rests as one. Heritrix: parallelQueues.
+
+    Default: 1. Range: 1 to 1000.
     """
     queue_key: _builtins.str
-    """The key of all queues, within each partition; empty (default) leaves it to
-    the assignment. At most 256 ASCII characters without blanks. For overrides
-    (Heritrix: forceQueueAssignment).
+    """The key of all queues of a partition. If it is empty, the assignment makes
+    the keys.
+
+    It is meant for overrides. Heritrix: forceQueueAssignment.
+
+    Default: empty. At most 256 ASCII characters without spaces.
     """
     retire: _builtins.bool
-    """Whether queues are retired as soon as their turn comes. Default false. For
-    overrides (Heritrix: forceRetire).
+    """Whether queues retire when their turn comes, with all their URIs.
+
+    It is meant for overrides. Heritrix: forceRetire.
+
+    Default: false.
     """
     cost: _builtins.str
-    """What a URI costs its queue. Disregarded and deferred URIs are free (S1.6,
-    S1.12); Candidate.cost goes before the policy.
+    """What a URI costs its queue.
 
-    `unit` (default): 1.
-    `zero`: 0.
-    `wag`: 1, 1 more with a query, 1 more still where it differs from the page
-    that it was found on by its query alone.
-    `anti-calendar`: 1, 1 more if it looks like a page of a calendar.
+    - `unit`: 1.
+    - `zero`: 0.
+    - `wag`: 1, 2 with a query, or 3 if the URI differs from the page that it was
+      found on by its query alone.
+    - `anti-calendar`: 1, or 2 if it looks like a page of a calendar.
+
+    Disregarded and deferred URIs are free. Candidate.cost overrules the policy.
+
+    Default: `unit`. One of `unit`, `zero`, `wag`, `anti-calendar`.
     """
     uri_precedence: _builtins.str
-    """Which URI of a queue goes first, within its directive; lower numbers do.
-    Candidate.precedence goes before the policy.
+    """Which URI of a queue goes first, within its directive: the one of the lowest
+    `cost`, the one with the fewest `hops`, or with `base` the oldest.
 
-    `cost` (default): its cost.
-    `base`: 1.
-    `hops`: 1, and 1 more for each `L` of its path.
+    - `cost`: the precedence is the URI's cost.
+    - `base`: 1.
+    - `hops`: 1, and 1 more for each `L` of its path.
+
+    Candidate.precedence overrules the policy.
+
+    Default: `cost`. One of `cost`, `base`, `hops`.
     """
     queue_precedence: _builtins.str
-    """Which queue goes first; lower numbers do, 0 to 255.
+    """Which queue goes first: `base` treats all alike, `highest-uri` goes by the
+    first of their URIs, and `success-counts` puts back queues with many
+    successes.
 
-    `base` (default): `base_precedence`.
-    `highest-uri`: `base_precedence` and the lowest precedence of its URIs.
-    `success-counts`: `base_precedence`, and 1 more for each tier of successes
-    that it has behind it (`success_thresholds`).
+    The precedence of a queue is 0 to 255.
+
+    - `base`: `base_precedence`.
+    - `highest-uri`: `base_precedence` plus the lowest precedence of its URIs.
+    - `success-counts`: `base_precedence`, and 1 more for each tier of successes
+      that the queue has behind it (`success_thresholds`).
+
+    Default: `base`. One of `base`, `highest-uri`, `success-counts`.
     """
     base_precedence: _builtins.int
-    """The precedence that a policy adds to. 0 to 255, default 3."""
+    """The precedence that the policy `queue_precedence` adds to.
+
+    Default: 3. Range: 0 to 255.
+    """
     precedence_floor: _builtins.int
-    """Queues at or over this precedence are INELIGIBLE: nothing of them is
-    fetched until they are below it again. 0 to 256, default 255; 256 is over
-    every queue.
+    """Queues at or above this precedence are INELIGIBLE: they wait until they are
+    below it. 256 is above every queue.
+
+    Default: 255. Range: 0 to 256.
     """
     session_budget: _builtins.int
-    """How much a queue may spend in a session before others of its precedence
-    have their turn (T7). Default 3000 (Heritrix: balanceReplenishAmount). 0
-    and less: no limit.
+    """How much a queue may spend in a session before other queues of its
+    precedence have their turn. 0 and -1 set no limit.
+
+    Heritrix: balanceReplenishAmount.
+
+    Default: 3000. Range: -1 to 2^31 - 1.
     """
     total_budget: _builtins.int
-    """How much a queue may spend in its life before it is retired (T8). Default
-    -1: no limit, as for everything below 0.
+    """How much a queue may spend in its life before it is retired. -1 sets no
+    limit.
+
+    Default: -1. Range: -1 to 2^62.
     """
     error_penalty: _builtins.int
-    """What a URI that failed costs beside its cost (S1.13). 0 to 1 000 000,
-    default 100.
+    """What a URI that fails costs in addition to its cost.
+
+    Default: 100. Range: 0 to 1 000 000.
     """
     @_builtins.property
     def success_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """How many successes each tier has; the last one repeats. With 100 and 1000,
-        the default, a queue is put back after 100, 1100, 2100 successes and so on.
-        At most 100.
+        """How many successes each tier of `success-counts` has. The last number
+        repeats.
+
+        With 100 and 1000 a queue is put back after 100, 1100, 2100 successes and so
+        on.
+
+        Default: 100, 1000. At most 100 thresholds; each is 1 to 2^31 - 1.
         """
 
     def __init__(
@@ -1124,11 +1274,12 @@ Global___QueueSpec: _TypeAlias = QueueSpec  # noqa: Y015
 
 @_typing.final
 class PolitenessSpec(_message.Message):
-    """How hosts are treated. `max_parallel` requests at a time are made to a host,
-    one unless said otherwise, whatever the number of its queues, ports, crawls
-    and nodes; when an answer has come, the host rests for `delay_factor` times
-    the fetch's duration, but at least `min_delay` and at most `max_delay`, or
-    for its Crawl-delay if that is longer.
+    """How fast the crawl fetches from a host. After each answer the host rests for
+    `delay_factor` times the fetch's duration, but at least `min_delay` and at
+    most `max_delay`, or for its Crawl-delay if that is longer.
+
+    At most `max_parallel` requests are made to a host at once, however many
+    queues, ports, crawls and nodes it has.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1143,50 +1294,72 @@ class PolitenessSpec(_message.Message):
     ACROSS_CRAWLS_FIELD_NUMBER: _builtins.int
     MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     delay_factor: _builtins.float
-    """How many times a fetch's duration the host rests after it. Default 5."""
+    """How many times as long as the fetch took the host rests after it.
+
+    Default: 5. Range: 0 to 1000.
+    """
     max_parallel: _builtins.int
-    """Most requests at once to a host. 1 to 100, default 1. More are possible
-    only where a host has several queues (QueueSpec.parallel_queues, ports).
-    The host's rest stays one: requests may overlap, and the rest is kept
-    between their starts. It follows from the fetch that ended last; until one
-    has, it is `min_delay` or Crawl-delay.
+    """Most requests at once to a host. More than 1 needs several queues for the
+    host (see `parallel_queues` of QueueSpec).
+
+    The host rests as one: requests may overlap, and the rest is kept between
+    their starts. The rest follows from the fetch that ended last. Until one has
+    ended, it is `min_delay` or the Crawl-delay.
+
+    Default: 1. Range: 1 to 100.
     """
     across_crawls: _builtins.bool
-    """Whether the crawl shares its hosts with all crawls that say so too:
-    requests at once and rests are then counted together. Default true. false
-    keeps count for this crawl alone, and a host may get twice the load.
+    """Whether the crawl shares requests and rests of its hosts with all other
+    crawls that do. Otherwise a host may get twice the load.
+
+    Default: true. An update cannot change it. An override cannot change it.
     """
     max_bytes_per_second: _builtins.int
-    """Most bytes a second that are read from a host, headers and TLS left out,
-    while a fetch is under way (Heritrix: maxPerHostBandwidthUsageKbSec, without
-    D15). Each fetch has an equal share: this by `max_parallel`. 0 (default)
-    sets no limit.
+    """Most bytes a second that are read from a host. 0 sets no limit.
+
+    Headers and TLS don't count. Each fetch has an equal share, which is this
+    divided by `max_parallel`. Heritrix: maxPerHostBandwidthUsageKbSec.
+
+    Default: 0. Range: 0 to 1 TiB.
     """
     @_builtins.property
     def min_delay(self) -> _duration_pb2.Duration:
-        """Shortest rest. Default 3 s. The rest follows the arrival of the report."""
+        """Shortest rest. It begins when the report arrives.
+
+        Default: 3 s. Range: 0 s to 1 day.
+        """
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest rest that `delay_factor` can lead to. Default 30 s, or `min_delay`
-        if that is longer.
+        """Longest rest that `delay_factor` can lead to.
+
+        Default: 30 s, or `min_delay` if that is longer. Range: 0 s to 1 day; at
+        least `min_delay`.
         """
 
     @_builtins.property
     def max_crawl_delay(self) -> _duration_pb2.Duration:
-        """Most of a Crawl-delay that is respected. Default 300 s. 0 ignores it."""
+        """The part of a Crawl-delay that the crawl respects. 0 ignores it.
+
+        Default: 300 s. Range: 0 s to 1 day.
+        """
 
     @_builtins.property
     def overload_delay(self) -> _duration_pb2.Duration:
-        """Rest of a host after its first 429 or 503; it doubles with each further one
-        until an answer of another kind comes. Default 30 s. A longer Retry-After
-        wins.
+        """Rest after the first 429 or 503 of a host. It doubles with each further one.
+
+        An answer of another kind ends the doubling. A longer Retry-After wins.
+
+        Default: 30 s. Range: 0 s to 1 day.
         """
 
     @_builtins.property
     def max_overload_delay(self) -> _duration_pb2.Duration:
-        """Longest rest after 429 and 503, and most of a Retry-After that is
-        respected. Default 3600 s, or `overload_delay` if that is longer.
+        """Longest rest after 429 and 503, and the part of a Retry-After that the crawl
+        respects.
+
+        Default: 3600 s, or `overload_delay` if that is longer. Range: 0 s to
+        1 day; at least `overload_delay`.
         """
 
     def __init__(
@@ -1227,10 +1400,11 @@ Global___PolitenessSpec: _TypeAlias = PolitenessSpec  # noqa: Y015
 
 @_typing.final
 class RobotsSpec(_message.Message):
-    """How robots.txt is treated (RFC 9309). Valid rules are kept for 24 hours;
-    while a later fetch fails, the last good copy counts. Crawls with the same
-    FetchSpec.product_token share what was seen of a robots.txt, and each judges
-    it by its own RobotsSpec.
+    """How the crawl treats robots.txt (RFC 9309).
+
+    While a later fetch of a robots.txt fails, the last good copy counts. Crawls
+    with the same FetchSpec.product_token share the robots.txt that they have
+    seen, and each judges it by its own RobotsSpec.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1240,21 +1414,33 @@ class RobotsSpec(_message.Message):
     RETRY_DELAY_FIELD_NUMBER: _builtins.int
     VALIDITY_FIELD_NUMBER: _builtins.int
     unreachable: Global___RobotsUnreachable.ValueType
-    """What an unreachable robots.txt (429, 5xx, no answer) means for its host."""
+    """What an unreachable robots.txt (429, 5xx, no answer) means for its host:
+    `forbid` fetches nothing until a later try succeeds, `allow` fetches
+    everything after three tries.
+
+    Default: `forbid`. One of `forbid`, `allow`.
+    """
     max_attempts: _builtins.int
-    """How often in a row a robots.txt is tried before its URIs fail with -61;
-    1 to 1000. A try of another crawl counts if this one would have tried, too,
-    by then. Default 5.
+    """How often in a row a robots.txt is tried before the URIs that wait for it
+    fail with -61.
+
+    A try of another crawl counts if this one would also have tried by then.
+
+    Default: 5. Range: 1 to 1000.
     """
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """Rest before the second try; it doubles with each further one, up to a day.
-        Default 30 s.
+        """Rest before the second try. It doubles with each further one, up to a day.
+
+        Default: 30 s. Range: 0 s to 1 day.
         """
 
     @_builtins.property
     def validity(self) -> _duration_pb2.Duration:
-        """How long an answer is valid, and giving up lasts. Default 86 400 s."""
+        """How long an answer is valid, and how long giving up lasts.
+
+        Default: 1 day. Range: 1 s to 1 year.
+        """
 
     def __init__(
         self,
@@ -1276,13 +1462,15 @@ Global___RobotsSpec: _TypeAlias = RobotsSpec  # noqa: Y015
 
 @_typing.final
 class RetrySpec(_message.Message):
-    """What is tried again: fetch status -1, -2 and -3 (no address, no connection,
-    connection lost) after `delay`; 429 and 503 after the host's rest; -50 at
-    once and without counting, ten times a URI, and from then on as -2 is.
-    Everything else is final. A URI keeps its place
-    in its queue, and its queue rests. After -10 (an answer that is no HTTP) the
-    URI alone rests for `delay`, outside its queue, which goes on; it is fetched
-    twice at most, unless `statuses` has a rule for -10.
+    """Which fetches are tried again, and when: without an address or a connection,
+    after `delay`; after 429 and 503, when the host has rested.
+
+    That is fetch status -1, -2 and -3 (no address, no connection, connection
+    lost). -50 is tried again at once and without counting, ten times for a URI,
+    and from then on as -2 is. Every other status is final. A URI keeps its place
+    in its queue, and its queue rests. After -10 (an answer that is not HTTP) the
+    URI alone rests for `delay`, outside its queue, which goes on. Such a URI is
+    fetched at most twice, unless `statuses` has a rule for -10.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1293,26 +1481,40 @@ class RetrySpec(_message.Message):
     MAX_DELAY_FIELD_NUMBER: _builtins.int
     STATUSES_FIELD_NUMBER: _builtins.int
     max_attempts: _builtins.int
-    """Most times a URI is fetched. Default 30."""
+    """Most times that a URI is fetched.
+
+    Default: 30. Range: 1 to 10 000.
+    """
     growth: _builtins.float
-    """Each further rest is this many times the one before. Default 1 (Heritrix
-    rests equally long each time).
+    """Each further rest is this many times the one before. Heritrix always rests
+    equally long.
+
+    Default: 1. Range: 1 to 100.
     """
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Rest before the second try. Default 900 s."""
+        """Rest before the second try.
+
+        Default: 900 s. Range: 0 s to 1 day.
+        """
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest rest that growth can lead to. Default 14 400 s, or `delay` if that
-        is longer.
+        """Longest rest that `growth` can lead to.
+
+        Default: 14 400 s, or `delay` if that is longer. Range: 0 s to 30 days; at
+        least `delay`.
         """
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetryRule]:
-        """Rules of their own for some statuses, in place of the above. A status that
-        is not tried again otherwise (-4, 404, 500) is, with a rule; once its tries
-        are used up it is what it would have been. At most 200, one a status.
+        """Other rules for some fetch statuses.
+
+        With a rule, a status that is otherwise final (-4, 404, 500) is tried again.
+        After the last try it means what it means without a rule. A status has one
+        rule at most.
+
+        Default: empty. At most 200 statuses.
         """
 
     def __init__(
@@ -1341,7 +1543,7 @@ Global___RetrySpec: _TypeAlias = RetrySpec  # noqa: Y015
 
 @_typing.final
 class RetryRule(_message.Message):
-    """What is tried again after one fetch status, and when."""
+    """When a fetch with one fetch status is tried again."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1351,20 +1553,35 @@ class RetryRule(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     MAX_DELAY_FIELD_NUMBER: _builtins.int
     fetch_status: _builtins.int
-    """The fetch status: -10, -5 to -1, or 400 to 599."""
+    """The fetch status: -10, -5 to -1, or 400 to 599.
+
+    Required.
+    """
     max_attempts: _builtins.int
-    """Most times a URI is fetched that ends with it. Default 30."""
+    """Most times that a URI is fetched which ends with it.
+
+    Default: 30. Range: 1 to 10 000.
+    """
     growth: _builtins.float
-    """Each further rest is this many times the one before. Default 1."""
+    """Each further rest is this many times the one before.
+
+    Default: 1. Range: 1 to 100.
+    """
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
-        """Rest of the queue (after -10, of the URI alone) before the second try.
-        Default 900 s.
+        """Rest before the second try.
+
+        The queue rests; after -10 the URI alone does.
+
+        Default: 900 s. Range: 0 s to 1 day.
         """
 
     @_builtins.property
     def max_delay(self) -> _duration_pb2.Duration:
-        """Longest rest that growth can lead to. Default 14 400 s."""
+        """Longest rest that `growth` can lead to.
+
+        Default: 14 400 s. Range: 0 s to 30 days; at least `delay`.
+        """
 
     def __init__(
         self,
@@ -1408,70 +1625,102 @@ class FetchSpec(_message.Message):
     PROXY_FIELD_NUMBER: _builtins.int
     CREDENTIALS_FIELD_NUMBER: _builtins.int
     max_bytes: _builtins.int
-    """Most bytes of a body, as sent; the rest is cut off and the record marked
-    truncated. Default 100 MiB.
+    """Most bytes of a body, as sent. The rest is cut off, and the record marked as
+    truncated.
+
+    Default: 100 MiB. Range: 1 to 1 TiB.
     """
     product_token: _builtins.str
-    """The product token of the user agent, which is also what robots.txt groups
-    are matched with (letters, `-` and `_`, at most 64). Default `toehold`.
+    """The product token of the user agent, which the groups of a robots.txt are
+    matched with.
+
+    Default: `toehold`. 1 to 64 of the characters A-Z, a-z, - and _.
     """
     max_content_length: _builtins.int
-    """An answer that announces a longer body (Content-Length) is kept without it,
-    as one of a rejected media type. 0 (default) sets no limit. See `max_bytes`,
-    which cuts a body instead.
+    """Answers that announce a longer body (Content-Length) are kept without it. 0
+    sets no limit.
+
+    They count as answers of a rejected media type. `max_bytes` cuts a body
+    instead.
+
+    Default: 0. Range: 0 to 1 TiB.
     """
     cookies: _builtins.bool
-    """Whether cookies are kept and sent back (RFC 6265), by each node for itself:
-    at most 50 of a host, gone with the node. Default false.
+    """Whether nodes keep cookies and send them back (RFC 6265).
+
+    Each node does so for itself, with at most 50 cookies of a host. They are
+    gone when the node ends.
+
+    Default: false.
     """
     proxy: _builtins.str
-    """A proxy that everything is fetched through: `http://192.0.2.7:3128`, with
-    `user:password@` if it asks for them. It may have any address. It sees the
-    names of hosts and looks them up itself, so that `allowed_addresses` holds
-    for what a URI tells: hosts that are written as addresses, and names of the
-    machine itself or of a private network (`localhost`, `*.localhost`,
-    `*.internal`, `*.local`, `*.home.arpa`, names without a dot), which are
-    refused before the proxy sees them unless such addresses are allowed.
-    Default: none.
+    """A proxy that everything is fetched through: `http://192.0.2.7:3128`, or
+    `http://user:password@192.0.2.7:3128`. If it is empty, there is none.
+
+    The proxy itself may have any address. It sees the names of hosts and looks
+    them up itself, so `allowed_addresses` can only judge what a URI tells: hosts
+    that are written as addresses, and names of the machine itself or of a
+    private network (`localhost`, `*.localhost`, `*.internal`, `*.local`,
+    `*.home.arpa`, names without a dot). Unless such addresses are allowed, the
+    proxy never sees those.
+
+    Default: empty.
     """
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Deadline of a whole fetch, from looking up the name to the last byte.
-        Default 1200 s. Heartbeats let a lease live at most twice as long, or ten
-        lease periods (`--lease-seconds`) if that is longer.
+
+        Heartbeats let a lease live at most twice as long, or ten lease periods
+        (`--lease-seconds`) if that is longer.
+
+        Default: 1200 s. Range: 1 ms to 1 day.
         """
 
     @_builtins.property
     def connect_timeout(self) -> _duration_pb2.Duration:
-        """Longest wait for a TCP connection, and for a TLS handshake. 1 ms to 1 day,
-        default 20 s.
+        """Longest wait for a TCP connection, and for a TLS handshake.
+
+        Default: 20 s. Range: 1 ms to 1 day.
         """
 
     @_builtins.property
     def read_timeout(self) -> _duration_pb2.Duration:
-        """Longest silence of a server that owes an answer, or the rest of one. 1 ms
-        to 1 day, default 20 s (Heritrix: soTimeoutMs).
+        """Longest silence of a server that owes an answer, or the rest of one.
+
+        Heritrix: soTimeoutMs.
+
+        Default: 20 s. Range: 1 ms to 1 day.
         """
 
     @_builtins.property
     def accept_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types whose bodies are read: `text/html`, or `text/*` for all of a
-        kind. Of other answers only the head is kept, cut with TRUNCATION_FILTER.
-        An answer without a media type counts as `application/octet-stream`.
-        robots.txt is always read. Empty (default): all. At most 100.
+        """Media types whose bodies are read, such as `text/html`, or `text/*` for all
+        texts. Of other answers only the head is kept. An empty list accepts all.
+
+        Such an answer is cut with TRUNCATION_FILTER. An answer without a media type
+        counts as `application/octet-stream`. robots.txt is always read.
+
+        Default: empty. At most 100 media types.
         """
 
     @_builtins.property
     def reject_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Media types whose bodies are not read, whatever is accepted. At most 100."""
+        """Media types whose bodies are not read, even if they are accepted.
+
+        Default: empty. At most 100 media types.
+        """
 
     @_builtins.property
     def credentials(self) -> _containers.RepeatedCompositeFieldContainer[Global___CredentialSpec]:
-        """Names and passwords for the parts of sites that ask for them (basic and
-        digest authentication, RFC 7617 and 7616; S1.17). Of several that match a
-        URI the one with the longest prefix counts. A page that answers 401 is asked
-        for once more with them, in the same fetch. They are kept with the crawl's
-        settings, and shown to whoever may ask for these. At most 100.
+        """Names and passwords for parts of sites that ask for them (basic and digest
+        authentication, RFC 7617 and 7616).
+
+        Of several that match a URI, the one with the longest prefix counts. A page
+        that answers 401 is asked for once more with them, in the same fetch. They
+        are stored with the crawl's settings, and everybody who may read the settings
+        sees them.
+
+        Default: empty. At most 100 credentials.
         """
 
     def __init__(
@@ -1526,13 +1775,21 @@ class CredentialSpec(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     PASSWORD_FIELD_NUMBER: _builtins.int
     surt_prefix: _builtins.str
-    """Which URIs: as in ScopeSpec.surt_prefixes, without a sign.
-    `https://www.example.com/members/`.
+    """Which URIs: a prefix as in `surt_prefixes` of ScopeSpec, without a sign, such
+    as `https://www.example.com/members/`.
+
+    Required.
     """
     user: _builtins.str
-    """The name; without colon and control characters. 1 to 256 characters."""
+    """The name: 1 to 256 characters, without colon and control characters.
+
+    Required.
+    """
     password: _builtins.str
-    """The password; without control characters. At most 256 characters."""
+    """The password: at most 256 characters, without control characters.
+
+    Default: empty.
+    """
     def __init__(
         self,
         *,
@@ -1550,9 +1807,9 @@ Global___CredentialSpec: _TypeAlias = CredentialSpec  # noqa: Y015
 
 @_typing.final
 class ExtractSpec(_message.Message):
-    """Where links are looked for, and how many are taken. HTML, style sheets, feeds
-    (RSS, Atom), sitemaps, and the headers Link, Location and Refresh always are
-    looked into.
+    """Where nodes look for links, and how many they take. They always look into
+    HTML, style sheets, feeds (RSS, Atom), sitemaps, and the headers Link, Location
+    and Refresh.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1563,25 +1820,38 @@ class ExtractSpec(_message.Message):
     OBEY_ROBOTS_META_FIELD_NUMBER: _builtins.int
     SITEMAP_LASTMOD_FIELD_NUMBER: _builtins.int
     max_links: _builtins.int
-    """Most different links taken from a page; sitemaps, which have a bound of
-    their own, left out. 0 to 100 000, default 6000 (Heritrix: maxOutlinks).
+    """Most different links taken from a page.
+
+    Sitemaps have a bound of their own. Heritrix: maxOutlinks.
+
+    Default: 6000. Range: 0 to 100 000.
     """
     javascript: _builtins.bool
-    """Whether scripts are searched for strings that look like URIs (hop `X`). They
-    often are none. Default false.
+    """Whether nodes search scripts for strings that look like URIs (hop `X`). Many
+    of those strings are not URIs.
+
+    Default: false.
     """
     obey_nofollow: _builtins.bool
-    """Whether links marked `rel=nofollow` are left alone. Default false: the mark
-    is about ranking, not about visits.
+    """Whether links marked `rel=nofollow` are ignored.
+
+    The mark is about ranking, not about visits.
+
+    Default: false.
     """
     obey_robots_meta: _builtins.bool
-    """Whether the links of a page that says `nofollow` (or `none`) to robots, in
-    `<meta name="robots">`, by our product token, or in X-Robots-Tag, are left
-    alone. What it embeds is fetched. Default true.
+    """Whether the links of pages that say `nofollow` to robots are ignored.
+
+    A page says `nofollow` or `none` in `<meta name="robots">`, in a `<meta>`
+    with our product token, or in X-Robots-Tag. What it embeds is fetched.
+
+    Default: true.
     """
     sitemap_lastmod: _builtins.bool
-    """Whether a page that a sitemap says has changed (`lastmod`) since it was last
-    fetched is fetched again, although it has been seen. Default false.
+    """Whether a page is fetched again if a sitemap says that it has changed since
+    (`lastmod`).
+
+    Default: false.
     """
     def __init__(
         self,
@@ -1621,8 +1891,8 @@ Global___ExtractSpec: _TypeAlias = ExtractSpec  # noqa: Y015
 
 @_typing.final
 class LimitSpec(_message.Message):
-    """When the crawl ends before its queues are empty, and what is left alone. 0
-    and unset mean no limit.
+    """When the crawl ends although its queues have URIs, and how much it fetches of
+    a host or a seed. 0 sets no limit.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1634,36 +1904,51 @@ class LimitSpec(_message.Message):
     SOURCE_QUOTA_FIELD_NUMBER: _builtins.int
     FAIL_OVER_QUOTA_FIELD_NUMBER: _builtins.int
     max_documents: _builtins.int
-    """Most URIs fetched with success. Never exceeded: a lease is given only while
-    successes and leases out are together below it. Exit status
+    """Most URIs fetched with success.
+
+    The crawl never exceeds it: a lease is given only while successes and leases
+    together are below it. The crawl ends with exit status
     FINISHED_DOCUMENT_LIMIT.
+
+    Default: 0. Range: 0 to 2^62.
     """
     max_bytes: _builtins.int
-    """Most bytes of bodies of URIs fetched with success. Looked at with each
-    report: what is in flight when it is reached comes on top, and the event
-    LimitReached says how much that is. Exit status FINISHED_DATA_LIMIT.
+    """Most bytes of their bodies. Fetches that are under way when it is reached
+    come on top.
+
+    The event LimitReached tells how many those are. The crawl ends with exit
+    status FINISHED_DATA_LIMIT.
+
+    Default: 0. Range: 0 to 2^62.
     """
     fail_over_quota: _builtins.bool
-    """What a quota that is reached means. false (default): the queue is retired
-    when such a URI's turn comes, with all that is in it (Heritrix:
-    forceRetire). true: the URI fails with -5003, and so does each one after
-    it.
+    """Whether URIs over a quota fail. Otherwise their queue is retired with all its
+    URIs.
+
+    Such a URI fails with -5003, and so does each one after it. Retiring is
+    Heritrix's forceRetire.
+
+    Default: false.
     """
     @_builtins.property
     def max_elapsed(self) -> _duration_pb2.Duration:
-        """Longest time since launch, pauses left out; at most 10 years. What is in
-        flight then is still finished, within CrawlSpec.stop_timeout. Exit status
-        FINISHED_TIME_LIMIT.
+        """Longest time since the launch, without pauses.
+
+        Fetches under way then may still finish, within CrawlSpec.stop_timeout. The
+        crawl ends with exit status FINISHED_TIME_LIMIT.
+
+        Default: 0 s. Range: 0 s to 10 years.
         """
 
     @_builtins.property
     def host_quota(self) -> Global___QuotaSpec:
-        """The quota of each host."""
+        """How much is fetched of each host."""
 
     @_builtins.property
     def source_quota(self) -> Global___QuotaSpec:
-        """The quota of each seed: of all URIs that descend from it, itself included
-        (Candidate.source).
+        """How much is fetched of each seed and of all that descends from it.
+
+        Candidate.source tells which seed a URI descends from.
         """
 
     def __init__(
@@ -1697,10 +1982,11 @@ Global___LimitSpec: _TypeAlias = LimitSpec  # noqa: Y015
 
 @_typing.final
 class QuotaSpec(_message.Message):
-    """How much is fetched of a host, or of what descends from a seed (Heritrix:
-    QuotaEnforcer, 2.13). A URI whose turn comes when a figure has reached its
-    quota is not fetched; what is in flight then comes on top. 0 and unset mean
-    no quota.
+    """How much is fetched of a host, or of all that descends from a seed. 0 sets no
+    quota.
+
+    A URI whose turn comes when a quota is reached is not fetched. Fetches under
+    way come on top. Heritrix: QuotaEnforcer.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1710,13 +1996,25 @@ class QuotaSpec(_message.Message):
     MAX_RESPONSES_FIELD_NUMBER: _builtins.int
     MAX_RESPONSE_BYTES_FIELD_NUMBER: _builtins.int
     max_successes: _builtins.int
-    """Most URIs fetched with success."""
+    """Most URIs fetched with success.
+
+    Default: 0. Range: 0 to 2^62.
+    """
     max_success_bytes: _builtins.int
-    """Most bytes of their bodies."""
+    """Most bytes of their bodies.
+
+    Default: 0. Range: 0 to 2^62.
+    """
     max_responses: _builtins.int
-    """Most answers of any status. robots.txt does not count."""
+    """Most answers of any status. robots.txt does not count.
+
+    Default: 0. Range: 0 to 2^62.
+    """
     max_response_bytes: _builtins.int
-    """Most bytes of their bodies."""
+    """Most bytes of the bodies of all answers.
+
+    Default: 0. Range: 0 to 2^62.
+    """
     def __init__(
         self,
         *,
@@ -1750,10 +2048,11 @@ Global___QuotaSpec: _TypeAlias = QuotaSpec  # noqa: Y015
 
 @_typing.final
 class RevisitSpec(_message.Message):
-    """When a URI is fetched again, after it has succeeded or failed; what was
-    disregarded is not. Until then it is a future URI, and the crawl goes on.
-    Report.revisit_time goes before the policy. A lease of such a URI has the
-    validators of its last success. Intervals are at least 1 s, at most 10 years.
+    """When a URI is fetched again after it has succeeded or failed.
+
+    Disregarded URIs are not. Until then it is a future URI, and the crawl goes on.
+    Report.revisit_time overrules the policy. A lease of such a URI has the
+    validators of its last success.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1765,28 +2064,49 @@ class RevisitSpec(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     SHRINK_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
-    """`none` (default): never.
-    `fixed`: `interval` after each visit (Heritrix: rescheduleDelaySeconds).
-    `adaptive`: `interval` after the first visit; then the interval grows by
-    `growth` when the page has not changed, and shrinks by `shrink` when it
-    has, within `min_interval` and `max_interval`. A page has not changed if
-    the answer is a 304, or has the digest of the one before.
+    """How the next interval follows: `none` fetches URIs once, `fixed` always waits
+    `interval`, and `adaptive` waits longer while a page stays the same and
+    shorter while it changes.
+
+    With `adaptive` the first interval is `interval`. It is multiplied by
+    `growth` when the page has not changed and by `shrink` when it has, within
+    `min_interval` and `max_interval`. A page has not changed if the answer is a
+    304, or has the digest of the one before. Heritrix: rescheduleDelaySeconds,
+    for `fixed`.
+
+    Default: `none`. One of `none`, `fixed`, `adaptive`.
     """
     growth: _builtins.float
-    """1 to 100, default 1.5."""
+    """The factor of an interval after which a page is the same.
+
+    Default: 1.5. Range: 1 to 100.
+    """
     shrink: _builtins.float
-    """Above 0, at most 1; default 0.5."""
+    """The factor of an interval after which a page has changed.
+
+    Default: 0.5. Range: above 0, up to 1.
+    """
     @_builtins.property
     def interval(self) -> _duration_pb2.Duration:
-        """Default 7 days."""
+        """The interval of `fixed`, and the first one of `adaptive`.
+
+        Default: 7 days. Range: 1 s to 10 years.
+        """
 
     @_builtins.property
     def min_interval(self) -> _duration_pb2.Duration:
-        """Shortest interval. Default 1 day, or `interval` if that is shorter."""
+        """Shortest interval of `adaptive`.
+
+        Default: 1 day, or `interval` if that is shorter. Range: 1 s to 10 years.
+        """
 
     @_builtins.property
     def max_interval(self) -> _duration_pb2.Duration:
-        """Longest interval. Default 30 days, or `interval` if that is longer."""
+        """Longest interval of `adaptive`.
+
+        Default: 30 days, or `interval` if that is longer. Range: 1 s to 10 years;
+        at least `min_interval`.
+        """
 
     def __init__(
         self,
@@ -1819,9 +2139,11 @@ Global___RevisitSpec: _TypeAlias = RevisitSpec  # noqa: Y015
 
 @_typing.final
 class ReseedSpec(_message.Message):
-    """Continuous crawling: when nothing is left, the seeds are announced again,
-    once for each exhaustion, and fetched although they have been seen (S3). What
-    they link to is fetched if it is new.
+    """When the seeds are fetched again, and whatever new URIs they link to: each
+    time that no URI is left.
+
+    The seeds are announced again once for each exhaustion, and fetched although
+    they have been seen.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1829,14 +2151,17 @@ class ReseedSpec(_message.Message):
     MAX_ROUNDS_FIELD_NUMBER: _builtins.int
     MIN_INTERVAL_FIELD_NUMBER: _builtins.int
     max_rounds: _builtins.int
-    """How often the seeds are announced again at most. 0 (default): never; -1:
-    without end, which needs a `min_interval` of at least 1 s. At most 1 000
-    000.
+    """Most times that the seeds are announced again. 0 never does, -1 does so
+    without end.
+
+    Default: 0. Range: -1 to 1 000 000.
     """
     @_builtins.property
     def min_interval(self) -> _duration_pb2.Duration:
-        """Least time between the beginnings of two rounds; until it is over the crawl
-        waits. Default 0; at most 1 year.
+        """Least time between the beginnings of two rounds. The crawl waits until it is
+        over. Rounds without end need at least 1 s.
+
+        Default: 0 s. Range: 0 s to 1 year.
         """
 
     def __init__(
@@ -1857,8 +2182,9 @@ Global___ReseedSpec: _TypeAlias = ReseedSpec  # noqa: Y015
 
 @_typing.final
 class HostGroup(_message.Message):
-    """Hosts that share a server, and its patience: a partition of their own,
-    `group:` and the name.
+    """Hosts that share a server, and its patience.
+
+    They are a partition of their own, called `group:` and the name.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1868,16 +2194,29 @@ class HostGroup(_message.Message):
     MAX_PARALLEL_FIELD_NUMBER: _builtins.int
     MIN_GAP_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """1 to 64 of `a-z 0-9 - _ .`, beginning with a letter or digit."""
+    """The group's name.
+
+    Required. 1 to 64 of the characters a-z, 0-9, ., _ and -, beginning with a
+    letter or digit. An update cannot change it.
+    """
     max_parallel: _builtins.int
-    """Most requests at once to all of them. 1 to 1000, default 1."""
+    """Most requests at once to all of them.
+
+    Default: 1. Range: 1 to 1000.
+    """
     @_builtins.property
     def hosts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The hosts, without ports: `www.example.com`. At least one."""
+        """The hosts, without ports: `www.example.com`.
+
+        Required. 1 to 10 000 hosts. An update cannot change it.
+        """
 
     @_builtins.property
     def min_gap(self) -> _duration_pb2.Duration:
-        """Least time between two leases of the group. Default 0; at most 1 day."""
+        """Least time between two leases of the group.
+
+        Default: 0 s. Range: 0 s to 1 day.
+        """
 
     def __init__(
         self,
@@ -1899,10 +2238,11 @@ Global___HostGroup: _TypeAlias = HostGroup  # noqa: Y015
 
 @_typing.final
 class AddressGroupSpec(_message.Message):
-    """Hosts that share an address, as the peer addresses of reports tell it
-    (Report.peer_address). A host is in the group of its latest address; before
-    its first answer it is in none. The hosts of a frontier of many shards share
-    only with those of the same shard.
+    """Hosts that share a server, recognised by their IP address.
+
+    The peer addresses of reports tell it (Report.peer_address). A host is in the
+    group of its latest address, and in none before its first answer. With several
+    shards, hosts share only with hosts of the same shard.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1910,13 +2250,15 @@ class AddressGroupSpec(_message.Message):
     MAX_PARALLEL_FIELD_NUMBER: _builtins.int
     MIN_GAP_FIELD_NUMBER: _builtins.int
     max_parallel: _builtins.int
-    """Most requests at once to all hosts of an address. 0 (default) sets no
-    limit; at most 1000.
+    """Most requests at once to all hosts of an address. 0 sets no limit.
+
+    Default: 0. Range: 0 to 1000.
     """
     @_builtins.property
     def min_gap(self) -> _duration_pb2.Duration:
-        """Least time between two leases of hosts of an address. Default 0; at most
-        1 day.
+        """Least time between two leases of hosts of an address.
+
+        Default: 0 s. Range: 0 s to 1 day.
         """
 
     def __init__(
@@ -1937,8 +2279,8 @@ Global___AddressGroupSpec: _TypeAlias = AddressGroupSpec  # noqa: Y015
 
 @_typing.final
 class Override(_message.Message):
-    """Settings for a part of a crawl's URIs, put and removed while it runs. They
-    count from the next decision on (Heritrix: sheets, 2.23).
+    """Settings for a part of a crawl's URIs. They can be put and removed while the
+    crawl runs, and count from the next decision on. Heritrix calls them sheets.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1946,13 +2288,13 @@ class Override(_message.Message):
     SURT_PREFIX_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     surt_prefix: _builtins.str
-    """Which URIs: those whose SURT begins so, written as in
-    ScopeSpec.surt_prefixes, without a sign. Of several that match, the longer
-    ones go over the shorter ones, field by field.
+    """Which URIs: those whose SURT begins with this, written as in
+    ScopeSpec.surt_prefixes, without a sign. Of several overrides that match, a
+    longer one overrules a shorter one, field by field.
     """
     @_builtins.property
     def settings(self) -> Global___OverrideSettings:
-        """What holds for them."""
+        """The settings of those URIs."""
 
     def __init__(
         self,
@@ -1970,10 +2312,11 @@ Global___Override: _TypeAlias = Override  # noqa: Y015
 
 @_typing.final
 class OverrideSettings(_message.Message):
-    """The settings that may differ for a part of a crawl. A field that is set, be
-    it to zero, false or an empty text, replaces that field of the spec, a list as
-    a whole; a field that is not set leaves the spec's. A list without elements is
-    not set: `empty_lists` names those that are to be empty.
+    """The settings that may differ for a part of a crawl. A field that is set, even
+    to zero, false or an empty text, replaces the field of the spec. A list
+    replaces the whole list. A field that is not set leaves the spec's. Because a
+    list without elements counts as not set, `empty_lists` names the lists that
+    are to be empty.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1988,7 +2331,9 @@ class OverrideSettings(_message.Message):
     EMPTY_LISTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def politeness(self) -> Global___PolitenessSpec:
-        """See CrawlSpec.politeness. `across_crawls` is refused: a host has one row."""
+        """See CrawlSpec.politeness. `across_crawls` is refused, because a host has one
+        row.
+        """
 
     @_builtins.property
     def retry(self) -> Global___RetrySpec:
@@ -2000,8 +2345,8 @@ class OverrideSettings(_message.Message):
 
     @_builtins.property
     def queues(self) -> Global___QueueSpec:
-        """See CrawlSpec.queues; not `partition`, `assignment` and `buckets`, which
-        are the whole crawl's.
+        """See CrawlSpec.queues. `partition`, `assignment` and `buckets` are refused,
+        because they belong to the whole crawl.
         """
 
     @_builtins.property
@@ -2018,10 +2363,10 @@ class OverrideSettings(_message.Message):
 
     @_builtins.property
     def empty_lists(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Lists that are empty here, whatever the spec or the override of a shorter
-        prefix has in them: `retry.statuses`, `fetch.accept_media_types`,
-        `fetch.reject_media_types`, `fetch.credentials`. One that is set here as well
-        is refused.
+        """Lists that are empty here, even if the spec or the override of a shorter
+        prefix has elements in them: `retry.statuses`, `fetch.accept_media_types`,
+        `fetch.reject_media_types`, `fetch.credentials`. A list that also has
+        elements here is refused.
         """
 
     def __init__(

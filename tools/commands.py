@@ -1,0 +1,104 @@
+"""Writes the tables of commands, options and exit codes in docs/cli.md, or checks that they are current.
+
+`commands.py` asks the commands themselves, and writes between the page's markers. `commands.py --check` only
+compares, and exits with 1 where they differ.
+"""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from toehold_client.cli.exits import MEANINGS
+from toehold_client.cli.main import toehold
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
+GENERATED = re.compile(r"(<!-- generated: ([a-z ]+) -->\n).*?(<!-- /generated -->\n)", re.DOTALL)
+SHARED = 5  # an option of so many commands is listed once for all
+
+Option = tuple[str, str]  # as it is given, and what it does
+
+
+def main() -> None:
+    page = PAGE.read_text()
+    current = generated(page)
+    if sys.argv[1:] == ["--check"]:
+        if page != current:
+            sys.exit(f"docs/{PAGE.name} is not current: run `make generate` and commit what it writes.")
+        return
+    if page != current:
+        PAGE.write_text(current)
+        print(f"docs/{PAGE.name}: written")
+
+
+def generated(page: str) -> str:
+    """A page with each table between its markers written anew."""
+    tables = {"commands": commands, "options": options, "exit codes": exit_codes}
+    return GENERATED.sub(lambda found: found[1] + tables[found[2]]() + found[3], page)
+
+
+def commands() -> str:
+    """Every command with its arguments, and what it does in a sentence."""
+    rows = [(f"`{usage(context)}`", sentence(context.command)) for context in contexts()]
+    return table(("command", "what it does"), rows)
+
+
+def options() -> str:
+    """The options that many commands have, then those of each command."""
+    of_commands = [(context, [*options_of(context)]) for context in contexts()]
+    shared = Counter(option for _, own in of_commands for option in own)
+    rows = [("most commands", *option) for option, times in shared.items() if times >= SHARED]
+    for context, own in of_commands:
+        name = f"`{context.command_path.removeprefix('toehold ')}`"
+        rows += [(name, *option) for option in own if shared[option] < SHARED]
+    return table(("command", "option", "meaning"), rows)
+
+
+def exit_codes() -> str:
+    """What the exit codes mean."""
+    return table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
+
+
+def contexts() -> Iterator[click.Context]:
+    """Every command; those of a group by their own names. A group without one of them means `list`."""
+    top = click.Context(toehold, info_name="toehold")
+    for name, command in toehold.commands.items():
+        context = click.Context(command, info_name=name, parent=top)
+        if not isinstance(command, click.Group):
+            yield context
+            continue
+        for below, inner in command.commands.items():
+            yield click.Context(inner, info_name="[list]" if below == "list" else below, parent=context)
+
+
+def usage(context: click.Context) -> str:
+    """A command with its arguments."""
+    pieces = [piece for piece in context.command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    return " ".join([context.command_path, *pieces])
+
+
+def sentence(command: click.Command) -> str:
+    """The first paragraph of a command's help."""
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def options_of(context: click.Context) -> Iterator[Option]:
+    """The options of a command, without --help."""
+    for parameter in context.command.get_params(context):
+        record = parameter.get_help_record(context)
+        if isinstance(parameter, click.Option) and record is not None and "--help" not in parameter.opts:
+            yield f"`{record[0]}`", " ".join(record[1].split())
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    cells = [tuple(cell.replace("|", "\\|") for cell in row) for row in rows]
+    lines = [f"| {' | '.join(line)} |" for line in (head, *cells)]
+    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:], ""])
+
+
+if __name__ == "__main__":
+    main()
