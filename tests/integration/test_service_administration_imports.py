@@ -254,7 +254,7 @@ def test_later_messages_may_not_say_otherwise_than_the_first(stubs: Stubs, crawl
     other = admin_pb2.ImportUrisRequest(crawl="other", entries=entries)
     forced = admin_pb2.ImportUrisRequest(force=True, entries=entries)
     last = admin_pb2.ImportUrisRequest(complete=True)
-    for wrong, told in (((other,), "'other'"), ((forced,), "force"), ((last, same), "behind the complete")):
+    for wrong, told in (((other,), "'other'"), ((forced,), "force"), ((last, same), "after the complete")):
         refused(
             lambda wrong=wrong: stubs.admin.ImportUris(iter((first, same, *wrong)), timeout=TIMEOUT_S),  # type: ignore[misc]
             INVALID,
