@@ -197,7 +197,7 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        (admin_pb2.ImportEntry(), "entry 2: neither candidate nor seen is set"),
+        (admin_pb2.ImportEntry(), "entry 2: either candidate or seen must be set"),
         (seen("http://a.example/", 200, crawl_pb2.DISPOSITION_DEFERRED), "entry 2: disposition 4"),
         (seen("http://a.example/", 200, 99), "entry 2: disposition 99"),
     ],
