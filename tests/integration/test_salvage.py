@@ -307,7 +307,7 @@ def test_a_salvage_that_was_cut_short_before_its_last_step_is_completed_and_no_n
         and "--salvage to complete it" in ended.stderr
         and not (data / "store").exists()
     )
-    assert "cut short" in salvaged(data)
+    assert "interrupted salvage" in salvaged(data)
     with ServerProcess(data) as server:
         assert server.stubs.describe("t").crawl == "t"
 
