@@ -167,7 +167,7 @@ class RocksStore:
             raise self._failure("flush", problem) from problem
 
     def log_is_full(self) -> bool:
-        """Whether to begin a new log. Not while buffers are being flushed: `begin_log` would wait for them."""
+        """Whether to begin a new log. Not while buffers are flushed: `begin_log` would wait for them."""
         return self._log_bytes >= LOG_BYTES and not any(
             family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families.values()
         )
