@@ -167,7 +167,7 @@ def test_a_queue_that_rests_before_a_retry_can_be_woken(stubs: Stubs, crawl: str
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({}, "nothing is to be changed"),
+        ({}, "change must set at least one field"),
         ({"precedence": -2}, "precedence -2"),
         ({"precedence": 256}, "precedence 256"),
         ({"precedence": 2**31 - 1}, "precedence 2147483647"),
