@@ -174,7 +174,7 @@ class _Follower:
             self._waiter.set_result(nothing)
 
     async def behind(self, sequence: int) -> Rows | None:
-        """Events after a number as soon as there are any; [] is a sign of life. None: read by yourself."""
+        """Events after a number as soon as there are any; [] is a sign of life. None: read the store."""
         latest = self._latest
         latest.is_back(self)
         while sequence >= latest.last and not latest.ended:

@@ -198,8 +198,14 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
     ("entry", "told"),
     [
         (admin_pb2.ImportEntry(), "entry 2: either candidate or seen must be set"),
-        (seen("http://a.example/", 200, crawl_pb2.DISPOSITION_DEFERRED), "entry 2: disposition 4"),
-        (seen("http://a.example/", 200, 99), "entry 2: disposition 99"),
+        (
+            seen("http://a.example/", 200, crawl_pb2.DISPOSITION_DEFERRED),
+            "entry 2: disposition must be SUCCEEDED, FAILED or DISREGARDED, got 4",
+        ),
+        (
+            seen("http://a.example/", 200, 99),
+            "entry 2: disposition must be SUCCEEDED, FAILED or DISREGARDED, got 99",
+        ),
     ],
 )
 def test_an_entry_that_makes_no_sense_is_named_and_nothing_is_taken_in(

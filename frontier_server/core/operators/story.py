@@ -26,7 +26,7 @@ class Located(NamedTuple):
 
 
 def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Located:
-    """What is known of a URI."""
+    """The story of a URI."""
     settings = crawl.settings_for(uri)
     site, fingerprint = crawl.origins.located(uri, settings)
     place = site.place
