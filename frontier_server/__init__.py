@@ -1,1 +1,1 @@
-"""The frontier server: owns what is fetched next, and when."""
+"""The frontier server: decides which URI is fetched next, and when."""

@@ -1,4 +1,4 @@
-"""`toehold-frontier`, and `python -m frontier_server`: the program's first step."""
+"""`toehold-frontier` and `python -m frontier_server` start here."""
 
 import gc
 import sys
@@ -8,10 +8,10 @@ _COLOURS = "rich"
 
 
 def main() -> None:
-    """Import the program in as little time as possible, and run it.
+    """Import the program fast, and run it.
 
-    Imports make objects by the hundred thousand, and hardly any garbage: looking for some costs a quarter of
-    the time, and is pointless later, too.
+    Imports create hundreds of thousands of objects and hardly any garbage. Collecting garbage meanwhile
+    would take a quarter of the time; `freeze` spares later collections those objects.
     """
     gc.disable()
     _import_structlog()
@@ -23,13 +23,13 @@ def main() -> None:
 
 
 def _import_structlog() -> None:
-    """structlog imports `rich` where it is there, a tenth of the start, to colour logs; ours are JSON."""
+    """Import structlog without `rich`, which colours logs and takes a tenth of the start; ours are JSON."""
     modules: dict[str, Any] = sys.modules
     if _COLOURS in modules:
         return
-    modules[_COLOURS] = None  # not to be had, for a moment
+    modules[_COLOURS] = None  # makes its import fail
     try:
-        import structlog  # noqa: F401  others find it imported
+        import structlog  # noqa: F401  later imports find it
     finally:
         del modules[_COLOURS]
 

@@ -1,8 +1,8 @@
-"""Checkpoints: the store as it was at some moments, under `<data>/checkpoints/<name>` (Heritrix 2.18).
+"""Checkpoints: copies of the store as it was at some moment, under `<data>/checkpoints/<name>`.
 
-Each is a store of its own, made of links to files of the one that serves. It is made under
-another name first (`.tmp`), and one that is deleted loses its name before its files
-(`.deleted`), so what has its name is whole.
+Each is a complete store, made of links to files of the serving one. It gets its name when it is
+complete (`.tmp` before), and loses it before its files are deleted (`.deleted`): a checkpoint
+with its name is always whole.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _log = structlog.get_logger()
 
 
 class Kept(NamedTuple):
-    """A checkpoint that there is."""
+    """A checkpoint."""
 
     name: str
     create_ms: int
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
 
 
 class _Reader:
-    """A checkpoint's store. One that is damaged is as good as none: it must not end the server."""
+    """A checkpoint's store. Damage raises UnknownCheckpoint, since it must not end the server."""
 
     def __init__(self, name: str, store: RocksStore) -> None:
         self._name = name
@@ -67,7 +67,7 @@ def _unreadable(name: str, problem: StoreFailed) -> UnknownCheckpoint:
 
 
 class Checkpoints:
-    """The checkpoints of a data directory. Used by any threads; nobody waits for one that is being made."""
+    """The checkpoints of a data directory. Thread-safe; making one delays no other use."""
 
     def __init__(self, data: Path, store: RocksStore) -> None:
         self._directory = data.resolve() / "checkpoints"
@@ -77,12 +77,12 @@ class Checkpoints:
         self._readers: dict[str, _Reader] = {}
 
     def clear(self) -> None:
-        """Remove what a crash has left of checkpoints that were being made or deleted. May block."""
+        """Remove checkpoints that a crash has left unfinished or half deleted. May block."""
         if not self._directory.is_dir():
             return
         for path in sorted(self._directory.iterdir()):
             if _LEFTOVER.fullmatch(path.name):
-                _log.warning("checkpoints", removed=str(path), problem="a crash has left it unfinished")
+                _log.warning("checkpoints", removed=str(path), problem="a crash left it incomplete")
                 try:
                     shutil.rmtree(path)
                 except OSError as problem:
@@ -101,7 +101,7 @@ class Checkpoints:
                 unfinished.rename(path)
                 sync_directory(self._directory)
             except BaseException:
-                for left in (unfinished, path):  # one that nobody is told of is not there either
+                for left in (unfinished, path):  # its caller gets an error: no checkpoint may remain
                     shutil.rmtree(left, ignore_errors=True)
                 raise
             return _kept(path)
@@ -114,14 +114,14 @@ class Checkpoints:
         return sorted(found, key=lambda kept: _number(kept.name))
 
     def path(self, name: str) -> Path:
-        """Where one is. Raises UnknownCheckpoint."""
+        """A checkpoint's directory. Raises UnknownCheckpoint."""
         path = self._directory / name
         if not _NAME.fullmatch(name) or not path.is_dir():
             raise UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
         return path
 
     def open(self, name: str) -> Store:
-        """Its store, to be read until `close_readers`. Raises UnknownCheckpoint, if it cannot be read too."""
+        """A checkpoint's store, readable until `close_readers`. Raises UnknownCheckpoint, also for damage."""
         with self._reading:
             reader = self._readers.get(name)
         if reader is not None:
@@ -137,7 +137,7 @@ class Checkpoints:
         return reader
 
     async def close_readers(self) -> None:
-        """Let go of the stores that were opened. Called where they are read: nobody reads them meanwhile."""
+        """Close the stores that were opened. Call it from the task that reads them, between two reads."""
         with self._reading:
             readers, self._readers = self._readers, {}
         for reader in readers.values():
@@ -146,9 +146,9 @@ class Checkpoints:
     def delete(self, name: str) -> None:
         """Delete one. Raises UnknownCheckpoint or OSError. May block."""
         path = self.path(name)
-        gone = path.with_name(f"{name}.deleted")  # at once no checkpoint any more, even if this is cut short
+        gone = path.with_name(f"{name}.deleted")  # not a checkpoint any more, even if a crash follows
         path.rename(gone)
-        sync_directory(self._directory)  # or a power cut might give its name back to what is left of it
+        sync_directory(self._directory)  # otherwise a power cut might bring back the name of a partial one
         shutil.rmtree(gone)
 
 

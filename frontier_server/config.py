@@ -1,4 +1,4 @@
-"""The server's settings: one frozen dataclass, filled from a TOML file and flags."""
+"""The server's settings, from a TOML file and flags."""
 
 import ipaddress
 import re
@@ -11,18 +11,18 @@ import tomli
 from .machine import memory_bytes
 
 MIB = 1024 * 1024
-CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # of what the machine has, unless it is told
+CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteenth of memory, within bounds
 MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
 _PORT = re.compile(r"[0-9]{1,5}")
 
 
 class ConfigError(Exception):
-    """A setting cannot be used; the message says which, and what would be right."""
+    """A setting is invalid; the message says which, and which values are valid."""
 
 
 class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
-    """What a settings file (TOML) may say. Flags win over it."""
+    """The settings of a settings file (TOML). Flags win over it."""
 
     listen: str = DEFAULT_LISTEN
     insecure: bool = False
@@ -35,7 +35,7 @@ class ServerFile(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Settings that were found usable."""
+    """Valid settings."""
 
     data: Path
     host: str
@@ -43,14 +43,14 @@ class Config:
     lease_ms: int
     heartbeat_ms: int
     disk_reserve_bytes: int
-    sync: bool  # acknowledged means: survives a power loss; else: a crash of the process
+    sync: bool  # acknowledged changes survive a power loss; otherwise only a crash of the process
     until_stdin_ends: bool = field(default=False)
-    set_clock: bool = False  # take the machine's time
-    cache_bytes: int = LEAST_CACHE_MIB * MIB  # of what is read of the store
+    set_clock: bool = False  # set the frontier's time to the machine's
+    cache_bytes: int = LEAST_CACHE_MIB * MIB  # for reads of the store
 
 
 def read_file(path: Path) -> ServerFile:
-    """The settings of a file. Raises ConfigError naming what is wrong and where."""
+    """The settings of a file. Raises ConfigError, which names the fault and its place."""
     try:
         return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), ServerFile)
     except OSError as problem:
@@ -58,7 +58,7 @@ def read_file(path: Path) -> ServerFile:
     except (tomli.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
     except (ValueError, RecursionError):  # limits of Python's own
-        words = "a number of thousands of digits, or keys or values that are nested too deeply"
+        words = "a number has too many digits, or keys or values are nested too deeply"
         raise ConfigError(f"settings file {path}: {words}") from None
 
 
@@ -69,22 +69,23 @@ def usable(
     host, port = parse_listen(settings.listen)
     if not settings.insecure and not _is_loopback(host):
         raise ConfigError(
-            f"listening on {host} would open the frontier to others without TLS or passwords; "
+            f"{host} is not a loopback address, and the frontier has neither TLS nor passwords; "
             "use a loopback address such as 127.0.0.1, or --insecure on a network that you trust"
         )
     if not 1 <= settings.lease_seconds <= 86_400:
-        raise ConfigError(f"lease_seconds is {settings.lease_seconds}; 1 to 86400 is possible")
+        raise ConfigError(f"lease_seconds must be between 1 and 86400, got {settings.lease_seconds}")
     if not 0.1 <= settings.heartbeat_seconds <= settings.lease_seconds / 2:
         raise ConfigError(
-            f"heartbeat_seconds is {settings.heartbeat_seconds}; 0.1 to half of lease_seconds is possible"
+            "heartbeat_seconds must be between 0.1 and half of lease_seconds"
+            f" ({settings.lease_seconds / 2}), got {settings.heartbeat_seconds}"
         )
     if settings.disk_reserve_mib < 0:
-        raise ConfigError(f"disk_reserve_mib is {settings.disk_reserve_mib}; 0 or more is possible")
+        raise ConfigError(f"disk_reserve_mib must be 0 or more, got {settings.disk_reserve_mib}")
     if settings.durability not in ("power-loss", "process"):
-        raise ConfigError(f"durability is {settings.durability!r}; 'power-loss' or 'process' is possible")
+        raise ConfigError(f"durability must be 'power-loss' or 'process', got {settings.durability!r}")
     cache_mib = default_cache_mib() if settings.cache_mib is None else settings.cache_mib
     if not 1 <= cache_mib <= MAX_CACHE_MIB:
-        raise ConfigError(f"cache_mib is {cache_mib}; 1 to {MAX_CACHE_MIB} is possible")
+        raise ConfigError(f"cache_mib must be between 1 and {MAX_CACHE_MIB}, got {cache_mib}")
     return Config(
         data,
         host=host,
@@ -108,7 +109,7 @@ def parse_listen(text: str) -> tuple[str, int]:
     """`HOST:PORT` or `[V6]:PORT` → host and port (0: any free one)."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and _PORT.fullmatch(port)) or int(port) > 65535:
-        raise ConfigError(f"listen address {text!r} is not HOST:PORT, such as {DEFAULT_LISTEN}")
+        raise ConfigError(f"listen must be HOST:PORT, such as {DEFAULT_LISTEN}, got {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 

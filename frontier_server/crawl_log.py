@@ -1,10 +1,10 @@
-"""`crawl.log`, Heritrix's columns: a line for each final disposition, exactly once.
+"""`crawl.log`, with Heritrix's columns: one line for each final disposition, exactly once.
 
 Outcomes are stored in the write that they belong to; this task appends them to the
 log and, once a file is synced, lets the store forget them. After a crash, and after
-any error of the file, a log is cut to the length that the store remembers, and goes on
-from there: of a file whose sync has failed the system forgets what was not written, and
-the next sync of it succeeds.
+any error of the file, the log is cut to the length that the store remembers, and
+continues from there: when a sync fails, the system drops the unwritten data, and the
+next sync of the file succeeds.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from .durable import sync_names
 from .runner import Closing, Runner
 
 LINES_PER_READ = 500
-GATHER_S = 0.1  # lines come in batches: a look for them costs two operations
+GATHER_S = 0.1  # each look costs two operations, so lines are gathered
 SYNC_EVERY_S = 2.0
 SYNC_AFTER_LINES = 1000
 RETRY_S = 5.0
-MAX_OPEN = 32  # logs: there may be more crawls than descriptors
+MAX_OPEN = 32  # open logs: there may be more crawls than descriptors
 PATH_LETTERS_SHOWN = 50
 PIECE_BYTES = 64 * 1024
 
@@ -35,7 +35,7 @@ _log = structlog.get_logger()
 
 
 class _CrawlLog:
-    """One crawl's log file, open: `<data>/crawls/<name>/crawl.log`. After an error another is to be made."""
+    """One crawl's open log file, `<data>/crawls/<name>/crawl.log`. Unusable after an error: make another."""
 
     __slots__ = ("_file", "_is_named", "_path", "marks", "size", "written")
 
@@ -43,8 +43,8 @@ class _CrawlLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._file: BinaryIO = path.open("a+b", buffering=0)
-        # Longer than the store remembers: lines of a crash, to be written again. Empty: it was moved
-        # away, and a new file begins. Else its end is gone, perhaps in the middle of a line.
+        # A file longer than the store remembers has lines from before a crash, which are written again. An
+        # empty file was moved away. A shorter one has lost its end, perhaps in the middle of a line.
         there = self._file.seek(0, os.SEEK_END)
         self.size = size if there >= size else _end_of_lines(self._file, there)
         if 0 < there < size:
@@ -52,20 +52,20 @@ class _CrawlLog:
                 "crawl_log",
                 crawl=self.crawl,
                 problem=f"the log is {size - there} bytes shorter than it was: its end is gone",
-                consequence="it goes on behind its last whole line",
+                consequence="it continues after its last whole line",
             )
         self._file.truncate(self.size)
-        self._is_named = self.size == size > 0  # for good: with the first lines that were noted
+        self._is_named = self.size == size > 0  # its name is durable
         self.written = outcome
-        self.marks: list[tuple[int, int]] = []  # outcome and length after each part not synced yet
+        self.marks: list[tuple[int, int]] = []  # outcome and length after each unsynced part
 
     @property
     def crawl(self) -> str:
-        """Whose it is."""
+        """The crawl's name."""
         return self._path.parent.name
 
     def append(self, lines: bytes, outcome: int) -> None:
-        """Append whole lines; a part of them that was written counts for nothing."""
+        """Append whole lines, or none: a partial write is undone."""
         try:
             written = self._file.write(lines)
             if written != len(lines):
@@ -85,7 +85,7 @@ class _CrawlLog:
             self._is_named = True
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._file.close()
 
 
@@ -99,7 +99,7 @@ class CrawlLogs:
         self._retry_at: dict[int, float] = {}  # logs that cannot be written
 
     def path(self, crawl: str) -> Path:
-        """Where a crawl's log is."""
+        """The path of a crawl's log."""
         return self._data / "crawls" / crawl / "crawl.log"
 
     async def run(self) -> None:
@@ -115,7 +115,7 @@ class CrawlLogs:
                 sync_at = loop.time() + SYNC_EVERY_S
 
     async def drain(self) -> None:
-        """Write and sync what is there; before the runner closes."""
+        """Write and sync all outcomes. Call it before the runner closes."""
         try:
             await self._append()
             await self._sync()
@@ -125,7 +125,7 @@ class CrawlLogs:
             log.close()
 
     def _put_off(self, number: int, crawl: str, problem: OSError) -> None:
-        """Leave a log alone for a while, then open it anew; its outcomes wait in the store."""
+        """Reopen a log only after a while; its outcomes wait in the store."""
         log = self._logs.pop(number, None)
         if log is not None:
             log.close()
@@ -141,7 +141,7 @@ class CrawlLogs:
             _log.warning("crawl_log", crawl=crawl, problem=str(problem), consequence="the log stays")
 
     async def _append(self) -> int:
-        """Append what is new; how many lines."""
+        """Append new outcomes to all logs; how many lines."""
         lines = 0
         positions = await self._runner.read(lambda core, _: core.upkeep.log_positions())
         for number in set(self._logs) - set(positions):
@@ -162,20 +162,22 @@ class CrawlLogs:
         return lines
 
     def _close_synced(self) -> None:
-        """Close the logs whose lines are all durable: what the store remembers lets them be opened again."""
+        """Close the logs whose lines are all durable: the store remembers enough to reopen them."""
         for number, log in list(self._logs.items()):
             if not log.marks:
                 del self._logs[number]
                 log.close()
 
     async def _append_to(self, number: int, name: str, outcome: int, size: int) -> int:
-        """Append what is new of one crawl; how many lines."""
+        """Append new outcomes of one crawl; how many lines."""
         log = self._logs.get(number)
         if log is None:
             if self._runner.core.upkeep.last_outcome(number) == 0:
                 return 0
             log = self._logs[number] = _CrawlLog(self.path(name), outcome, size)
-            if log.size < size:  # before the new file has lines: a crash would not find them behind its end
+            if (
+                log.size < size
+            ):  # note this before writing lines: after a crash they must be within the length
                 await self._runner.durable(await self._note(number, outcome, log.size))
         lines = 0
         while True:
@@ -192,10 +194,7 @@ class CrawlLogs:
                 return lines
 
     async def _sync(self) -> None:
-        """Sync the files, then let the store forget what is in them, a bounded part at a time.
-
-        The job logs are synced with them.
-        """
+        """Sync crawl logs and job logs. The store forgets synced outcomes, a bounded part at a time."""
         for number, log in list(self._logs.items()):
             if not log.marks:
                 continue
@@ -203,7 +202,7 @@ class CrawlLogs:
                 await asyncio.to_thread(log.sync)
             except OSError as problem:
                 lacking = await self._runner.read(lambda core, _: core.upkeep.log_positions())
-                if number in lacking:  # else the crawl was deleted meanwhile, and its directory with it
+                if number in lacking:  # otherwise the crawl and its directory were deleted meanwhile
                     self._put_off(number, log.crawl, problem)
                 continue
             marks, log.marks = log.marks, []
@@ -214,7 +213,7 @@ class CrawlLogs:
             await self._runner.apply(lambda core, now_ms: core.upkeep.note_job_logged(synced, now_ms))
 
     async def _note(self, number: int, outcome: int, size: int) -> int:
-        """Let the store know what is in a log for good; the mark that must be durable."""
+        """Tell the store how much of a log is durable; the mark of that write."""
 
         def operation(core: Core, now_ms: int) -> tuple[None, Changes]:
             return core.upkeep.note_logged(number, outcome, size, now_ms)
@@ -224,7 +223,7 @@ class CrawlLogs:
 
 
 def _end_of_lines(file: BinaryIO, size: int) -> int:
-    """Where the last whole line ends in a file of that size."""
+    """Where the last whole line ends in a file of this size."""
     end = size
     while end:
         begin = max(0, end - PIECE_BYTES)
@@ -237,9 +236,9 @@ def _end_of_lines(file: BinaryIO, size: int) -> int:
 
 
 def line(row: OutcomeRow) -> bytes:
-    """A line of the log (Heritrix 2.15): twelve columns, `-` where there is nothing to say.
+    """A line of the log, in Heritrix's format: twelve columns, `-` for an empty one.
 
-    When it was decided, fetch status, bytes, URI, discovery path, via, media type, toe
+    Time of the decision, fetch status, bytes, URI, discovery path, via, media type, toe
     thread, start of the fetch and its duration, digest, source tag, annotations.
     """
     started = f"{digits(row.start_ms)}+{row.duration_ms}" if row.start_ms else "-"
@@ -264,12 +263,12 @@ def line(row: OutcomeRow) -> bytes:
 
 
 def _word(text: str) -> str:
-    """Text without anything that would end a column or a line."""
+    """Text without white space, which would end a column or a line."""
     return "".join(text.split())
 
 
 def _shown_path(path: str) -> str:
-    """The last 50 hops, the number of those before them in front (`12+LLE`)."""
+    """The last 50 hops, after the number of hops before them (`12+LLE`)."""
     if len(path) <= PATH_LETTERS_SHOWN:
         return path or "-"
     return f"{len(path) - PATH_LETTERS_SHOWN}+{path[-PATH_LETTERS_SHOWN:]}"

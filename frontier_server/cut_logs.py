@@ -1,4 +1,4 @@
-"""Lines at the end of a log that its store knows nothing of: how they are found, and kept aside."""
+"""Finds lines at the end of a log that the store does not know, and keeps them aside."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,13 +10,13 @@ from typing import BinaryIO, NamedTuple
 from .durable import sync_directory
 
 CUT = ".cut-"
-"""What the names of such files have behind the log's, before the time."""
+"""Stands between the log's name and the time, in the name of such a file."""
 
 _PIECE_BYTES = 1024 * 1024
 
 
 class LogAhead(NamedTuple):
-    """The lines at the end of a log that its store knows nothing of."""
+    """The lines at the end of a log that the store does not know."""
 
     path: Path
     offset: int  # where they begin
@@ -24,11 +24,11 @@ class LogAhead(NamedTuple):
 
 
 def first_unknown(path: Path, size: int, is_unknown: Callable[[int, bytes], bool]) -> LogAhead | None:
-    """The first whole line behind a length that is unknown, by its place and text, and how many are."""
+    """The unknown whole lines beyond a length; `is_unknown` gets a line's place among them, and its text."""
     try:
         file = path.open("rb")
     except OSError:
-        return None  # there is none; or it cannot be read, which whoever writes it will tell
+        return None  # there is no log; or it cannot be read, which its writer will report
     with file:
         if file.seek(0, os.SEEK_END) <= size:
             return None
@@ -41,7 +41,7 @@ def first_unknown(path: Path, size: int, is_unknown: Callable[[int, bytes], bool
 
 
 def keep(ahead: LogAhead) -> Path:
-    """Copy the lines, and what else follows them, to a file beside the log, for good. Raises OSError."""
+    """Copy the end of the log, from these lines on, to a file beside it, durably. Raises OSError."""
     aside = _aside(ahead.path)
     with ahead.path.open("rb") as file, aside.open("xb") as kept:
         file.seek(ahead.offset)
@@ -53,7 +53,7 @@ def keep(ahead: LogAhead) -> Path:
 
 
 def keep_whole(path: Path) -> Path:
-    """Give a log another name, for good. Raises OSError."""
+    """Give a log another name, durably. Raises OSError."""
     aside = _aside(path)
     path.rename(aside)
     sync_directory(path.parent)
@@ -61,7 +61,7 @@ def keep_whole(path: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Remove a log and what was cut off it, and its directory with the last of them. Raises OSError."""
+    """Remove a log, its cut ends, and its directory if that is empty then. Raises OSError."""
     for each in (path, *path.parent.glob(f"{path.name}{CUT}*")):
         each.unlink(missing_ok=True)
     if path.parent.is_dir() and not any(path.parent.iterdir()):
@@ -69,7 +69,7 @@ def remove(path: Path) -> None:
 
 
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Whole lines, each with where it begins. Holes that a power cut has left are in none."""
+    """Whole lines, each with its offset. Lines with a hole from a power cut are left out."""
     at, torn = file.tell(), False
     while piece := file.readline(_PIECE_BYTES):
         ended = piece.endswith(b"\n")

@@ -1,4 +1,4 @@
-"""Names that outlive a power cut: a new file is there for good once its directory, too, has been synced."""
+"""Makes file names durable: a new file survives a power cut only once its directory is synced too."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def sync_directory(directory: Path) -> None:
-    """Make durable which names a directory has. May block."""
+    """Make the names in a directory durable. May block."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -15,7 +15,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_names(path: Path, top: Path) -> None:
-    """Make the name of a file durable, and those of the directories above it, up to one that is in `top`."""
+    """Make the name of a file durable, and the names of the directories between it and `top`."""
     for directory in path.parents:
         sync_directory(directory)
         if directory == top:
@@ -23,10 +23,10 @@ def sync_names(path: Path, top: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it that are missing, for good.
+    """Make a directory and those above it that are missing, durably.
 
-    It may be there already, made by somebody who has died before it was durable: its own name is synced too,
-    unless that is not ours to do.
+    Its own name is synced even if it is there already, since its maker may have died before syncing it. A
+    parent that this process may not open is left alone.
     """
     made = [path, *(directory for directory in path.parents if not directory.exists())]
     path.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Events for those who follow a crawl: read once each time something happens, however many follow.
+"""Events for the followers of a crawl: each new event is read once, for all of them.
 
-Each reads what has happened before from the store, by itself, and then waits with all others
-for what comes: one task a crawl reads it, and wakes them in batches, with others in between; also
-while nothing happens, as thousands of timers would all go off at once.
+A follower reads past events from the store by itself, and then waits with all others for new
+ones. One task a crawl reads those, and wakes followers in batches, with others' work in between.
+It also gives them signs of life: thousands of timers would all go off at once.
 """
 
 import asyncio
@@ -20,24 +20,24 @@ from .runner import Runner
 from .tasks import Closing
 
 HEARTBEAT_S = 10.0
-LATEST = 200  # events that are kept for those who are a little behind
-BATCH, MAX_BATCH_S = 100, 0.01  # followers who are told at once; then others have as long as that took
+LATEST = 200  # events that are kept for followers who are a little behind
+BATCH, MAX_BATCH_S = 100, 0.01  # followers woken at once; others then get as much time as that took
 
 Rows = list[tuple[int, EventRow]]
 
 
 class Following:
-    """Those who follow the crawls of a frontier."""
+    """The followers of a frontier's crawls."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._latest: dict[int, _Latest] = {}  # by crawl
 
     async def events(self, crawl: str, sequence: int) -> AsyncIterator[tuple[int, EventRow] | None]:
-        """Events behind a sequence number as they become durable; None while nothing happens.
+        """Events after a sequence number as they become durable; None while nothing happens.
 
-        Ends after the event of FINISHED, or after the last one of a crawl that is being torn
-        down. Raises UnknownCrawl, CursorTooOld, and Closing when the server shuts down.
+        Ends after the event of FINISHED, or, if the crawl is being torn down, after its last
+        event. Raises UnknownCrawl, CursorTooOld, and Closing when the server shuts down.
         """
         number = 0
         while True:
@@ -59,7 +59,7 @@ class Following:
                         yield None
 
     async def _read(self, crawl: str, number: int, sequence: int) -> tuple[Rows, CrawlView]:
-        """Some events behind one, and the crawl as it was then."""
+        """Some events after a sequence number, and the crawl at that moment."""
 
         def question(core: Core, _: int) -> tuple[Rows, CrawlView]:
             view = core.views.crawl(crawl, number)
@@ -69,7 +69,7 @@ class Following:
 
     @contextmanager
     def _followed(self, view: CrawlView, sequence: int) -> "Iterator[_Follower]":
-        """Somebody who follows a crawl, whose latest events are read as long as there are any such."""
+        """A new follower of a crawl. Its latest events are read as long as it has followers."""
         latest = self._latest.get(view.number)
         if latest is None:
             latest = self._latest[view.number] = _Latest(sequence)
@@ -83,7 +83,7 @@ class Following:
             latest.is_back(follower)
 
     async def _keep_up(self, crawl: CrawlView, latest: "_Latest") -> None:
-        """Read what happens, for all. When this ends, for whatever reason, each looks for himself again."""
+        """Read new events for all. When this ends, for whatever reason, each follower reads by itself."""
         try:
             view = crawl
             while latest.followers and not _over(view, latest.last):
@@ -96,25 +96,25 @@ class Following:
                 if not done:
                     await latest.tell_that_nothing_happens(happened)
         except (FrontierError, Closing):
-            return  # each hears of it by himself
+            return  # each follower gets the error by itself
         finally:
             del self._latest[crawl.number]
             latest.end()
 
 
 class _Latest:
-    """The latest events of a crawl, and those who follow it."""
+    """The latest events of a crawl, and its followers."""
 
     def __init__(self, sequence: int) -> None:
         self.followers: set[_Follower] = set()
         self.rows: deque[tuple[int, EventRow]] = deque(maxlen=LATEST)
-        self.before = self.last = sequence  # the events that come before and last, of these
+        self.before = self.last = sequence  # the event before these, and the last of these
         self.ended = False
-        self._told: set[_Follower] = set()  # of the present batch
+        self._told: set[_Follower] = set()  # followers of the present batch that are not back
         self._all_back = asyncio.Event()
 
     async def add(self, rows: Rows) -> None:
-        """There is more: tell all."""
+        """Add new events, and wake all."""
         for row in rows:
             if len(self.rows) == LATEST:
                 self.before = self.rows[0][0]
@@ -123,12 +123,12 @@ class _Latest:
         await self._tell()
 
     async def tell_that_nothing_happens(self, happened: asyncio.Future[None]) -> None:
-        """Give all a sign of life, unless something has happened after all."""
+        """Give all a sign of life, unless an event comes meanwhile."""
         await self._tell(happened)
 
     async def _tell(self, unless: asyncio.Future[None] | None = None) -> None:
-        """Wake all, a batch as soon as the one before has passed it on. `unless` is for signs of life: once
-        it is done, those who are left will be told more than that."""
+        """Wake all, batch by batch: each when the one before has passed its news on. `unless` is for signs of
+        life: once it is done, the others get events instead."""
         loop = asyncio.get_running_loop()
         nothing = unless is not None
         waiting = iter([follower for follower in self.followers if follower.waits])
@@ -139,25 +139,25 @@ class _Latest:
             for follower in batch:
                 follower.wake(nothing)
             with suppress(TimeoutError):
-                async with asyncio.timeout(MAX_BATCH_S):  # nobody waits for those who do not read
+                async with asyncio.timeout(MAX_BATCH_S):  # slow readers delay nobody
                     await self._all_back.wait()
             await asyncio.sleep(min(loop.time() - start_s, MAX_BATCH_S))
 
     def is_back(self, follower: "_Follower") -> None:
-        """A follower has passed on what it was told, or is gone."""
+        """A follower has passed its news on, or is gone."""
         self._told.discard(follower)
         if not self._told:
             self._all_back.set()
 
     def end(self) -> None:
-        """Nothing more is read here."""
+        """No more events are read here."""
         self.ended = True
         for follower in self.followers:
             follower.wake()
 
 
 class _Follower:
-    """One who follows a crawl."""
+    """A follower of a crawl."""
 
     def __init__(self, latest: _Latest) -> None:
         self._latest = latest
@@ -165,16 +165,16 @@ class _Follower:
 
     @property
     def waits(self) -> bool:
-        """Whether it has had all there was."""
+        """Whether it has had all events so far."""
         return self._waiter is not None
 
     def wake(self, nothing: bool = False) -> None:
-        """Let it look again, or pass on that nothing happens."""
+        """Let it look again, or pass on a sign of life if `nothing` happens."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(nothing)
 
     async def behind(self, sequence: int) -> Rows | None:
-        """Events behind one as soon as there are some, [] while nothing happens. None: read for yourself."""
+        """Events after a number as soon as there are any; [] is a sign of life. None: read the store."""
         latest = self._latest
         latest.is_back(self)
         while sequence >= latest.last and not latest.ended:
@@ -191,6 +191,6 @@ class _Follower:
 
 
 def _over(view: CrawlView, sequence: int) -> bool:
-    """Whether nothing will happen behind an event any more."""
+    """Whether an event is the last one that a follower gets."""
     ended = view.state is CrawlState.FINISHED and (view.torn_down or not view.tearing_down)
     return ended and sequence >= view.last_event

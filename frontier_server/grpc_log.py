@@ -1,4 +1,4 @@
-"""Lines of gRPC's own log that callers could fill it with, and that are no errors of the server's."""
+"""Filters lines out of gRPC's own log that callers cause, and that are not errors of the server."""
 
 import logging
 
@@ -8,9 +8,8 @@ LOGGER = "grpc._cython.cygrpc"
 def leave_out_callers_doings() -> None:
     """Keep two kinds of lines out of the log.
 
-    A caller whose connection ends just when its call's last word is sent is gone before gRPC has noted that;
-    gRPC then logs an error with a trace, though there is nobody left to be answered. And gRPC tells of each
-    caller whose metadata are no text.
+    If a connection ends just as the last message of a call is sent, gRPC logs an error with a trace, though
+    nobody waits for the answer any more. And gRPC logs each caller whose metadata are not text.
     """
     logging.getLogger(LOGGER).addFilter(_concerns_us)
 

@@ -1,4 +1,4 @@
-"""Brings events to the job logs: those of a flush are written before anybody hears of them."""
+"""Writes events to the job logs: when they are durable, and before anybody sees them."""
 
 import time
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from .core.operators.history import events_after
 from .core.records import EventRow
 from .job_log import JobLogs, Synced, launch_id_of
 
-RETRY_S = 5.0  # a log that cannot be written is tried again
+RETRY_S = 5.0  # after a log could not be written
 
 
 class News(NamedTuple):
-    """Events of a crawl that are not in its log."""
+    """Events of a crawl that its log lacks."""
 
     crawl: str
     launch_id: str
@@ -23,10 +23,10 @@ class News(NamedTuple):
 
 
 class JobFeed:
-    """Feeds the job logs of a frontier's crawls. `write` in any thread, the others on the loop.
+    """Feeds the job logs of a frontier's crawls. Call `write` in any thread, the others on the loop.
 
-    `note` is called when the changes of an operation are in the store, and `collect` takes only what was
-    noted: while a write is under way memory has events that the store does not show yet.
+    Call `note` when the changes of an operation are in the store; `collect` takes only noted events. During
+    a write, memory has events that the store does not show yet.
     """
 
     def __init__(self, logs: JobLogs, core: Core, clock_s: Callable[[], float] = time.monotonic) -> None:
@@ -34,30 +34,28 @@ class JobFeed:
         self._core = core
         self._clock_s = clock_s
         self._retry_s = 0.0
-        self._noted: dict[
-            str, tuple[Crawl, int]
-        ] = {}  # by name, the number of the last event that is written
+        self._noted: dict[str, tuple[Crawl, int]] = {}  # by name, with the last event in the store
 
     def catch_up(self) -> None:
-        """Write what a crash has kept from the logs; before anybody is served."""
+        """Write events that the logs lack after a crash. Call it before serving."""
         registry = self._core.shard.registry
         for name in registry.names_after("", len(registry)):
             crawl = registry.named(name)
             self.write(self._news_of(crawl, crawl.counters.next_event - 1))
 
     def overdue(self) -> bool:
-        """Whether it is time to try again what could not be written."""
+        """Whether it is time to retry logs that could not be written."""
         return bool(self.logs.behind()) and self._clock_s() >= self._retry_s
 
     def note(self) -> set[str]:
-        """What has happened until now is in the store; the names of the crawls to which something has."""
+        """Note that all events until now are in the store. Returns the names of their crawls."""
         news = self._core.upkeep.take_news()
         for crawl in news:
             self._noted[crawl.name] = crawl, crawl.counters.next_event - 1
         return {crawl.name for crawl in news}
 
     def collect(self) -> list[News]:
-        """What was noted since the last call, and what could not be written a while ago."""
+        """The events noted since the last call, and those that are due for a retry."""
         noted, self._noted = self._noted, {}
         if self.overdue():
             self._retry_s = self._clock_s() + RETRY_S
@@ -73,7 +71,7 @@ class JobFeed:
         ]
 
     def write(self, found: list[News]) -> None:
-        """Write it. Whatever the disk does, this returns."""
+        """Write events. Errors of the disk are logged, not raised."""
         for news in found:
             self.logs.append(news.crawl, news.launch_id, news.rows)
 
@@ -90,7 +88,7 @@ class JobFeed:
                 position = int(gap.metadata["oldest"]) - 1
                 continue
             if not rows:
-                raise StoreCorrupt(f"crawl {crawl.name}: its events {position + 1} to {last} are not stored")
+                raise StoreCorrupt(f"crawl {crawl.name}: events {position + 1} to {last} are missing")
             found.append(News(crawl.name, launch_id, rows))
             position = rows[-1][0]
         return found

@@ -1,10 +1,9 @@
-"""`job.log`: a line for each event of a crawl's life but `Figures` (S0.6, S0.8, S0.29).
+"""`job.log`: a line for each event of a crawl's life except `IntervalStatistics`.
 
-A line is written when its event is durable, and before anybody hears of it. It begins
-with the event's time and number, so the file itself tells how far it has come. It is
-synced a little later, and the store remembers up to where: what follows after a crash
-counts up to the first line that is not whole, and the events behind that are fed again,
-from the store.
+A line is written when its event is durable, and before anybody sees the event. It begins with
+the event's time and number, so the file itself shows how far it has come. It is synced a little
+later, and the store remembers the synced length. After a crash the lines beyond it count up to
+the first one that is not whole; the events after that are fed again, from the store.
 """
 
 import os
@@ -24,17 +23,17 @@ from .core.records import EventRow
 from .cut_logs import keep_whole, remove
 from .durable import sync_names
 
-# So many `Figures` without a line between them get one after all. Otherwise the log of a
-# crawl where nothing else happens would, after a restart, seem to lack what is not kept.
+# After so many `IntervalStatistics` without a line between them, one gets a line. Otherwise a crawl with no
+# other events would seem, after a restart, to lack events that are no longer kept.
 STATISTICS_PER_LINE = 10_000
-MAX_LINE_BYTES = 64 * 1024  # no line is longer: operators' words in it are bounded
+MAX_LINE_BYTES = 64 * 1024  # no line is longer: the operators' texts in it are bounded
 
 _log = structlog.get_logger()
 
 _LINE = re.compile(rb"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (\d{1,18}) [^\n\0]+\n")
 
-# Each kind of the contract's Event. Fields are words: what is empty is a dash; only a
-# `detail`, always the last, is left as it is written.
+# Each kind of the contract's Event. Fields are words, and empty ones a dash; only `detail`, always the last,
+# keeps its blanks.
 _TEXTS: Mapping[str, str] = {
     "seeds_concluded": "SEEDS_CONCLUDED {seed_count} queued:{queued_count}",
     "limit_reached": "LIMIT_REACHED {limit} {value} reached:{reached} leased:{leased_count}",
@@ -54,9 +53,9 @@ _TEXTS: Mapping[str, str] = {
 
 
 def line(sequence: int, row: EventRow, launch_id: str) -> bytes:
-    """The line of an event: its time, its number, what happened. Empty for `Figures`.
+    """The line of an event: its time, number and text. Empty for `IntervalStatistics`.
 
-    A change of state is the state's name, and the launch id once there is one (S0.6).
+    A change of state is the state's name, and the launch id once there is one.
     """
     if row.kind == "statistics":
         return b""
@@ -68,18 +67,18 @@ def line(sequence: int, row: EventRow, launch_id: str) -> bytes:
 
 
 def number_of(text: bytes) -> int:
-    """The number of the event that a whole line tells of; 0 for what is no line of a job log."""
+    """The number of a whole line's event; 0 if the text is not a line of a job log."""
     match = _LINE.fullmatch(text)
     return int(match[1]) if match is not None else 0
 
 
 def launch_id_of(launch_ms: int) -> str:
-    """The id of a launch: its time as 17 digits; empty for 0, which is no launch."""
+    """The id of a launch: its time as 17 digits; empty for 0, which means not launched."""
     return digits(launch_ms) if launch_ms else ""
 
 
 class Synced(NamedTuple):
-    """The durable part of a log: its last event, and its length with that."""
+    """The durable part of a log: its last event, and its length."""
 
     event: int = 0
     size: int = 0
@@ -89,11 +88,11 @@ NOTHING = Synced()
 
 
 class JobLogs:
-    """The logs of all crawls, under `<data>/crawls/<name>/job.log`. Used by any threads.
+    """The logs of all crawls, under `<data>/crawls/<name>/job.log`. Thread-safe.
 
-    The events of a crawl are to be fed in their order. After a start, and while a crawl is
-    among those `behind`, they are fed from its `position` on. No file is kept open: one that
-    is moved away is followed by a new one.
+    Feed the events of a crawl in their order. After a start, and while a crawl is among those
+    `behind`, feed them from its `position` on. No file is kept open: if one is moved away, a new
+    one follows.
     """
 
     def __init__(self, data: Path) -> None:
@@ -102,18 +101,18 @@ class JobLogs:
         self._places: dict[str, _Place] = {}
         self._synced: dict[str, Synced] = {}
         self._unsynced: dict[str, _Place] = {}
-        self._lost: set[str] = set()  # their files have failed: beyond what is synced nothing counts
-        self._behind: dict[str, int] = {}  # the last event that was fed and is not written
+        self._lost: set[str] = set()  # their files have failed: only the synced part counts
+        self._behind: dict[str, int] = {}  # the last event that was fed, but not written
 
     def path(self, crawl: str) -> Path:
-        """Where a crawl's log is."""
+        """The path of a crawl's log."""
         return self._data / "crawls" / crawl / "job.log"
 
     def append(self, crawl: str, launch_id: str, rows: Sequence[tuple[int, EventRow]]) -> None:
-        """Write those events that are new, by number and in their order; `launch_id_of` the crawl.
+        """Write the new ones among these events, in their order. `launch_id` is `launch_id_of` the crawl.
 
-        A gap before or between them are events that are no longer kept: a line tells how many. A
-        file that cannot be written is told of in the server's log; its crawl is then `behind`.
+        A gap before or between them means events that are no longer kept: a line says how many. If
+        the file cannot be written, the server's log says so, and the crawl is then `behind`.
         """
         if not rows:
             return
@@ -125,10 +124,10 @@ class JobLogs:
                 self._fall_behind(crawl, last, problem)
 
     def position(self, crawl: str, last: int | None = None, synced: Synced = NOTHING) -> int:
-        """The number of the last event that is written, 0 if none is.
+        """The number of the last written event, or 0.
 
-        `last` is the number of the crawl's last event, if the caller knows it: lines beyond it are of
-        events that a crash took from the store, and are cut off. `synced` is what the store remembers.
+        `last` is the number of the crawl's last event, if the caller knows it: lines beyond it belong to
+        events that the store lost in a crash, and are cut off. `synced` is the store's note of the log.
         """
         with self._lock:
             self._synced.setdefault(crawl, synced)
@@ -143,15 +142,15 @@ class JobLogs:
             return place.position
 
     def behind(self) -> dict[str, int]:
-        """The crawls whose files could not be written, and of each the last event that was fed."""
+        """The crawls whose files could not be written, each with the last event that was fed."""
         with self._lock:
             return dict(self._behind)
 
     def sync(self) -> dict[str, Synced]:
-        """Make durable what was appended since the last call; how far it is now, by crawl. May block.
+        """Make all appended lines durable. Returns the newly durable parts, by crawl. May block.
 
-        A log that cannot be synced is cut to what is durable of it, and its crawl is then `behind`: the
-        system forgets what it could not write, and the next sync of the same file succeeds.
+        A log that cannot be synced is cut to its durable part, and its crawl is then `behind`: the
+        system drops data that it could not write, and the next sync of the same file succeeds.
         """
         with self._lock:
             unsynced, self._unsynced = self._unsynced, {}
@@ -162,13 +161,13 @@ class JobLogs:
                 if problem is not None:
                     del reached[crawl]
                 if self._places.get(crawl) is not place:
-                    continue  # torn down, deleted or begun anew meanwhile
+                    continue  # the crawl was torn down or deleted, or its log begun anew
                 if problem is None:
                     self._synced[crawl] = reached[crawl]
-                elif not isinstance(problem, FileNotFoundError):  # which is moved away
+                elif not isinstance(problem, FileNotFoundError):  # a missing file was moved away
                     self._lost.add(crawl)
                     self._fall_behind(crawl, place.position, problem)
-                    with suppress(OSError):  # then it is cut later
+                    with suppress(OSError):  # if the cut fails, the next use tries again
                         self._place(crawl)
         return reached
 
@@ -184,7 +183,7 @@ class JobLogs:
         return None
 
     def close(self, crawl: str) -> None:
-        """Let go of what memory has of a crawl's log; the file stays. TornDown does so by itself."""
+        """Free the memory of a crawl's log; the file stays. The event TornDown does this by itself."""
         with self._lock:
             self._let_go(crawl)
 
@@ -199,26 +198,26 @@ class JobLogs:
             except OSError as problem:
                 _log.warning("job_log", crawl=crawl, problem=str(problem), consequence="the log stays")
 
-    # Under the lock.
+    # These hold the lock.
 
     def _append(self, crawl: str, launch_id: str, rows: Sequence[tuple[int, EventRow]]) -> None:
         path, place = self.path(crawl), self._place(crawl)
         first, (last, last_row) = rows[0][0], rows[-1]
         if first == 1 and place.position and not _begins_with(path, line(*rows[0], launch_id)):
-            # Left behind by a crawl of this name that was deleted just before a crash.
+            # The file belongs to a crawl of this name that was deleted just before a crash.
             _log.warning("job_log", crawl=crawl, of_an_earlier_crawl=str(keep_whole(path)))
             self._let_go(crawl)
             place = self._place(crawl)
         missed = self._behind.get(crawl)
         if missed is not None and first > max(missed, place.position + 1):
-            self._behind[crawl] = last  # what could not be written before these comes first
+            self._behind[crawl] = last  # the events that could not be written before go first
             return
         text, position, statistics = _text(rows, launch_id, place)
         over = last_row.kind == "torn_down"
         if text:
             size = _write(path, text, durable=over)
             if size - len(text) < self._synced.get(crawl, NOTHING).size:
-                self._synced[crawl] = NOTHING  # a new file, as the one before was moved away
+                self._synced[crawl] = NOTHING  # a new file: the one before was moved away
             place.size = size
             self._unsynced[crawl] = place
         place.position, place.statistics = position, statistics
@@ -245,7 +244,7 @@ class JobLogs:
         self._lost.discard(crawl)
 
     def _fall_behind(self, crawl: str, last: int, problem: OSError) -> None:
-        self._places.pop(crawl, None)  # a part may be written: it is looked for as after a crash
+        self._places.pop(crawl, None)  # part of the text may be written: read the file as after a crash
         if crawl not in self._behind:
             _log.error("job_log", crawl=crawl, problem=str(problem), consequence="events wait in the store")
         self._behind[crawl] = max(last, self._behind.get(crawl, 0))
@@ -253,7 +252,7 @@ class JobLogs:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a log has come: its last event, its length, and how many `Figures` came since its last line."""
+    """A log's last event and length, and the number of `IntervalStatistics` since its last line."""
 
     position: int
     size: int
@@ -261,7 +260,7 @@ class _Place:
 
 
 def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -> tuple[bytes, int, int]:
-    """The lines of those events that are new at a place, the last event and the `Figures` behind them."""
+    """The lines of the events that are new at a place; its last event and its `statistics` after them."""
     lines: list[bytes] = []
     position, statistics = place.position, place.statistics
     for sequence, row in rows:
@@ -279,7 +278,7 @@ def _text(rows: Sequence[tuple[int, EventRow]], launch_id: str, place: _Place) -
 
 
 def _write(path: Path, text: bytes, durable: bool) -> int:
-    """Append; how long the file is then."""
+    """Append; the file's length then."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab", buffering=0) as file:
         written = file.write(text)
@@ -291,10 +290,10 @@ def _write(path: Path, text: bytes, durable: bool) -> int:
 
 
 def _opened(path: Path, synced: Synced, last: int | None, trusted: bool) -> _Place:
-    """How far a log has come: what is synced of it, and if it is trusted the whole lines that follow.
+    """A log's synced part, and the whole lines after it if the log is `trusted`.
 
-    What comes behind is cut off, and so are lines of events beyond `last`. All is looked at anew in a file
-    that is not as long as it was: the one that was synced was moved away.
+    The rest is cut off, and so are lines of events beyond `last`. A file that has no line end at the synced
+    length is read from its start: the synced one was moved away.
     """
     try:
         file = path.open("r+b")
@@ -334,7 +333,7 @@ def _begins_with(path: Path, text: bytes) -> bool:
 
 def _status(row: EventRow, launch_id: str) -> str:
     state = str(row.fields["state"])
-    # Events are fed later than they happened, too: a launch changes nothing of what came before it.
+    # An event may be fed late: the launch id belongs only to events since the launch.
     if launch_id and state != "NASCENT" and digits(row.time_ms) >= launch_id:
         return f"{state} {launch_id}"
     return state
@@ -349,5 +348,5 @@ def _word(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Text in which everything that is not printed, or breaks a line, is shown as an escape."""
+    """Text with escapes for all characters that are not printable, line ends included."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

@@ -1,8 +1,7 @@
-"""Logs that are ahead of their store: they tell of what the store has lost.
+"""Finds logs that are ahead of the store, at the start: the store has lost changes.
 
-Lines are written when what they tell is durable. So a whole line whose outcome or event the
-store does not know, after a crash or a power cut, is evidence: the store's own log was damaged or
-lost, or an older store was put in its place. It is looked for before anybody is served.
+A line is written when its outcome or event is durable. So a whole line that the store does not
+know is evidence: the store's own log was damaged or lost, or an older store was put in its place.
 """
 
 import os
@@ -21,15 +20,15 @@ _log = structlog.get_logger()
 
 
 class CannotKeep(Exception):
-    """What a log knows better than the store cannot be kept aside, or not be cut off."""
+    """The lines that the store has lost cannot be kept aside, or not be cut off."""
 
 
 def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: bool) -> None:
-    """Look at the logs of all crawls, before anybody is served.
+    """Check the logs of all crawls. Call it before serving.
 
-    What the store has lost is kept aside, told of as an error, and pauses every crawl until somebody resumes
-    it. Without `sync` a power cut takes the end of the store, so there it is cut off with a warning.
-    Raises CannotKeep; what was not done then is done by the next start.
+    Lines that the store has lost are kept aside and logged as an error, and every crawl is paused until
+    somebody resumes it. Without `sync` a power cut may take the end of the store, so the lines are cut off
+    with a warning. Raises CannotKeep; the next start then does the rest.
     """
     found = list(_all_ahead(core, data))
     told: dict[str, str] = {}
@@ -38,7 +37,7 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
         lines = f"{ahead.lines} {'line' if ahead.lines == 1 else 'lines'} of {ahead.path.name}"
         if sync:
             try:
-                aside = keep(ahead)  # before anything else: it is the evidence
+                aside = keep(ahead)  # first: it is the evidence
             except OSError as problem:
                 raise CannotKeep(f"the end of {ahead.path} cannot be kept aside: {problem}") from problem
             told[crawl] = f"the store has lost {what}: it does not know {lines}, kept in {aside.name}"
@@ -58,8 +57,8 @@ def check_logs(core: Core, store: WritableStore, data: Path, now_ms: int, sync: 
 
 
 def _set_strangers_aside(core: Core, crawls: Path) -> None:
-    """Logs of crawls that are not in the store (a deletion was cut short, or the store has lost them) are out
-    of the way of crawls that will have their names."""
+    """Rename logs whose crawls are not in the store (it has lost them, or a crash interrupted a deletion), so
+    that new crawls can have their names."""
     for path in sorted(crawls.glob("*/*.log")):
         if path.is_file() and path.parent.name not in core.shard.registry:
             try:
@@ -71,7 +70,7 @@ def _set_strangers_aside(core: Core, crawls: Path) -> None:
 
 
 def _all_ahead(core: Core, data: Path) -> Iterator[tuple[str, LogAhead]]:
-    for crawl in core.shard.registry.crawls.values():  # a crawl that was torn down had all its lines before
+    for crawl in core.shard.registry.crawls.values():  # torn-down crawls had all their lines before
         counters, directory = crawl.counters, data / "crawls" / crawl.name
         outcomes, last = counters.next_outcome - 1 - counters.logged_outcome, counters.next_event - 1
 

@@ -1,4 +1,4 @@
-"""How much memory this process may have: the machine's, or less if a container's limit says so."""
+"""How much memory this process may use: the machine's, or less under a container's limit."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,13 @@ _OWN = Path("/proc/self/cgroup")
 
 
 def memory_bytes(own: Path = _OWN, cgroups: Path = _CGROUPS) -> int:
-    """The least of what the machine has, and of the limits of the control groups that the process is in."""
+    """The least of the machine's memory and the limits of this process's control groups."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_limits(own, cgroups)])
 
 
 def _limits(own: Path, cgroups: Path) -> list[int]:
-    """The limits of the groups, and of those around them; none where there are no groups."""
+    """The limits of the groups and their parents; empty if there are no groups."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -36,7 +36,7 @@ def _limits(own: Path, cgroups: Path) -> list[int]:
 
 
 def _number(path: Path) -> list[int]:
-    """The number in a file; nothing if there is none, or no file."""
+    """The number in a file; empty if the file is missing or has none."""
     try:
         text = path.read_text().strip()
     except OSError:

@@ -12,12 +12,12 @@ _first: ContextVar[bool] = ContextVar("first", default=False)
 
 
 def go_first() -> None:
-    """From now on what this task asks goes before what others ask."""
+    """Let this task's operations go first from now on."""
     _first.set(True)
 
 
 class PriorityLock:
-    """To be entered by `async with`. Fair among those who go first, and among the others."""
+    """Enter it with `async with`. Fair among tasks that go first, and among the others."""
 
     def __init__(self) -> None:
         self._taken = False
@@ -41,7 +41,7 @@ class PriorityLock:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Let the next one in, past those who have gone."""
+        """Let the next waiter in, skipping those that have left."""
         for waiting in (self._first, self._others):
             while waiting:
                 waiter = waiting.popleft()

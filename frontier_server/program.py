@@ -1,4 +1,4 @@
-"""The frontier server from its flags to its exit code: flags, wiring, and serving until told to stop.
+"""The frontier server from its flags to its exit code: flags, wiring, and serving until asked to stop.
 
 Exit codes: 0 stopped as asked; 2 bad arguments; 3 cannot listen; 4 the data directory
 cannot be used; 5 the store, or a part of the server, failed while serving (start again:
@@ -48,12 +48,12 @@ from .stores.rocks import RocksStore, StoreUnavailable
 
 MIN_DESCRIPTORS = 64
 EXIT_USAGE, EXIT_LISTEN, EXIT_DATA, EXIT_STORE, EXIT_DAMAGED = 2, 3, 4, 5, 6
-WAY_OUT = "start once with --salvage, which keeps what can be read, or put a checkpoint in its place"
+WAY_OUT = "start once with --salvage to keep all rows that can be read, or put a checkpoint in its place"
 GRACE_S = 3.0
-NO_THREAD = "can't start new thread"  # as Python says it
+NO_THREAD = "can't start new thread"  # Python's words
 MAX_PENDING, MAX_PENDING_S = 2 * MAX_CALLS, 120
 MAX_SENT_BYTES = 32 * 1024 * 1024
-ORPHAN_DRAIN_S = 12.0  # how long nodes may hand leases back once the parent is gone
+ORPHAN_DRAIN_S = 12.0  # for nodes to hand leases back once the parent is gone
 CLOCK_CHECK_S, CLOCK_JUMP_MS = 10.0, 2_000
 CLOCK_WRONG_MS = 60_000
 
@@ -61,12 +61,12 @@ _log = structlog.get_logger()
 
 
 class CannotListen(Exception):
-    """The address is taken, or not ours."""
+    """The address is taken, or not this machine's."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--data", type=click.Path(path_type=Path), required=True, help="Directory of all that is stored."
+    "--data", type=click.Path(path_type=Path), required=True, help="Directory of the store and the logs."
 )
 @click.option("--listen", help=f"HOST:PORT to serve on; port 0 takes a free one. Default {DEFAULT_LISTEN}.")
 @click.option(
@@ -77,19 +77,19 @@ class CannotListen(Exception):
 )
 @click.option("--insecure", is_flag=True, default=None, help="Allow an address beyond loopback, without TLS.")
 @click.option("--lease-seconds", type=float, help="Life of a lease without a heartbeat. Default 30.")
-@click.option("--heartbeat-seconds", type=float, help="How often nodes are to send heartbeats. Default 3.")
+@click.option("--heartbeat-seconds", type=float, help="How often nodes send heartbeats. Default 3.")
 @click.option(
-    "--disk-reserve-mib", type=int, help="Free disk space below which nothing is taken in. Default 512."
+    "--disk-reserve-mib", type=int, help="Take in no more URIs below this free disk space. Default 512."
 )
 @click.option(
     "--cache-mib",
     type=int,
-    help="Memory for what is read of the store. Default: a sixteenth of the machine's, 32 to 256.",
+    help="Memory to cache reads of the store. Default: a sixteenth of the machine's, 32 to 256.",
 )
 @click.option(
     "--durability",
     type=click.Choice(["power-loss", "process"]),
-    help="What an acknowledged change survives. Default power-loss; process is faster.",
+    help="The failure that an acknowledged change survives. Default power-loss; process is faster.",
 )
 @click.option(
     "--until-stdin-ends", is_flag=True, help="Stop when standard input ends (for a parent process)."
@@ -97,12 +97,12 @@ class CannotListen(Exception):
 @click.option(
     "--salvage",
     is_flag=True,
-    help="Replace a damaged store by what can be read of it, and end. The damaged one is kept beside it.",
+    help="Rebuild a damaged store from all rows that can be read, and end. Keeps the damaged one beside it.",
 )
 @click.option(
     "--set-clock",
     is_flag=True,
-    help="Take the machine's time, where the frontier's differs. What is left of rests is kept.",
+    help="Set the frontier's time to the machine's. Keeps the remaining time of each rest.",
 )
 @click.version_option(
     version(), prog_name="toehold-frontier", message=f"%(prog)s, version %(version)s ({core_kind()} core)"
@@ -117,7 +117,7 @@ def main(
 ) -> None:
     """Serve a crawl frontier.
 
-    Prints one line when it serves. Logs JSON lines on standard error. Exit codes: 0
+    Prints one line once it serves. Logs JSON lines on standard error. Exit codes: 0
     stopped as asked, 2 bad arguments, 3 cannot listen, 4 the data directory cannot be
     used, 5 the store, or a part of the server, failed while serving, 6 the store is
     damaged.
@@ -166,14 +166,14 @@ def main(
     except StoreDamaged as problem:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged: {problem}; {WAY_OUT}")
     except StoreCorrupt as problem:
-        again = f"if another start ends with this, too, {WAY_OUT}"
-        _exit(EXIT_DAMAGED, f"data directory {data}: rows of the store make no sense: {problem}; {again}")
-    except StoreFailed as problem:  # before anybody was served
+        again = f"start again; if that fails too, {WAY_OUT}"
+        _exit(EXIT_DAMAGED, f"data directory {data}: the store contradicts itself: {problem}; {again}")
+    except StoreFailed as problem:  # before it served
         _exit(EXIT_STORE, f"data directory {data}: {problem}")
     if store.damage:
         _exit(EXIT_DAMAGED, f"data directory {data}: the store is damaged ({store.damage}); {WAY_OUT}")
     if failure:
-        _exit(EXIT_STORE, f"{failure}; stopped, so that nothing false is acknowledged")
+        _exit(EXIT_STORE, f"{failure}; stopped, to acknowledge only stored changes")
     store.close()
 
 
@@ -185,13 +185,13 @@ def _salvage(config: Config) -> None:
     except StoreDamaged as problem:
         _exit(EXIT_DAMAGED, f"data directory {config.data}: {problem}; put a checkpoint in its place")
     except (OSError, StoreFailed) as problem:
-        _exit(EXIT_DATA, f"data directory {config.data}: its store cannot be salvaged: {problem}")
+        _exit(EXIT_DATA, f"data directory {config.data}: the store cannot be salvaged: {problem}")
 
 
 def _raise_descriptor_limit() -> None:
-    """Let the process have as many descriptors as it may: each connection and each open file takes one.
+    """Raise the process's limit of descriptors to the hard limit: each connection and open file takes one.
 
-    With too few to begin with, gRPC would end the process without a word.
+    With too few at the start, gRPC would end the process without a message.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -213,7 +213,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
     if not os.access(config.data, os.W_OK | os.X_OK):
         raise PermissionError(13, "not writable")
     if salvaging.was_cut_short(config.data):
-        raise StoreUnavailable("a salvage was cut short; start once with --salvage again")
+        raise StoreUnavailable("a salvage was interrupted; start once with --salvage to complete it")
     store = RocksStore(config.data / "store", cache_bytes=config.cache_bytes)
     row = opening.read_server_row(store)
     if row is None:
@@ -237,7 +237,7 @@ def _open(config: Config) -> tuple[RocksStore, Clock]:
 def _recover(
     config: Config, store: RocksStore, clock: Clock, checkpoints: Checkpoints
 ) -> tuple[Core, JobFeed]:
-    """What a server does with an open store before it serves, however the one before it has ended."""
+    """Recover from the end of the last server, however it came, before serving."""
     checkpoints.clear()
     shard = Shard(
         store,
@@ -258,7 +258,7 @@ def _recover(
 
 
 def _run(config: Config, store: RocksStore, clock: Clock) -> str:
-    """Serve until the end; what has failed. To end takes a thread, which the machine may refuse."""
+    """Serve until the end; returns the failure, or "". Ending takes a thread, which may be refused."""
     failure = ""
     try:
         with asyncio.Runner() as runner:
@@ -268,12 +268,12 @@ def _run(config: Config, store: RocksStore, clock: Clock) -> str:
     except RuntimeError as problem:
         if str(problem) != NO_THREAD:
             raise
-        failure = failure or "the machine gives no more threads"
+        failure = failure or "the machine refuses to start another thread"
     return failure
 
 
 async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
-    """Serve until told to stop; why it could not go on, or empty."""
+    """Serve until asked to stop; returns the failure that ended it, or ""."""
     checkpoints = Checkpoints(config.data, store)
     core, feed = _recover(config, store, clock, checkpoints)
     runner = Runner(
@@ -292,12 +292,12 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
     register(server, Exchange(runner), config, logs, checkpoints, clock.now_ms())
     host = f"[{config.host}]" if ":" in config.host else config.host
     try:
-        _check_free(config)  # gRPC's own complaint would come with lines for its developers
+        _check_free(config)  # first: gRPC's own error comes with lines for its developers
         port = server.add_insecure_port(f"{host}:{config.port}")
     except (RuntimeError, OSError) as problem:
         await runner.close()
         raise CannotListen(
-            f"cannot listen on {host}:{config.port}; it is taken, or not this machine's"
+            f"cannot listen on {host}:{config.port}: the port is taken, or the address not this machine's"
         ) from problem
     stop = _stop_events(config)
     await server.start()
@@ -313,7 +313,7 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
         await _drained(runner)
     await runner.tasks.end(logging_task)
     if not runner.failed.done():
-        with suppress(TimeoutError):  # then the last write hangs, too, and tells
+        with suppress(TimeoutError):  # if it times out, closing the runner does too, and says so
             async with asyncio.timeout(CLOSE_S):
                 await logs.drain()
     runner.begin_close()
@@ -328,11 +328,11 @@ async def _serve(config: Config, store: RocksStore, clock: Clock) -> str:
 async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     server = grpc.aio.server(
         options=[
-            ("grpc.so_reuseport", 0),  # a port that is taken is an error
+            ("grpc.so_reuseport", 0),  # so that a taken port is an error
             ("grpc.max_receive_message_length", MAX_RECEIVED_BYTES),
             ("grpc.max_send_message_length", MAX_SENT_BYTES),
             ("grpc.http2.bdp_probe", 0),
-            # Beyond these, gRPC would cancel calls that wait to be taken up, without a word.
+            # Beyond these, gRPC would silently cancel calls that wait to be taken up.
             ("grpc.server.max_pending_requests", MAX_PENDING),
             ("grpc.server.max_pending_requests_hard_limit", MAX_PENDING),
             ("grpc.server_max_unrequested_time_in_server", MAX_PENDING_S),
@@ -363,7 +363,7 @@ def _check_free(config: Config) -> None:
 
 
 class _Stop:
-    """Whether, and by whom, the server has been told to stop."""
+    """Whether the server has been asked to stop, and whether because its parent is gone."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -379,7 +379,7 @@ class _Stop:
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until told."""
+        """Wait until the server is asked to stop."""
         await self._event.wait()
 
 
@@ -391,7 +391,7 @@ def _stop_events(config: Config) -> _Stop:
     if config.until_stdin_ends:
 
         def watch() -> None:
-            with suppress(OSError):  # a standard input that cannot be read has ended
+            with suppress(OSError):  # an unreadable standard input counts as ended
                 while os.read(0, 65536):
                     continue
             loop.call_soon_threadsafe(stop.orphan)
@@ -401,15 +401,15 @@ def _stop_events(config: Config) -> _Stop:
 
 
 async def _drained(runner: Runner) -> None:
-    """Wait until nodes have handed their leases back, for a while."""
+    """Wait for a while until nodes have handed their leases back."""
     loop = asyncio.get_running_loop()
     end_s = loop.time() + ORPHAN_DRAIN_S
-    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # nothing tells of it
+    while runner.core.nodes.leases_out and loop.time() < end_s:  # noqa: ASYNC110  # there is no event for it
         await asyncio.sleep(0.1)
 
 
 def _check_clock(core: Core, store: RocksStore, clock: Clock) -> None:
-    """Where the frontier's time is not the machine's, say so loudly: to the log, and to each crawl."""
+    """If the frontier's time differs from the machine's, say so in the log and as each crawl's event."""
     ahead_ms = clock.ahead_ms()
     if abs(ahead_ms) <= CLOCK_WRONG_MS:
         return
@@ -421,16 +421,19 @@ def _check_clock(core: Core, store: RocksStore, clock: Clock) -> None:
         frontier_time=ours,
         machine_time=machine,
         ahead_ms=ahead_ms,
-        advice="if the machine's time is right, start again with --set-clock",
+        advice="if the machine's time is right, start once with --set-clock",
     )
-    detail = f"the frontier's time {ours} is {differs} the machine's {machine}; --set-clock takes that"
+    detail = (
+        f"the frontier's time {ours} is {differs} the machine's {machine};"
+        " if the machine's is right, start once with --set-clock"
+    )
     _, changes = core.upkeep.note_clock(detail, now_ms)
     write_patiently(store, changes)
     store.flush()
 
 
 async def _watch_clock(clock: Clock) -> None:
-    """Log jumps of the wall clock, which change nothing."""
+    """Log jumps of the wall clock. They have no effect."""
     offset_ms = wall_ms() - clock.now_ms()
     while True:
         await asyncio.sleep(CLOCK_CHECK_S)

@@ -1,7 +1,7 @@
-"""`--salvage`: a damaged store is replaced by a new one with all that can be read of it.
+"""`--salvage`: replaces a damaged store by a new one with all rows that can be read.
 
-The new store is built beside the damaged one (it needs as much room), looked at as a start would, and
-only then put in its place; the damaged one stays, under another name. Every crawl that runs is paused.
+The new store is built beside the damaged one (it needs as much room), opened as a start would open it, and
+only then put in place; the damaged one stays, under another name. Every crawl that runs is paused.
 """
 
 import fcntl
@@ -27,29 +27,29 @@ from .stores.wreck import Wreck
 
 NEW, COPY = "store.new", "store.copy"
 SALVAGED = "salvaged"
-MOST_NAMED = 3  # gaps of a family
+MOST_NAMED = 3  # gaps of a family that are shown
 
 
 def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
-    """Salvage the store of a data directory, and say what was kept and what was not.
+    """Salvage the store of a data directory, and `say` what was kept and what was lost.
 
-    Raises StoreUnavailable if a server uses it, StoreDamaged if nothing can be read, and OSError; then the
-    store is as it was.
+    Raises StoreUnavailable if a server uses it, StoreDamaged if no row can be read, and OSError; the store
+    is then as it was.
     """
     store, new = config.data / "store", config.data / NEW
     if was_cut_short(config.data):
         new.rename(store)
         sync_directory(config.data)
-        say("A salvage was cut short after its last step but one. Its store is in place now.")
+        say("An interrupted salvage had only its last step left. Its store is in place now.")
         return
     if not store.is_dir():
-        raise StoreUnavailable(f"{store} is not there; nothing can be salvaged")
+        raise StoreUnavailable(f"{store} is missing; nothing can be salvaged")
     with (store / "LOCK").open("a") as lock:
         try:
-            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as RocksDB locks it
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # RocksDB's own lock
         except BlockingIOError:
             raise StoreUnavailable(f"{store} is in use by a server; stop it first") from None
-        shutil.rmtree(new, ignore_errors=True)  # of a salvage that was cut short
+        shutil.rmtree(new, ignore_errors=True)  # left by an interrupted salvage
         wreck = Wreck(store, config.data / COPY)
         try:
             _build(config, version, wreck, new, say)
@@ -60,12 +60,12 @@ def salvage(config: Config, version: str, say: Callable[[str], None]) -> None:
         store.rename(aside)
         new.rename(store)
         sync_directory(config.data)
-    say(f"The store is in place. The damaged one is kept in {aside}; remove it when you need it no more.")
-    say("Start the frontier as ever. Crawls that ran are paused: verify them, then resume them.")
+    say(f"The new store is in place. The damaged one is in {aside}; remove it when you no longer need it.")
+    say("Start the frontier as usual. Crawls that ran are paused: verify them, then resume them.")
 
 
 def was_cut_short(data: Path) -> bool:
-    """Whether the damaged store has its new name, and the new one has not got its own yet."""
+    """Whether the damaged store has its new name already, and the new one does not have its own yet."""
     return not (data / "store").exists() and (data / NEW).exists()
 
 
@@ -91,7 +91,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
         core = Core(shard)
         words = _words(wreck)
         told = {
-            found.name: f"{words}; lost: {', '.join(found.lost) or 'nothing of it that is known'}"
+            found.name: f"{words}; known losses: {', '.join(found.lost) or 'none'}"
             for found in rebuilding.crawls
         }
         if told:
@@ -105,15 +105,15 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
 
 def _words(wreck: Wreck) -> str:
     gaps = sum(len(found) for found in wreck.gaps.values())
-    return f"the store was damaged, and salvaged with {gaps} {'gap' if gaps == 1 else 'gaps'}"
+    return f"the store was damaged, and was salvaged with {gaps} {'gap' if gaps == 1 else 'gaps'}"
 
 
 def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> None:
     if wreck.rebuilt:
-        say(f"Its list of files cannot be read ({wreck.rebuilt}): rows that were deleted may be back.")
+        say(f"The store's list of files cannot be read ({wreck.rebuilt}): deleted rows may be back.")
     for family in Family:
         gaps = wreck.gaps[family]
-        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} ranges cannot be"
+        line = f"{family.value:>10}: {wreck.rows[family]} rows read, {len(gaps)} ranges unreadable"
         shown = [
             f"{gap.after.hex() or 'the first'} to {gap.before.hex() if gap.before else 'the last'}"
             for gap in gaps
@@ -129,9 +129,9 @@ def _tell(wreck: Wreck, rebuilding: Rebuilding, say: Callable[[str], None]) -> N
     for found in rebuilding.crawls:
         say(_line(found))
     for number in rebuilding.nameless:
-        say(f"crawl number {number}: its name and spec cannot be read; nothing of it is kept")
+        say(f"crawl number {number}: its name and spec cannot be read; it is lost")
 
 
 def _line(found: Rebuilt) -> str:
-    lost = ", ".join(found.lost) or "nothing that is known"
-    return f"crawl {found.name}: {found.uris} URIs, {found.waiting} of them wait; lost: {lost}"
+    lost = ", ".join(found.lost) or "none"
+    return f"crawl {found.name}: {found.uris} URIs, {found.waiting} of them waiting; known losses: {lost}"

@@ -1,4 +1,4 @@
-"""What the core refuses → gRPC status: a table, a canonical code and one ErrorInfo each."""
+"""Turns refusals of the core into gRPC statuses: each has a canonical code and one ErrorInfo."""
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -34,14 +34,14 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
 }
 
 Trailer = tuple[tuple[str, bytes], ...]
-# Headers and trailers of an answer have about 8 KiB of room; what is beyond is cut.
+# The headers and trailers of an answer hold about 8 KiB; longer texts are cut.
 MAX_MESSAGE_BYTES = 600
 MAX_METADATA_BYTES = 3000
 MAX_VALUE_BYTES = 160
 
 
 def of_error(error: errors.FrontierError) -> tuple[grpc.StatusCode, str, Trailer]:
-    """Code, message and details of what the core refused."""
+    """Code, message and details of a refusal of the core."""
     return status(CODES[type(error)], error.reason, str(error), dict(error.metadata), error.retry_ms)
 
 

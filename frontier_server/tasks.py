@@ -1,7 +1,7 @@
-"""The tasks that a server cannot do without: one that ends unasked ends the server.
+"""The server's essential tasks: if one ends unasked, the server ends.
 
 Without its flusher no answer would ever leave, without its timer no lease would lapse; and
-nobody would see why. So a task's end, for whatever reason, is told, as a failed store is.
+nobody would see why. So the end of such a task is a failure, as that of the store is.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _log = structlog.get_logger()
 
 
 class Closing(Exception):
-    """The server shuts down, or has failed. Raised in a task it is that task's proper end."""
+    """The server shuts down, or has failed. A task may end by raising it."""
 
     def __init__(self, reason: str = "SHUTTING_DOWN") -> None:
         failed = reason == "STORE_FAILED"
@@ -25,25 +25,25 @@ class Closing(Exception):
 
 
 class Tasks:
-    """Tasks of an event loop. `fail` is told of each that ends unasked: in words, and what was raised."""
+    """Tasks of an event loop. If one ends unasked, `fail` gets a message, and the exception or None."""
 
     def __init__(self, fail: Callable[[str, BaseException | None], None]) -> None:
         self._fail = fail
         self._running: set[asyncio.Task[None]] = set()
-        self._asked: set[asyncio.Task[None]] = set()  # to end
+        self._asked: set[asyncio.Task[None]] = set()  # asked to end
 
     def keep(self, name: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start what goes on until it is ended."""
+        """Start a task that goes on until `end`."""
         task = self._started(name, work)
         task.add_done_callback(lambda task: self._over(task, lasting=True))
         return task
 
     def once(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Start what comes to an end by itself."""
+        """Start a task that ends by itself."""
         self._started(name, work).add_done_callback(lambda task: self._over(task, lasting=False))
 
     async def end(self, *tasks: asyncio.Task[None]) -> None:
-        """End these, or all; they have ended when this returns."""
+        """End these tasks, or all. They have ended when this returns."""
         ending = set(tasks) or set(self._running)
         self._asked |= ending
         for task in ending:
@@ -72,7 +72,7 @@ class Tasks:
 
 
 def words_of(problem: BaseException, what: str) -> str:
-    """Why the server cannot go on, for people: its store has failed, or else this has, for a defect."""
+    """Why the server cannot continue, for people: the store has failed; or else `what` and the exception."""
     if isinstance(problem, StoreFailed):
         return f"the store failed: {problem}"
     return f"{what}: {type(problem).__name__}: {problem}"

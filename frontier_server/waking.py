@@ -1,4 +1,4 @@
-"""Those who wait for leases. When there may be some all ask again: of thousands a batch at once."""
+"""Calls that wait for leases. When there may be some, all ask again: in batches, as they may be thousands."""
 
 import asyncio
 from collections import deque
@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from .priority_lock import PriorityLock
 from .tasks import Tasks
 
-BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # between batches others go on as long as a batch took
+BATCH, MIN_PAUSE_S, MAX_PAUSE_S = 50, 0.001, 0.05  # after a batch others get as much time as it took
 
 
 class Waiting:
-    """Calls that wait for leases, in the order in which they are to ask again."""
+    """Calls that wait for leases, in the order in which they will ask again."""
 
     def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:
         self._lock = gate
@@ -22,17 +22,17 @@ class Waiting:
         self._waking = False
 
     def __len__(self) -> int:
-        """How many wait, and are not about to be woken."""
+        """How many wait, without those that are about to be woken."""
         return len(self._asleep)
 
     @property
     def about_to_wake(self) -> int:
-        """How many are to be woken, after those before them."""
+        """How many will be woken in turn."""
         return len(self._to_wake)
 
     @contextmanager
     def one(self) -> Iterator[asyncio.Future[None]]:
-        """Somebody who waits from now on; the future is done when it should ask again."""
+        """A call that waits from now on; the future is done when it should ask again."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asleep.add(waiter)
         try:
@@ -51,7 +51,7 @@ class Waiting:
                 self._tasks.once("waking of nodes", self._wake_others())
 
     def wake_at_once(self) -> None:
-        """Let all go, however many they are: the server closes."""
+        """Wake all at once: the server closes."""
         self._to_wake.extend(self._asleep)
         self._asleep.clear()
         while self._to_wake:
@@ -69,7 +69,7 @@ class Waiting:
             while self._to_wake:
                 start_s = loop.time()
                 await asyncio.sleep(MIN_PAUSE_S)
-                async with self._lock:  # behind the batch before
+                async with self._lock:  # waits its turn after the last batch
                     took_s = loop.time() - start_s
                 await asyncio.sleep(min(took_s, MAX_PAUSE_S))
                 self._wake_batch()

@@ -1,4 +1,4 @@
-"""What the core refuses: a few kinds, each with a reason that programs rely on."""
+"""The core's refusals: a few kinds, each with a reason that programs rely on."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ class FrontierError(Exception):
     """A request was refused as a whole; nothing was changed."""
 
     reason = "INTERNAL"
-    retry_ms = 0  # when to try again, if that is the answer
+    retry_ms = 0  # when to try again; 0 if that does not help
 
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(message)
@@ -15,25 +15,25 @@ class FrontierError(Exception):
 
 
 class InvalidRequest(FrontierError):
-    """A value of the request makes no sense, whatever the state of the crawl."""
+    """A value of the request is invalid, whatever the state of the crawl."""
 
     reason = "INVALID_ARGUMENT_VALUE"
 
 
 class InvalidName(InvalidRequest):
-    """The name cannot be a crawl's."""
+    """The name is not a valid name of a crawl."""
 
     reason = "INVALID_NAME"
 
 
 class BatchEmpty(InvalidRequest):
-    """A batch without items."""
+    """The batch has no items."""
 
     reason = "BATCH_EMPTY"
 
 
 class BatchTooLarge(InvalidRequest):
-    """More items than a batch may have."""
+    """The batch has too many items."""
 
     reason = "BATCH_TOO_LARGE"
 
@@ -57,20 +57,20 @@ class CrawlExists(FrontierError):
 
 
 class CrawlFinished(FrontierError):
-    """The crawl has finished; nothing leads out of that."""
+    """The crawl has finished, for good."""
 
     reason = "CRAWL_FINISHED"
 
 
 class CrawlHeld(FrontierError):
-    """The crawl stands still: nothing of it may change until it is released. Try again later."""
+    """The crawl is held: it may not change until it is released. Try again later."""
 
     reason = "CRAWL_HELD"
     retry_ms = 1_000
 
 
 class CrawlTornDown(FrontierError):
-    """The crawl is not in memory any more; what is stored of it can only be read, or deleted."""
+    """The crawl is no longer in memory; the stored crawl can only be read, or deleted."""
 
     reason = "CRAWL_TORN_DOWN"
 
@@ -94,7 +94,7 @@ class NoSeeds(FrontierError):
 
 
 class SessionSuperseded(FrontierError):
-    """Another process has taken the node's name since."""
+    """Another process has taken the node's name."""
 
     reason = "SESSION_SUPERSEDED"
 
@@ -106,19 +106,19 @@ class CursorTooOld(FrontierError):
 
 
 class UnknownJob(FrontierError):
-    """The crawl has no job of this number (any more)."""
+    """The crawl has no job with this number, or no longer has it."""
 
     reason = "UNKNOWN_JOB"
 
 
 class UnknownQueue(FrontierError):
-    """The crawl has no work queue of this key."""
+    """The crawl has no work queue with this key."""
 
     reason = "UNKNOWN_QUEUE"
 
 
 class UnknownNode(FrontierError):
-    """The frontier does not hear a node of this name."""
+    """The frontier does not see a node of this name."""
 
     reason = "UNKNOWN_NODE"
 
@@ -142,13 +142,13 @@ class CheckpointInUse(FrontierError):
 
 
 class StoreCorrupt(Exception):
-    """What is stored contradicts itself: a defect, never a user's fault."""
+    """The store contradicts itself: a defect, never a user's fault."""
 
 
 class OtherFormat(StoreCorrupt):
-    """A server of another version wrote the store, in a way that this one does not know."""
+    """A server of another version wrote the store, in a format that this one does not know."""
 
 
 def invalid_spec(found: Mapping[str, str]) -> InvalidSpec:
-    """The refusal that tells all problems of a spec, each by its path."""
+    """A refusal with all problems of a spec, each by its path."""
     return InvalidSpec("; ".join(f"{path} {problem}" for path, problem in found.items()), **found)

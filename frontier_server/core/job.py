@@ -1,8 +1,7 @@
 """Jobs of a crawl: durable work in slices, visible while it runs and for a while after.
 
-Whatever touches more than a few hundred rows is one. A slice and its cursor are one
-write, so that nothing is done twice or left out, whatever is killed between. The jobs
-of a crawl run one after the other.
+Work on more than a few hundred rows is a job. A slice and its cursor are one write, so that
+no slice is done twice or left out after a crash. The jobs of a crawl run one after the other.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ MAX_FINDINGS = 100
 
 
 class Kind(Enum):
-    """What a job does."""
+    """The kind of a job."""
 
     SEED = "seed"
     RESEED = "reseed"
@@ -36,7 +35,7 @@ class Kind(Enum):
 
 
 class JobState(Enum):
-    """How far it has come."""
+    """How far a job has come."""
 
     RECEIVING = "RECEIVING"
     RUNNING = "RUNNING"
@@ -57,7 +56,7 @@ def start(
     parameters: Mapping[str, str] | None = None,
     state: JobState = JobState.RUNNING,
 ) -> int:
-    """Begin a job of a crawl; its number. One that still receives what it is to do waits for that."""
+    """Begin a job of a crawl; its number. A job in state RECEIVING waits until it has all its rows."""
     counters = op.counters(crawl)
     number = counters.next_job
     counters.next_job += 1
@@ -75,7 +74,10 @@ def check_room(crawl: Crawl) -> None:
     """Raise InvalidRequest if too many jobs of a crawl run for one more."""
     running = len(crawl.jobs) + len(crawl.receiving)
     if running >= MAX_RUNNING:
-        raise InvalidRequest(f"crawl {crawl.name!r} has {running} jobs; wait for some, or cancel them")
+        raise InvalidRequest(
+            f"crawl {crawl.name!r} must have fewer than {MAX_RUNNING} jobs, and has {running}; "
+            "wait until one ends, or cancel one"
+        )
 
 
 def _forget_one(op: Operation, crawl: Crawl) -> None:
@@ -102,7 +104,7 @@ def put(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
 
 
 def rows(store: Store | Transaction, crawl: int) -> list[tuple[int, JobRow]]:
-    """The jobs of a crawl that run and the last ones that have ended, by number."""
+    """The jobs of a crawl that run and the latest that have ended, by number."""
     prefix = keys.crawl_prefix(crawl)
     return [
         (keys.serial_of(key), decode(JobRow, value)) for key, value in store.scan(Family.JOBS, prefix, prefix)
@@ -112,23 +114,23 @@ def rows(store: Store | Transaction, crawl: int) -> list[tuple[int, JobRow]]:
 def restore_of(found: list[tuple[int, JobRow]]) -> tuple[int, JobRow] | None:
     """The job that launched a crawl from a checkpoint, if one did.
 
-    It is the last of its kind, as a crawl is launched once: others came with the rows that it copied.
+    It is the last of its kind, since a crawl is launched once: the others came with the copied rows.
     """
     return next((each for each in reversed(found) if each[1].kind == Kind.RESTORE.value), None)
 
 
 def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
-    """A job has nothing left to do."""
+    """End a job: it is complete, or was cancelled."""
     crawl.jobs.remove(number)
     row.state = (JobState.CANCELLED if row.state == JobState.CANCELLING.value else JobState.DONE).value
     row.finish_ms = op.now_ms
     put(op, crawl, number, row)
-    if Kind(row.kind) is not Kind.SEED:  # whose end has an event of its own
+    if Kind(row.kind) is not Kind.SEED:  # the end of seeding has its own event
         op.event(crawl, "job_ended", job=number, kind=row.kind, outcome=row.state)
 
 
 def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
-    """Ask a job to do no more. One that has ended stays as it is."""
+    """Ask a job to stop. A job that has ended stays as it is."""
     row = get(op.tx, crawl, number)
     if Kind(row.kind) in NOT_CANCELLED:
         raise InvalidRequest(f"job {number} ({row.kind}) cannot be cancelled", field="job")
@@ -142,7 +144,7 @@ def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
 
 
 def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
-    """A job has all that it is to do: let it begin."""
+    """Let a job begin that has received all its rows."""
     row = get(op.tx, crawl, number)
     if row.state == JobState.RECEIVING.value:
         row.state = JobState.RUNNING.value
@@ -153,12 +155,12 @@ def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
 
 
 def abandon(crawl: Crawl) -> None:
-    """Let what still receives end with its crawl, whether its caller goes on or not."""
+    """Queue the jobs that still receive rows: they end with their crawl, even if their callers go on."""
     crawl.jobs.extend(sorted(crawl.receiving))
     crawl.receiving.clear()
 
 
 def find(row: JobRow, finding: str) -> None:
-    """Note something that a job found; only the first ones are kept, the counts count all."""
+    """Note a finding. Only the first ones are kept; the counts count all."""
     if len(row.findings) < MAX_FINDINGS:
         row.findings.append(finding)

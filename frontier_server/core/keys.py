@@ -1,9 +1,9 @@
-"""The key of every row, and the token of a lease.
+"""The keys of all rows, and the tokens of leases.
 
-All integers are big endian, so key order is number order. Everything of a crawl
-begins with its 32-bit number (0 is the server's own), then the partition where a
-row belongs to one, so that a range of partitions is a range of keys. Variable
-text stands last, so that any bytes in it are safe.
+All integers are big endian, so key order is number order. The keys of a crawl begin with
+its 32-bit number (0 is the server's own), then the partition if the row belongs to one, so
+that a range of partitions is a range of keys. Variable text stands last, so it may contain
+any bytes.
 """
 
 import struct
@@ -20,13 +20,13 @@ class CrawlRow(IntEnum):
 
     SPEC = 0  # name and spec: written once
     STATE = 1  # life: written when it changes
-    COUNTERS = 2  # statistics and serial numbers: written with whatever they count
+    COUNTERS = 2  # statistics and serial numbers: written with the changes that they count
     SERVER = 3  # of crawl 0
-    SESSION = 4  # of crawl 0: whose a node's name is, which follows
+    SESSION = 4  # of crawl 0, followed by a node's name: the session that has the name
 
 
 class FetchStatisticsOf(IntEnum):
-    """Whose statistics a row of the family `figures` holds."""
+    """The subject of a row in the family `figures`."""
 
     HOST = 0
     SOURCE = 1
@@ -46,7 +46,7 @@ class IndexSet(IntEnum):
 
 
 crawl_prefix: Callable[[int], bytes] = struct.Struct(">I").pack
-"""What every key of a crawl begins with. Each row asks for it: a method of C takes half as long."""
+"""The beginning of all keys of a crawl. A method of C: it takes half as long, and every row calls it."""
 
 
 def crawl_key(crawl: int, row: CrawlRow) -> bytes:
@@ -55,7 +55,7 @@ def crawl_key(crawl: int, row: CrawlRow) -> bytes:
 
 
 def serial_key(crawl: int, serial: int) -> bytes:
-    """Families `seeds`, `events`, `outcomes` and `jobs`: numbered rows of a crawl."""
+    """Families `seeds`, `events`, `outcomes` and `jobs`: the numbered rows of a crawl."""
     return crawl_prefix(crawl) + serial.to_bytes(8, "big")
 
 
@@ -65,7 +65,7 @@ def serial_of(key: bytes) -> int:
 
 
 def queue_row_key(crawl: int, queue: bytes) -> bytes:
-    """Family `queues`; also what all keys of its pending URIs begin with."""
+    """Family `queues`; also the beginning of the keys of its pending URIs."""
     return crawl_prefix(crawl) + queue
 
 
@@ -74,18 +74,17 @@ LAST_POSITION = b"\xff" * POSITION_BYTES
 
 
 def level_position(level: int, ordinal: int) -> bytes:
-    """The order of a URI within its queue: directive and precedence, which are its level, then its ordinal
-    (Heritrix 2.3)."""
+    """The position of a URI in its queue: its level (directive and precedence), then its ordinal."""
     return level.to_bytes(2, "big") + ordinal.to_bytes(6, "big")
 
 
 def level_of(position: bytes) -> int:
-    """The level of such a place."""
+    """The level of a position."""
     return int.from_bytes(position[:2], "big")
 
 
 def ordinal_of(position: bytes) -> int:
-    """The ordinal of such a place."""
+    """The ordinal of a position."""
     return int.from_bytes(position[2:], "big")
 
 
@@ -122,13 +121,13 @@ def member_key(crawl: int, index: IndexSet, queue: bytes) -> bytes:
 def timed_key(crawl: int, index: IndexSet, due_ms: int, member: bytes) -> bytes:
     """Family `index`: a snoozed queue or a future URI, by the time when it is due.
 
-    A queue is told by its 16 bytes, a URI by its partition and its fingerprint.
+    `member` is the queue's 16 bytes, or the URI's partition and fingerprint.
     """
     return set_prefix(crawl, index) + due_ms.to_bytes(8, "big") + member
 
 
 def due_of(key: bytes) -> int:
-    """The time in such a key."""
+    """The time in a timed key."""
     return int.from_bytes(key[5:13], "big")
 
 
@@ -138,7 +137,7 @@ def name_prefix(crawl: int, key_hash: bytes) -> bytes:
 
 
 def statistics_key(crawl: int, kind: int, partition: bytes, name: str) -> bytes:
-    """Family `statistics`: what happened to the URIs of a host or of a source (see `FetchStatisticsOf`)."""
+    """Family `figures`: counts of the URIs of a host or a source (see `FetchStatisticsOf`)."""
     return statistics_prefix(crawl, kind) + partition + name.encode()
 
 
@@ -153,12 +152,12 @@ def override_key(crawl: int, surt_prefix: str) -> bytes:
 
 
 def import_key(crawl: int, job: int, place: int) -> bytes:
-    """Family `imports`: what a job of import has yet to take in."""
+    """Family `imports`: an entry that an import has yet to take in."""
     return import_prefix(crawl, job) + place.to_bytes(8, "big")
 
 
 def import_prefix(crawl: int, job: int) -> bytes:
-    """All that a job of import has yet to take in."""
+    """All entries that an import has yet to take in."""
     return crawl_prefix(crawl) + job.to_bytes(8, "big")
 
 
@@ -173,26 +172,26 @@ def lease_key(crawl: int, partition: bytes, serial: int) -> bytes:
 
 
 def host_key(partition: bytes, host: str) -> bytes:
-    """Family `hosts`; of all crawls."""
+    """Family `hosts`, shared by all crawls."""
     return partition + host.encode()
 
 
 def own_host_key(crawl: int, partition: bytes, host: str) -> bytes:
-    """Family `own_hosts`: hosts that a crawl counts for itself alone, and its groups of hosts."""
+    """Family `own_hosts`: hosts that a crawl does not share, and its groups of hosts."""
     return crawl_prefix(crawl) + partition + host.encode()
 
 
 def robots_key(partition: bytes, scheme: str, authority: str, agent: str) -> bytes:
-    """Family `robots`; of all crawls with the same product token."""
+    """Family `robots`, shared by all crawls with the same product token."""
     return partition + f"{scheme}://{authority}\0{agent}".encode()
 
 
 def lease_serial(incarnation: int, count: int) -> int:
-    """The number of a crawl's lease, used once in all the world.
+    """The number of a crawl's lease, unique in the whole world.
 
-    `incarnation` is 32 random bits of the server's start, `count` which of the crawl's leases it is. A store
-    that was copied, put back or cut short by a power loss counts again what has been counted already; the
-    start tells those leases apart.
+    `incarnation` is 32 random bits of the server's start, `count` the lease's number in its crawl. Counts
+    repeat if a store was copied, set back or cut short by a power loss; the incarnation then tells the
+    leases apart.
     """
     return (incarnation & _MASK) << 32 | count & _MASK
 
@@ -201,12 +200,12 @@ _MASK = (1 << 32) - 1
 
 
 class Token(NamedTuple):
-    """What a lease's token says, once it has been found genuine."""
+    """The content of a genuine token."""
 
     crawl: int
     partition: bytes
     serial: int
-    fingerprint: bytes  # the URI's fingerprint, or for robots.txt what its host's rows begin with
+    fingerprint: bytes  # of the URI; for a robots.txt, the beginning of its host's rows
     robots: bool
 
 
@@ -215,13 +214,13 @@ _TAG_BYTES = 8
 
 
 def encode_token(token: Token, secret: bytes) -> bytes:
-    """The token as it leaves the server, with a tag that only the server can make."""
+    """A token in bytes, with a tag that only the server can make."""
     body = _TOKEN.pack(*token)
     return body + blake2b(body, digest_size=_TAG_BYTES, key=secret).digest()
 
 
 def decode_token(data: bytes, secret: bytes) -> Token | None:
-    """The token, or None if the server that has the secret never made it."""
+    """A token from bytes; None unless a server with this secret made it."""
     body, tag = data[:-_TAG_BYTES], data[-_TAG_BYTES:]
     if (
         len(data) != _TOKEN.size + _TAG_BYTES

@@ -1,7 +1,7 @@
-"""Drives the two machines of each crawl, and tells of what they do.
+"""Drives the two machines of each crawl, and records their events.
 
-What one input leads to may reach the next state at once (a stop with no lease out);
-all of it is one write.
+An input may lead through several states at once (a stop without leases out); all of them
+are one write.
 """
 
 from . import job
@@ -19,7 +19,7 @@ _INPUT_OF = {
     Reached.FINISH: Input.REACHED_FINISH,
 }
 
-# Counters of which the statistics' events tell, and what they call them.
+# The counters in the events of statistics, and their names there.
 _TOLD = {
     "succeeded": "succeeded_count",
     "failed": "failed_count",
@@ -32,7 +32,7 @@ _TOLD = {
 
 
 def new_state_row(now_ms: int) -> StateRow:
-    """The life of a crawl that was just created."""
+    """The state of a new crawl."""
     return StateRow(
         state=CrawlState.NASCENT.value,
         exit_status=ExitStatus.CREATED.value,
@@ -45,10 +45,10 @@ def new_state_row(now_ms: int) -> StateRow:
 
 
 def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: str = "") -> None:
-    """Give the crawl machine an input; `reason` tells of a problem that led to it, `trouble` which one it is
-    if it may pass.
+    """Give the crawl machine an input. `reason` describes the problem that led to it, `trouble` names the
+    problem if it may pass.
 
-    Raises IllegalState, and then nothing has changed.
+    Raises IllegalState; nothing has changed then.
     """
     step = move(crawl.state, given, crawl.name)
     row = crawl.state_row
@@ -67,7 +67,7 @@ def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: 
             job.abandon(crawl)
             crawl.forget()
         row.state = step.state.value
-        keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # what led to PAUSING, or STOPPING
+        keeps = step.state in (CrawlState.PAUSED, CrawlState.FINISHED)  # the problem of PAUSING or STOPPING
         row.reason = reason or (row.reason if keeps else "")
         row.trouble = trouble or (row.trouble if keeps else "")
     if step.exit_status is not None:
@@ -83,10 +83,10 @@ def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: 
 
 
 def request(op: Operation, crawl: Crawl, given: Input, action: str, by: str) -> None:
-    """Hear what an operator asks; who asked is told before what follows. Raises IllegalState.
+    """Handle an operator's request. Its event comes before those that follow from it. Raises IllegalState.
 
-    A state that is reached already, or under way, is neither told nor written. But a pause or a hold that
-    an operator wants, too, does not end with the trouble that began it.
+    A request for a state that is reached or under way has no effect, with one exception: a crawl that trouble
+    has paused then stays paused or held when the trouble passes.
     """
     step, row = move(crawl.state, given, crawl.name), crawl.state_row
     asks = step.target is not None and step.target is not crawl.target
@@ -103,9 +103,9 @@ def request(op: Operation, crawl: Crawl, given: Input, action: str, by: str) -> 
 
 
 def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
-    """Let a crawl end, if it has not, and leave memory once it has; whether this began it (S0.25 to S0.30).
+    """End a crawl, if need be, and unload it then. Returns whether this request began the teardown.
 
-    A crawl that stops already is asked a second time (S0.28).
+    A crawl that is already stopping is asked a second time.
     """
     row = crawl.state_row
     if row.tearing_down:
@@ -118,15 +118,15 @@ def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
 
 
 def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str = "") -> None:
-    """Pause a crawl because of a problem, if it runs. `trouble` is what `go_on_after` will be told."""
+    """Pause a crawl because of a problem, if it runs. `go_on_after` takes the same `trouble`."""
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         op.event(crawl, "problem", kind=kind, detail=detail)
         apply(op, crawl, Input.PROBLEM, detail, trouble)
 
 
 def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
-    """Tell of a problem that time does not mend: a crawl that runs, or would go on by itself, is paused until
-    somebody resumes it."""
+    """Record a problem that does not pass by itself. A crawl that runs, or would resume by itself, is paused
+    until somebody resumes it."""
     op.event(crawl, "problem", kind=kind, detail=detail)
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         apply(op, crawl, Input.PROBLEM, detail)
@@ -136,14 +136,14 @@ def distrust(op: Operation, crawl: Crawl, kind: str, detail: str) -> None:
 
 
 def go_on_after(op: Operation, crawl: Crawl, trouble: str) -> None:
-    """Resume a crawl whose trouble is over, if only that has paused it, and it says that it wants to be."""
+    """Resume a crawl whose trouble is over, if only the trouble has paused it, and its spec says so."""
     paused = crawl.state in (CrawlState.PAUSING, CrawlState.PAUSED) and crawl.target is Target.PAUSE
     if paused and crawl.state_row.trouble == trouble and crawl.settings.resume_after_trouble:
         apply(op, crawl, Input.RESUME)
 
 
 def tell_statistics(op: Operation, crawl: Crawl) -> None:
-    """Tell what became of URIs since that was last told, if anything did."""
+    """Record the counts since the last such event, unless all are zero."""
     counters = crawl.counters
     statistics = {name: getattr(counters, name) for name in _TOLD}
     news = {told: statistics[name] - counters.told.get(name, 0) for name, told in _TOLD.items()}
@@ -171,7 +171,7 @@ def _note_times(row: StateRow, before: CrawlState, state: CrawlState, now_ms: in
 
 
 def settle(op: Operation, crawl: Crawl) -> None:
-    """Let the frontier machine look at the counts, and the crawl machine hear what it reached."""
+    """Let the frontier machine read the counts, and give the crawl machine the state that it reached."""
     if crawl.state_row.running_since_ms and op.now_ms >= crawl.next_statistics_ms:
         tell_statistics(op, crawl)
     while _step(op, crawl):
@@ -185,7 +185,7 @@ def settle(op: Operation, crawl: Crawl) -> None:
 
 
 def _step(op: Operation, crawl: Crawl) -> bool:
-    """One input of the crawl machine, if there is any; whether there may be more."""
+    """Apply one input to the crawl machine, if there is any; whether there may be more."""
     state, row = crawl.state, crawl.state_row
     if state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
         return True
@@ -194,7 +194,7 @@ def _step(op: Operation, crawl: Crawl) -> bool:
         _end_naturally(op, crawl)
         return True
     if state is CrawlState.RUNNING and crawl.awaits_round and op.now_ms >= crawl.next_round_ms:
-        _begin_round(op, crawl)  # before the frontier tells that it is empty (S3.17)
+        _begin_round(op, crawl)  # before the frontier reaches EMPTY
         return True
     if not row.request:
         return False  # never launched
@@ -213,7 +213,7 @@ def _step(op: Operation, crawl: Crawl) -> bool:
 
 
 def _end_naturally(op: Operation, crawl: Crawl) -> None:
-    """Nothing is left that could be leased: end; or pause, if that is wished and URIs are left (D20)."""
+    """End a crawl without URIs to lease; or pause it, if its spec says so and other URIs are left."""
     counters = crawl.counters
     behind = counters.retired_uris + counters.ineligible_uris
     if behind:
@@ -230,7 +230,7 @@ def _end_naturally(op: Operation, crawl: Crawl) -> None:
 
 
 def _begin_round(op: Operation, crawl: Crawl) -> None:
-    """Announce the seeds anew, once for each exhaustion (S3.2 to S3.5)."""
+    """Announce the seeds anew, once for each time that the crawl runs out of URIs."""
     row = crawl.state_row
     row.round += 1
     row.round_ms = op.now_ms
@@ -240,10 +240,10 @@ def _begin_round(op: Operation, crawl: Crawl) -> None:
 
 
 def _limit_reached(op: Operation, crawl: Crawl) -> bool:
-    """Whether a limit of the crawl is reached, which ends it (2.19).
+    """End the crawl if it has reached a limit; whether it has.
 
-    Documents are never exceeded: the end waits for the leases that fill the limit.
-    Bytes and time are exceeded at most by what is in flight.
+    Documents never exceed their limit: the crawl ends when the leases that fill it have ended. Bytes and
+    time exceed theirs at most by the leases in flight.
     """
     limits, counters = crawl.settings.limits, crawl.counters
     elapsed_ms = crawl.elapsed_ms(op.now_ms)

@@ -1,4 +1,4 @@
-"""The values that cross the core's edge, and the seam to the caller's own encoding."""
+"""The values that the core exchanges with its callers, and the interface to their encoding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ HOP_LETTERS = frozenset("LEXRIMPS")
 
 
 class Directive(IntEnum):
-    """How urgent; the contract's numbers, and the first byte of a URI's place."""
+    """How urgent a URI is; the contract's numbers, and the first byte of a URI's position."""
 
     HIGHEST = 1
     HIGH = 2
@@ -30,7 +30,7 @@ class Directive(IntEnum):
 
 
 class Verdict(Enum):
-    """What Schedule answers for a candidate; the contract's names."""
+    """Schedule's answer for a candidate; the contract's names."""
 
     QUEUED = "QUEUED"
     ALREADY_SEEN = "ALREADY_SEEN"
@@ -42,11 +42,11 @@ class Verdict(Enum):
     MALFORMED = "MALFORMED"
     TOO_LONG = "TOO_LONG"
 
-    __hash__ = object.__hash__  # by identity: each one is counted
+    __hash__ = object.__hash__  # by identity, for speed: each verdict is counted
 
 
 class Candidate(msgspec.Struct, gc=False):
-    """A URI offered. `record` is what is stored and what `CandidateCodec` can read again."""
+    """An offered URI. `record` is its stored form, which `CandidateCodec` decodes."""
 
     uri: str
     record: bytes
@@ -63,10 +63,10 @@ class Candidate(msgspec.Struct, gc=False):
 
 
 class CandidateCodec(Protocol):
-    """How candidates look in the store: the caller's business."""
+    """The caller's encoding of stored candidates."""
 
     def decode(self, record: bytes) -> Candidate:
-        """A candidate that was stored."""
+        """A stored candidate."""
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed (directive MEDIUM)."""
@@ -84,13 +84,13 @@ class EmptyReason(Enum):
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
-    """A lease as it is given out."""
+    """A lease that is given out."""
 
     token: bytes
     crawl: str
     uri: str
     robots: bool
-    candidate: Candidate  # for robots.txt: the one that waits for it
+    candidate: Candidate  # for a robots.txt: the one that waits for it
     attempt: int
     queue_key: str
     expire_ms: int
@@ -107,11 +107,11 @@ class NextAnswer:
 
     grants: list[Grant]
     empty_reason: EmptyReason | None = None
-    again: bool = False  # the operation's share of work was used up: ask again at once
+    again: bool = False  # the operation has done its share of work: ask again at once
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """What a node says of a lease."""
+    """A node's report of a lease."""
 
     token: bytes
     released: bool = False
@@ -119,14 +119,14 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     start_ms: int = 0
     duration_ms: int = 0
     body_bytes: int = 0
-    truncated: str = ""  # annotation, "" if it was not
+    truncated: str = ""  # the annotation of a cut body, or ""
     media_type: str = ""
     digest: str = ""
     retry_after_ms: int = 0
     robots_body: bytes = b""
     toe_number: int = 0
     annotations: tuple[str, ...] = ()
-    problem: str = ""  # why it makes no sense, if the wire could tell
+    problem: str = ""  # the fault that decoding found, or ""
     etag: str = ""
     last_modified: str = ""
     retire_queue: bool = False
@@ -136,7 +136,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReportResult(msgspec.Struct, frozen=True, gc=False):
-    """What a report means."""
+    """The decision on a report."""
 
     disposition: Disposition
     repeated: bool = False
@@ -145,7 +145,7 @@ class ReportResult(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What a node should let go, how many toes it should have (None: as it was started), whether to end."""
+    """The leases to let go, the number of toes (None: as the node was started), and whether to end."""
 
     ended: list[bytes]
     release: list[bytes]
@@ -169,7 +169,7 @@ class CrawlView:
     finish_ms: int
     seeds: int
     announced_seeds: int
-    oldest_event: int  # that is kept
+    oldest_event: int  # among those that are kept
     last_event: int
     reason: str = ""
     held: bool = False
@@ -190,9 +190,9 @@ class StatisticsView:
     next_due_ms: int | None
     waiting_for: str
     media_types: Mapping[str, int] = field(default_factory=dict)
-    current_per_second: float = 0.0  # successes, of late
+    current_per_second: float = 0.0  # recent successes
     current_bytes_per_second: float = 0.0
-    deepest_queue: int = 0  # URIs in the largest queue that was touched since the server started
+    deepest_queue: int = 0  # URIs in the largest queue that changed since the server started
     congestion: float = 0.0
     round: int = 0
     limited_by: str = ""  # why it is not going faster
@@ -234,7 +234,7 @@ class UriView:
     cost: int
     precedence: int
     attempts: int
-    due_ms: int = 0  # of a future URI
+    due_ms: int = 0  # only for a future URI
 
 
 class UriState(Enum):
@@ -252,11 +252,11 @@ class UriStory:
     """All that a crawl knows of a URI."""
 
     uri: str  # canonical
-    identity: str  # what makes it the same as others
+    identity: str  # URIs with the same one are the same
     state: UriState
     queue_key: str
-    refused_by: str  # the rule of the scope that would refuse it; empty if none
-    fetch_status: int = 0  # of the last visit that ended
+    refused_by: str  # the rule of the scope that would refuse it, or ""
+    fetch_status: int = 0  # of the last visit that has ended
     disposition: str = ""
     finish_ms: int = 0
     visits: int = 0
@@ -265,7 +265,7 @@ class UriStory:
     digest: str = ""
     due_ms: int = 0
     waiting: UriView | None = None
-    node: str = ""  # that holds its lease
+    node: str = ""  # the one that holds its lease
     lease_ms: int = 0
     expire_ms: int = 0
 
@@ -305,7 +305,7 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason, in words for people, and until when it holds (0: nobody knows)."""
+    """A reason, with a message for people, and the time until which it holds (0: unknown)."""
 
     why: Why
     message: str
@@ -331,7 +331,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class FetchStatisticsView:
-    """What happened to the URIs of a host, or of a source."""
+    """Counts of the URIs of a host, or of a source."""
 
     name: str
     row: FetchStatisticsRow
@@ -339,15 +339,15 @@ class FetchStatisticsView:
 
 @dataclass(frozen=True, slots=True)
 class SeedView:
-    """A seed, and what became of it."""
+    """A seed and its story."""
 
     uri: str
-    story: UriStory | None  # None: it was never announced
+    story: UriStory | None  # None: not announced yet
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStatistics:
-    """What has become of a node's toe threads."""
+    """Counts of a node's toe threads."""
 
     size: int
     alive: int
@@ -374,8 +374,8 @@ class NodeView:
 def check_batch(size: int, what: str) -> None:
     """Raise BatchEmpty or BatchTooLarge unless a batch has 1 to MAX_BATCH items."""
     if size == 0:
-        raise BatchEmpty(f"no {what} in the request; 1 to {MAX_BATCH} are taken", limit=str(MAX_BATCH))
+        raise BatchEmpty(f"a request must have 1 to {MAX_BATCH} {what}, got none", limit=str(MAX_BATCH))
     if size > MAX_BATCH:
         raise BatchTooLarge(
-            f"{size} {what} in one request; at most {MAX_BATCH} are taken", limit=str(MAX_BATCH)
+            f"a request must have at most {MAX_BATCH} {what}, got {size}", limit=str(MAX_BATCH)
         )

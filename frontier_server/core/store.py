@@ -1,8 +1,8 @@
-"""The seam to storage: families of ordered bytes.
+"""The interface to storage: families of ordered bytes.
 
-The core reads through `Store` and collects what it changes in a `Transaction`,
-which shows its own changes to later reads of the same operation. Nothing here
-writes: the shell makes `Changes` durable.
+The core reads through `Store` and collects its changes in a `Transaction`, which shows
+them to later reads of the same operation. The core never writes: the shell makes
+`Changes` durable.
 """
 
 from bisect import bisect_left, insort
@@ -31,11 +31,11 @@ class Family(Enum):
     FETCH_STATISTICS = "figures"
     OVERRIDES = "overrides"
 
-    # Half of every changed row's dictionary key: by identity, not by the name's hash.
+    # Hashed by identity, which is faster: a family is part of every changed row's dictionary key.
     __hash__ = object.__hash__
 
 
-# Absolute puts and deletes (None), so that a change list can be applied twice.
+# Absolute puts and deletes (None), so that applying a change list twice does no harm.
 Changes = dict[tuple[Family, bytes], bytes | None]
 
 
@@ -44,15 +44,15 @@ class WriteStalled(Exception):
 
 
 class StoreFailed(Exception):
-    """The store has failed; nothing more can be trusted to it until it is opened again."""
+    """The store has failed, and cannot be used until it is opened again."""
 
 
 class StoreDamaged(StoreFailed):
-    """The store cannot be read, however often it is opened: it has to be salvaged, or replaced."""
+    """The store is damaged: opening it again does not help. Salvage it, or replace it."""
 
 
 class Store(Protocol):
-    """Ordered bytes to read. A store shows all changes that were committed to it."""
+    """Ordered bytes to read. A store shows all committed changes."""
 
     def get(self, family: Family, key: bytes) -> bytes | None:
         """The value of a key, or None."""
@@ -65,28 +65,25 @@ class Store(Protocol):
 
 
 class WritableStore(Store, Protocol):
-    """A store as the shell has it."""
+    """A store for the shell."""
 
     def write(self, changes: Changes) -> None:
-        """Apply a change list, all or nothing, and show it. Raises WriteStalled or StoreFailed."""
+        """Apply a change list, all or nothing. Reads then show it. Raises WriteStalled or StoreFailed."""
 
     def flush(self) -> None:
-        """Make everything written before the call durable. Raises StoreFailed. May block."""
+        """Make all writes before the call durable. Raises StoreFailed. May block."""
 
     def log_is_full(self) -> bool:
         """Whether it is time to begin a new log."""
 
     def begin_log(self) -> None:
-        """Begin a new log, with all that was written durable. Nobody writes meanwhile.
-
-        Raises StoreFailed. May block.
-        """
+        """Sync all writes, and begin a new log. Don't write meanwhile. Raises StoreFailed. May block."""
 
     def pressed(self) -> bool:
         """Whether writes are near a stall."""
 
     def close(self) -> None:
-        """Let the store go."""
+        """Close the store."""
 
 
 class Transaction:
@@ -97,7 +94,7 @@ class Transaction:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.changes: Changes = {}
-        self._own: dict[Family, list[bytes]] = {}  # changed keys, in order, of families that were scanned
+        self._own: dict[Family, list[bytes]] = {}  # changed keys of scanned families, in order
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
         """Set a row."""
@@ -106,7 +103,7 @@ class Transaction:
         self.changes[family, key] = value
 
     def delete(self, family: Family, key: bytes) -> None:
-        """Remove a row, whether it is there or not."""
+        """Remove a row, if there is one."""
         if family in self._own:
             self._note(family, key)
         self.changes[family, key] = None
@@ -145,8 +142,8 @@ class Transaction:
     def _changed(self, family: Family, start: bytes, prefix: bytes) -> list[bytes]:
         """The changed keys of a family from `start` on with `prefix`, in their order.
 
-        An operation may scan a family for each of a hundred queues, with a thousand changes by then: so its
-        keys are put in order once, and stay so.
+        An operation may scan a family for each of a hundred queues, with a thousand changes by then: so the
+        keys are sorted once, and kept sorted.
         """
         own = self._own.get(family)
         if own is None:

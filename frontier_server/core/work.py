@@ -20,11 +20,11 @@ QUEUES_PER_SLICE = 200
 
 
 def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
-    """Do a share of the first job of a crawl that has one."""
+    """Do a slice of a crawl's first job."""
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
     kind = Kind(row.kind)
-    abandoned = row.state == JobState.RECEIVING.value  # in line all the same: nobody brings the rest
+    abandoned = row.state == JobState.RECEIVING.value  # its rows will never be complete
     ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
     foreign = kind is Kind.RESTORE and not crawl.restoring  # it came with another crawl's rows
     if abandoned or ends or foreign:
@@ -53,7 +53,7 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
 
 
 def unload_slice(op: Operation, crawl: Crawl) -> None:
-    """Let go of some of the queues that a finished crawl still has in memory."""
+    """Unload some of the queues that a finished crawl still has in memory."""
     for queue in list(islice(crawl.queues.values(), QUEUES_PER_SLICE)):
         if not queue.row.count:
             op.move(crawl, queue, QueueEvent.DRAINED)

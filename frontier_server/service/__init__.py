@@ -50,7 +50,7 @@ class FrontierAdminService(
     StatisticsRpcs,
     OutcomeRpcs,
 ):
-    """What operators and controllers need."""
+    """The RPCs of operators and controllers."""
 
 
 def register(
@@ -61,7 +61,7 @@ def register(
     checkpoints: Checkpoints,
     start_ms: int,
 ) -> Arrivals:
-    """Let a server serve both services; what arrives for them."""
+    """Let a server serve both services; the count of their requests."""
     arrivals = Arrivals()
     frontier, admin = (file.services_by_name for file in _FILES)
     arrivals.register(server, FrontierService(exchange, config), frontier["FrontierService"])

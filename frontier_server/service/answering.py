@@ -1,4 +1,4 @@
-"""What all RPCs do alike: refusals become statuses, listings have pages."""
+"""Common to all RPCs: refusals become statuses, listings have pages."""
 
 import asyncio
 import contextlib
@@ -26,8 +26,8 @@ from ..priority_lock import go_first
 from ..runner import Closing, Refused, Runner
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024  # of a request
-PAGE_BYTES = 3 * 1024 * 1024  # of a listing: a client takes 4 MiB unless it is told otherwise
-FRAME_BYTES = 6  # what a message within another takes beside its own bytes
+PAGE_BYTES = 3 * 1024 * 1024  # of a listing: by default a client takes 4 MiB
+FRAME_BYTES = 6  # of a message within another, beside its own bytes
 DEFAULT_PAGE, MAX_PAGE = 100, 1000
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -39,7 +39,7 @@ P = TypeVar("P")
 
 
 class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
-    """What the parts of FrontierAdminService share."""
+    """The base of FrontierAdminService's parts."""
 
     def __init__(
         self, runner: Runner, config: Config, logs: CrawlLogs, checkpoints: Checkpoints, start_ms: int
@@ -49,11 +49,11 @@ class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
         self._config = config
         self._logs = logs
         self._start_ms = start_ms
-        self._unheard: set[asyncio.Task[Any]] = set()  # what is done even if its caller is gone
+        self._unheard: set[asyncio.Task[Any]] = set()  # these go on even if their caller is gone
         self._names: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of crawls
 
     async def _whoever_waits(self, work: Coroutine[Any, Any, V]) -> V:
-        """The answer of work that is done even if nobody is there any more to hear it."""
+        """The answer of work that is completed even if its caller leaves."""
         task = asyncio.create_task(work)
         self._unheard.add(task)
         task.add_done_callback(self._heard)
@@ -62,21 +62,21 @@ class AdminRpcs(admin_pb2_grpc.FrontierAdminServiceServicer):
     def _heard(self, task: asyncio.Task[Any]) -> None:
         self._unheard.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it; if nobody did, nobody need be told
+            task.exception()  # read, so that asyncio does not log it: a caller who still waits has it
 
 
 def version() -> str:
-    """The version of what is installed."""
+    """The installed version."""
     return importlib.metadata.version("toehold-crawler")
 
 
 def core_kind() -> str:
-    """How the core runs: `compiled`, from a wheel of `make wheel-native`, or `interpreted`."""
+    """`compiled` if the core comes from a wheel of `make wheel-native`, else `interpreted`."""
     return "interpreted" if inspect.isfunction(Core.__init__) else "compiled"
 
 
 def limits() -> frontier_pb2.Limits:
-    """The server's limits, as published."""
+    """The server's limits."""
     return frontier_pb2.Limits(
         max_candidates=MAX_BATCH,
         max_reports=MAX_BATCH,
@@ -90,7 +90,7 @@ OPERATOR_KEY = "toehold-operator"
 
 
 def operator_of(context: Context) -> str:
-    """Who asks: what the caller says of itself, or where it called from."""
+    """The operator that the caller names, or else the caller's address."""
     metadata = context.invocation_metadata() or ()
     said = next((str(value) for key, value in metadata if key == OPERATOR_KEY), "")
     told = "".join(letter for letter in said if letter.isprintable()).strip()
@@ -150,16 +150,16 @@ async def abort(context: Context, problem: FrontierError | Refused | Closing) ->
 def page_size(asked: int) -> int:
     """How many items a page has at most. Raises InvalidRequest."""
     if not 0 <= asked <= MAX_PAGE:
-        raise InvalidRequest(f"page_size is {asked}; 1 to {MAX_PAGE} can be asked for", field="page_size")
+        raise InvalidRequest(f"page_size must be between 1 and {MAX_PAGE}, got {asked}", field="page_size")
     return asked or DEFAULT_PAGE
 
 
 def place_of(listing: str, token: str) -> bytes:
-    """Where a page of a listing begins. Raises InvalidRequest for a token of another listing, or none."""
+    """Where a page of a listing begins. Raises InvalidRequest for a token that is not this listing's."""
     place = wire.place_of(listing, token)
     if place is None:
         raise InvalidRequest(
-            f"page_token {token[:40]!r} is not one of this listing's; begin again without one",
+            f"page_token {token[:40]!r} does not belong to this listing; leave it out to begin again",
             field="page_token",
         )
     return place
@@ -168,10 +168,10 @@ def place_of(listing: str, token: str) -> bytes:
 def fitting(
     read: Callable[[int], tuple[Sequence[V], P]], size: int, encode: Callable[[V], M]
 ) -> tuple[list[M], P]:
-    """A page of at most so many messages that stays below PAGE_BYTES, and where the next one begins.
+    """A page of at most `size` messages that stays below PAGE_BYTES, and where the next page begins.
 
-    `read` gives so many items, and the place behind them. A page that is too large is read
-    again, shorter, for the place behind that. One item alone may be larger.
+    `read` returns so many items, and the place after them. A page that is too large is read
+    again, shorter, for the place after it. One item alone may be larger.
     """
     items, following = read(size)
     messages: list[M] = []
@@ -187,7 +187,7 @@ def fitting(
 
 
 def fitting_count(messages: Sequence[Message]) -> int:
-    """How many of these, from the first, stay below PAGE_BYTES; at least one, if there is one."""
+    """How many messages, from the first, stay below PAGE_BYTES; at least one, if there is one."""
     size = 0
     for count, message in enumerate(messages):
         size += message.ByteSize() + FRAME_BYTES

@@ -1,9 +1,9 @@
-"""How requests arrive: sized before they are decoded, and no more at once than memory has room for.
+"""Limits the memory of requests: it is counted before they are decoded.
 
-A message that is decoded takes several times its bytes, and one that is being received takes
-them already. So the RPCs that carry batches are received a few at a time; a message waits
-undecoded until it is admitted; and what is beyond the room for all is refused, with a hint
-when to come again. Small messages, such as heartbeats, are never refused.
+A decoded message takes several times its bytes, and a message that is being received takes
+its bytes already. So batches are received a few at a time, a message waits undecoded until it
+is admitted, and requests beyond the limit are refused, with a hint when to try again. The
+limit never refuses small messages, such as heartbeats.
 """
 
 import asyncio
@@ -22,23 +22,21 @@ from ..runner import Refused
 from .answering import MAX_MESSAGE_BYTES, Context, abort
 
 MIB = 1024 * 1024
-# gRPC itself refuses what is larger, before it is received; what is between is refused here, with a reason.
+# gRPC refuses larger messages unread; those between the two limits are refused here, with a reason.
 MAX_RECEIVED_BYTES = MAX_MESSAGE_BYTES + MIB
 SMALL_BYTES = 64 * 1024
-MAX_BYTES = (
-    64 * MIB
-)  # of requests that are not small: of those being worked on, and of those of calls that wait
-SHORT_BYTES = 1024  # of a request that is kept while its caller waits, and not counted
-MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches that are being received, and how long a message may take
-MAX_STREAMS = 8  # of URIs and of seeds that are being taken in
-MAX_CALLS = 40_000  # that are open: each waits, or is a stream
+MAX_BYTES = 64 * MIB  # of larger requests that are worked on; as many again of calls that wait
+SHORT_BYTES = 1024  # of a waiting call's request; such a request is not counted
+MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
+MAX_STREAMS = 8  # of URIs and seeds, at once
+MAX_CALLS = 40_000  # open at once: each waits, or is a stream
 
 _BATCHES = ("Schedule", "Finished")
 _WAITING = ("Next",)  # beside streams
 
 
 class Arrivals:
-    """The requests of a server that have come and are not answered yet."""
+    """The requests of a server that are not answered yet."""
 
     def __init__(self) -> None:
         self._receiving = asyncio.Semaphore(MAX_RECEIVING)
@@ -54,7 +52,7 @@ class Arrivals:
         server.add_registered_method_handlers(service.full_name, handlers)
 
     def _handler(self, answer: Callable[..., Any], method: MethodDescriptor) -> Any:
-        """gRPC's handler of a method, which is given bytes."""
+        """gRPC's handler of a method; it gets bytes."""
         request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
         waits = method.name in _WAITING
 
@@ -67,10 +65,10 @@ class Arrivals:
                 data = [await self._received(context)]
                 try:
                     with self._room(len(data[0])):
-                        # Taken out, or the bytes would stay as long as the message.
+                        # Popped: otherwise the bytes would stay as long as the message.
                         return await answer(_decoded(request, data.pop()), context)
                 finally:
-                    data.clear()  # a refusal's traceback keeps for long what is here
+                    data.clear()  # a refusal's traceback keeps this frame for long
 
         async def many(_: AsyncIterator[bytes], context: Context) -> Any:
             async def decoded(stream: _Stream) -> AsyncIterator[Message]:
@@ -93,16 +91,14 @@ class Arrivals:
             return grpc.unary_stream_rpc_method_handler(streamed, None, serializer)
         if method.client_streaming:
             return grpc.stream_unary_rpc_method_handler(_refusing(many), None, serializer)
-        if method.name in _BATCHES:  # on the wire there is no difference
+        if method.name in _BATCHES:  # on the wire a call with one message looks the same
             return grpc.stream_unary_rpc_method_handler(_refusing(batch), None, serializer)
         return grpc.unary_unary_rpc_method_handler(_refusing(one), None, serializer)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
         if self._calls >= MAX_CALLS:
-            raise Refused(
-                "OVERLOADED", f"{self._calls} calls are open; the server has room for no more", 2_000
-            )
+            raise Refused("OVERLOADED", f"too many calls are open: {self._calls}, at most {MAX_CALLS}", 2_000)
         self._calls += 1
         try:
             yield
@@ -114,7 +110,7 @@ class Arrivals:
         if len(self._streams) >= MAX_STREAMS:
             silent = min(self._streams, key=lambda stream: stream.silent_since_s)
             if not silent.gives_way():
-                words = f"{len(self._streams)} streams of URIs are being taken in"
+                words = f"too many streams of URIs come in: {len(self._streams)}, at most {MAX_STREAMS}"
                 raise Refused("OVERLOADED", words, 2_000)
             self._streams.discard(silent)
         stream = _Stream()
@@ -126,11 +122,11 @@ class Arrivals:
 
     @contextmanager
     def _room(self, size: int) -> Iterator[None]:
-        """Room for a message, which is decoded within."""
+        """Room for a message; decode it within."""
         if size <= SMALL_BYTES:
             size = 0
         elif self._bytes + size > MAX_BYTES:
-            words = f"requests of {self._bytes} bytes are being worked on; this one of {size} has to wait"
+            words = f"no room for a request of {size} bytes while requests of {self._bytes} bytes are in work"
             raise Refused("OVERLOADED", words, 1_000)
         self._bytes += size
         try:
@@ -140,11 +136,11 @@ class Arrivals:
 
     @contextmanager
     def _kept(self, size: int) -> Iterator[None]:
-        """Room for a request that stays as long as its caller waits."""
+        """Room for a request that is kept as long as its caller waits."""
         if size <= SHORT_BYTES:
             size = 0
         elif self._kept_bytes + size > MAX_BYTES:
-            words = f"{self._kept_bytes} bytes of requests of calls that wait are kept; this one has {size}"
+            words = f"no room for a request of {size} bytes while calls with {self._kept_bytes} bytes wait"
             raise Refused("OVERLOADED", words, 1_000)
         self._kept_bytes += size
         try:
@@ -153,42 +149,42 @@ class Arrivals:
             self._kept_bytes -= size
 
     async def _received(self, context: Context) -> bytes:
-        """The one message of a batch, when its turn to be received has come."""
+        """The one message of a batch, received when its turn comes."""
         try:
             async with asyncio.timeout(RECEIVE_S), self._receiving:
                 data = await context.read()  # an iterator would keep it
         except TimeoutError:
-            words = f"the request did not arrive within {RECEIVE_S:g} s; too many come at once, or too slowly"
+            words = f"the request did not arrive within {RECEIVE_S:g} s: too many come, or this one is slow"
             raise Refused("OVERLOADED", words, 1_000) from None
         if not isinstance(data, bytes):
-            raise InvalidRequest("the call ended before its message; one is needed", field="")
+            raise InvalidRequest("the call ended without a message; it must send one", field="")
         return data
 
 
 class _Stream:
-    """A stream that is being taken in. One whose caller has been silent for long gives way where another one
-    needs its place: nobody knows whether it ever ends."""
+    """A stream that comes in. If another stream needs its place, and its caller has been silent for long, it
+    gives way: it might never end."""
 
     def __init__(self) -> None:
         self._patience: asyncio.Timeout | None = None
         self.silent_since_s = math.inf
-        """When its caller's turn began, on the event loop's clock; never, while the server works on it."""
+        """When its caller's turn began, on the event loop's clock; infinite while it is the server's turn."""
 
     async def received(self, context: Context) -> list[bytes]:
-        """Its next message, alone; none at its end. Raises Refused when it has to give way."""
+        """Its next message, alone in a list; an empty list at its end. Raises Refused if it gives way."""
         try:
             async with asyncio.timeout(None) as self._patience:
                 self.silent_since_s = asyncio.get_running_loop().time()
                 data = await context.read()
         except TimeoutError:
-            words = f"nothing came for {RECEIVE_S:g} s, and another stream needs the place"
+            words = f"the stream was silent for {RECEIVE_S:g} s, and another one needs its place"
             raise Refused("OVERLOADED", words, 2_000) from None
         finally:
             self._patience, self.silent_since_s = None, math.inf
         return [data] if isinstance(data, bytes) else []
 
     def gives_way(self) -> bool:
-        """Whether it does, as it has been silent for so long."""
+        """Give way if it has been silent for long enough; whether it does."""
         now_s = asyncio.get_running_loop().time()
         if self._patience is None or now_s - self.silent_since_s < RECEIVE_S:
             return False
@@ -197,7 +193,7 @@ class _Stream:
 
 
 def _refusing(behaviour: Callable[..., Any]) -> Callable[..., Any]:
-    """A behaviour whose refusals become statuses."""
+    """A handler whose refusals become statuses."""
 
     async def refusing(request: Any, context: Context) -> Any:
         try:
@@ -209,13 +205,13 @@ def _refusing(behaviour: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _decoded(kind: type[Message], data: bytes) -> Message:
-    """A message. Raises BatchTooLarge or InvalidRequest."""
+    """The decoded message. Raises BatchTooLarge or InvalidRequest."""
     if len(data) > MAX_MESSAGE_BYTES:
         raise BatchTooLarge(
-            f"a message of {len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken",
+            f"a message must have at most {MAX_MESSAGE_BYTES} bytes, got {len(data)}",
             limit=str(MAX_MESSAGE_BYTES),
         )
     try:
         return kind.FromString(data)
     except DecodeError:
-        raise InvalidRequest(f"the request is no {kind.DESCRIPTOR.full_name}", field="") from None
+        raise InvalidRequest(f"the request is not a {kind.DESCRIPTOR.full_name}", field="") from None

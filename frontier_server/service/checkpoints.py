@@ -13,18 +13,18 @@ _LISTING = "checkpoints"
 
 
 class CheckpointRpcs(AdminRpcs):
-    """What is asked of checkpoints."""
+    """RPCs on checkpoints."""
 
     @answered
     async def CreateCheckpoint(
         self, request: admin_pb2.CreateCheckpointRequest, context: Context
     ) -> admin_pb2.CreateCheckpointResponse:
         self._runner.admit()
-        await self._runner.read(lambda core, _: None)  # what was acknowledged is on the disk
+        await self._runner.read(lambda core, _: None)  # waits until acknowledged changes are on disk
         try:
             kept = await asyncio.to_thread(self._checkpoints.create, self._runner.now_ms())
         except OSError as problem:
-            raise _refused("no checkpoint can be made", problem) from None
+            raise _refused("the checkpoint cannot be made", problem) from None
         await self._runner.run(lambda core, now_ms: core.control.note_checkpoint(kept.name, now_ms))
         return admin_pb2.CreateCheckpointResponse(checkpoint=_message(kept))
 
@@ -64,7 +64,7 @@ class CheckpointRpcs(AdminRpcs):
 
 
 def _refused(what: str, problem: OSError) -> Refused:
-    """What the disk does not do just now."""
+    """A refusal for an error of the disk, which may pass."""
     return Refused("DISK_RESERVE", f"{what}: {problem.strerror or problem}", 30_000)
 
 

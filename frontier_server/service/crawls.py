@@ -30,10 +30,10 @@ CRAWLS_AT_ONCE = 20  # of a page
 
 
 class CrawlRpcs(AdminRpcs):
-    """What is asked of crawls as a whole."""
+    """RPCs on crawls as a whole."""
 
     def _name(self, crawl: str) -> asyncio.Lock:
-        """Whoever has it may give a name to a crawl, or take it back, with the logs that have it."""
+        """The lock of a crawl's name, needed to create or delete a crawl and its logs."""
         return self._names.setdefault(crawl, asyncio.Lock())
 
     @answered
@@ -62,7 +62,9 @@ class CrawlRpcs(AdminRpcs):
         async for request in requests:
             check_batch(len(request.uris), "seeds")
             if crawl is not None and request.crawl != crawl:
-                raise InvalidRequest(f"crawl {request.crawl[:80]!r} in a stream for {crawl!r}", field="crawl")
+                raise InvalidRequest(
+                    f"crawl must be {crawl!r} in the whole stream, got {request.crawl[:80]!r}", field="crawl"
+                )
             crawl = request.crawl
             good: list[str] = []
             for uri in request.uris:
@@ -76,7 +78,7 @@ class CrawlRpcs(AdminRpcs):
                     response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[parsed])
             if good:
                 self._runner.admit()
-                by = "" if response.added_count else operator_of(context)  # once for all of them
+                by = "" if response.added_count else operator_of(context)  # one event for the whole stream
                 await self._runner.run(functools.partial(_add_seeds, crawl, good, by))
                 response.added_count += len(good)
         if crawl is None:
@@ -95,7 +97,7 @@ class CrawlRpcs(AdminRpcs):
         self._runner.admit()
         by = operator_of(context)
         if request.checkpoint:
-            await asyncio.to_thread(self._checkpoints.open, request.checkpoint)  # which takes a while
+            await asyncio.to_thread(self._checkpoints.open, request.checkpoint)  # it takes a while
         view = await self._runner.run(
             lambda core, now_ms: core.control.launch(
                 request.crawl, now_ms, by, request.checkpoint, request.checkpoint_crawl
@@ -113,7 +115,9 @@ class CrawlRpcs(AdminRpcs):
         if len(paths) > MAX_BATCH:
             check_batch(len(paths), "paths")
         if not paths and not request.spec.ListFields():
-            raise InvalidRequest("nothing is to be changed: spec and update_mask are empty", field="spec")
+            raise InvalidRequest(
+                "spec and update_mask are empty; at least one setting must change", field="spec"
+            )
 
         def amended(spec: bytes) -> tuple[bytes, Sequence[str]]:
             try:

@@ -1,4 +1,4 @@
-"""FrontierService: what fetchers and feeders need."""
+"""FrontierService: the RPCs of fetchers and feeders."""
 
 from collections.abc import AsyncIterator
 
@@ -20,7 +20,7 @@ DEADLINE_MARGIN_S = 0.5
 
 
 class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
-    """What fetchers need."""
+    """The RPCs of fetchers and feeders."""
 
     def __init__(self, exchange: Exchange, config: Config) -> None:
         self._exchange = exchange
@@ -50,7 +50,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         response = wire.leases(answer.grants)
         if answer.empty_reason is not None:
             response.empty_reason = wire.EMPTY_REASONS[answer.empty_reason]
-            # A hint, asked beside operations: each idle node asks for it with every answer.
+            # A hint, read outside operations: every idle node needs one with each answer.
             retry_ms = self._runner.core.frontier.retry_ms(
                 request.crawl or None, answer.empty_reason, round(wait_s * 1000), self._runner.now_ms()
             )
@@ -80,7 +80,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         for place, token in enumerate(tokens):
             if len(token) > MAX_TOKEN_BYTES:
                 raise InvalidRequest(
-                    f"tokens[{place}] has {len(token)} bytes; a token has at most {MAX_TOKEN_BYTES}",
+                    f"tokens[{place}] must have at most {MAX_TOKEN_BYTES} bytes, got {len(token)}",
                     field="tokens",
                 )
         pool = wire.pool_statistics(request.pool) if request.HasField("pool") else None
@@ -116,11 +116,11 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         target = wire.TARGETS.get(request.target_state)
         if target is None:
             raise InvalidRequest(
-                f"target_state {request.target_state} is none of RUN, PAUSE, HOLD and FINISH",
+                f"target_state must be RUN, PAUSE, HOLD or FINISH, got {request.target_state}",
                 field="target_state",
             )
         if target is Input.RESUME:
-            self._runner.admit()  # or it would be paused again at once
+            self._runner.admit()  # without room on the disk it would be paused again at once
         by = operator_of(context)
         view = await self._runner.run(
             lambda core, now_ms: core.control.request_state(request.crawl, target, now_ms, by)
@@ -139,7 +139,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         place = wire.event_place(request.cursor) if request.cursor else last
         if place is None:
             raise InvalidRequest(
-                f"{request.cursor[:40]!r} is no cursor of StateEvents; 'start' begins at the oldest",
+                f"{request.cursor[:40]!r} is not a cursor of StateEvents; 'start' begins at the oldest",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:

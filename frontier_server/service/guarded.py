@@ -1,5 +1,5 @@
-"""gRPC's own services, health and reflection: by themselves they take bytes that are no message for an error
-of the server, and tell of each in its log."""
+"""Guards gRPC's own services, health and reflection: they would treat an invalid request as an error of the
+server, and log each one."""
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,14 +14,14 @@ from .arrivals import SMALL_BYTES
 
 
 class Guarded:
-    """A server, as such services are added to it. Their requests are decoded here, or refused; a name has few
-    bytes, and a watcher's request is kept as long as it watches."""
+    """A server to which such services are added. Their requests are decoded here, or refused. Large ones are
+    refused too: a service's name is short, and a watcher's request is kept as long as the watcher stays."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
 
     def add_generic_rpc_handlers(self, handlers: object) -> None:
-        """Nothing: the same ones come as registered ones, too."""
+        """Does nothing: the same handlers also come as registered ones."""
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
         """Let the server serve a service."""
@@ -31,14 +31,14 @@ class Guarded:
 
 
 def _guarded(handler: Any) -> Any:
-    """A handler that is given bytes."""
+    """The handler, for bytes."""
     decode, encode = handler.request_deserializer, handler.response_serializer
 
     async def one(data: bytes, context: Context) -> Any:
         return await handler.unary_unary(await _decoded(decode, data, context), context)
 
     async def streamed(data: bytes, context: Context) -> None:
-        """`Watch` writes its answers by itself."""
+        """`Watch` writes its answers itself."""
         await handler.unary_stream(await _decoded(decode, data, context), context)
 
     async def talked(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
@@ -58,15 +58,15 @@ def _guarded(handler: Any) -> Any:
 
 
 async def _decoded(decode: Callable[[bytes], Any], data: bytes, context: Context) -> Any:
-    """A request; ends the call where there is none."""
+    """The decoded request. An invalid one ends the call."""
     problem: FrontierError
     if len(data) > SMALL_BYTES:
         problem = BatchTooLarge(
-            f"a message of {len(data)} bytes; at most {SMALL_BYTES} are taken", limit=str(SMALL_BYTES)
+            f"a message must have at most {SMALL_BYTES} bytes, got {len(data)}", limit=str(SMALL_BYTES)
         )
     else:
         try:
             return decode(data)
         except DecodeError:
-            problem = InvalidRequest("the request is no message of this call", field="")
+            problem = InvalidRequest("the request is not a message of this call", field="")
     return await abort(context, problem)

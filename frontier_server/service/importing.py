@@ -1,4 +1,4 @@
-"""ImportUris: a stream of URIs that becomes a job, or nothing if it breaks."""
+"""ImportUris: a complete stream of URIs becomes a job; a broken one is dropped."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ from .answering import AdminRpcs, Context, answered, operator_of
 
 
 class ImportRpcs(AdminRpcs):
-    """How URIs come by the million."""
+    """The RPC that takes in URIs by the million."""
 
     @answered
     async def ImportUris(
@@ -37,15 +37,14 @@ class ImportRpcs(AdminRpcs):
                     await self._add(crawl, number, rows)
                     taken += len(rows)
                 complete = request.complete
-            if not complete:  # a stream that breaks also just ends
+            if not complete:  # a broken stream just ends
                 raise InvalidRequest(
                     "the stream ended before its complete message; nothing is taken in", field="complete"
                 )
-        except BaseException:  # the caller is gone, for one
+        except BaseException:  # also a caller that leaves
             if number:
-                with contextlib.suppress(
-                    FrontierError, Closing
-                ):  # then the crawl is gone, or a start cancels it
+                # If this fails, the crawl is gone, or the server's next start cancels the job.
+                with contextlib.suppress(FrontierError, Closing):
                     await self._whoever_waits(self._cancel(crawl, number))
             raise
         view = await self._whoever_waits(self._end(crawl, number))
@@ -83,10 +82,14 @@ def _rows(entries: Sequence[admin_pb2.ImportEntry], taken: int) -> list[ImportRo
 
 
 def _check_later(request: admin_pb2.ImportUrisRequest, crawl: str, complete: bool) -> None:
-    """Raise InvalidRequest if a message behind the first says otherwise than those before."""
+    """Raise InvalidRequest if a message after the first contradicts those before it."""
     if complete:
-        raise InvalidRequest("a message came behind the complete one, which is the last", field="complete")
+        raise InvalidRequest(
+            "a message came after the complete one, which must be the last", field="complete"
+        )
     if request.crawl not in ("", crawl):
-        raise InvalidRequest(f"crawl {request.crawl[:80]!r} in a stream for {crawl!r}", field="crawl")
+        raise InvalidRequest(
+            f"crawl must be {crawl!r} in the whole stream, got {request.crawl[:80]!r}", field="crawl"
+        )
     if request.force:
-        raise InvalidRequest("force is for all, and set in the first message only", field="force")
+        raise InvalidRequest("force must be set in the first message only", field="force")

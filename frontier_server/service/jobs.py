@@ -1,4 +1,4 @@
-"""Jobs: started, listed, looked at, cancelled."""
+"""Jobs: started, listed, described, cancelled."""
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -12,7 +12,7 @@ _LISTING = "jobs"
 
 
 class JobRpcs(AdminRpcs):
-    """What is asked of jobs."""
+    """RPCs on jobs."""
 
     @answered
     async def StartJob(
@@ -20,7 +20,7 @@ class JobRpcs(AdminRpcs):
     ) -> admin_pb2.StartJobResponse:
         asked = wire.job_asked(request)
         if asked is None:
-            raise InvalidRequest("job is not set: the request does not say what to do", field="job")
+            raise InvalidRequest("job must be set to the work to do", field="job")
         kind, parameters = asked
         view = await self._runner.run(
             lambda core, now_ms: core.administration.start_job(

@@ -1,4 +1,4 @@
-"""StreamOutcomes: final dispositions, those that are kept and those to come."""
+"""StreamOutcomes: the final dispositions that are kept, and those to come."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -13,12 +13,12 @@ from ..core.records import OutcomeRow
 from .answering import AdminRpcs, Context, fitting_count, streamed
 
 OUTCOMES_PER_READ = 500
-GATHER_S = 0.1  # outcomes come in batches: a look for them costs an operation
+GATHER_S = 0.1  # each look costs an operation, so outcomes are gathered
 HEARTBEAT_S = 10.0
 
 
 class OutcomeRpcs(AdminRpcs):
-    """What is asked about final dispositions."""
+    """The RPC on final dispositions."""
 
     @streamed
     async def StreamOutcomes(
@@ -33,7 +33,7 @@ class OutcomeRpcs(AdminRpcs):
         place = wire.outcome_place(request.cursor) if request.cursor else last
         if place is None:
             raise InvalidRequest(
-                f"{request.cursor[:40]!r} is no cursor of StreamOutcomes; 'start' begins at the oldest",
+                f"{request.cursor[:40]!r} is not a cursor of StreamOutcomes; 'start' begins at the oldest",
                 field="cursor",
             )
         if request.cursor == wire.START_CURSOR:
@@ -55,7 +55,7 @@ class OutcomeRpcs(AdminRpcs):
     async def _kept(
         self, crawl: tuple[str, int], number: int, last: int
     ) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
-        """Outcomes behind one, up to another."""
+        """Outcomes after number `number`, up to number `last`."""
         while True:
             read, _ = await self._read(crawl, number)
             rows = [(serial, row) for serial, row in read if serial <= last]
@@ -67,7 +67,7 @@ class OutcomeRpcs(AdminRpcs):
     async def _following(
         self, crawl: tuple[str, int], number: int
     ) -> AsyncIterator[list[tuple[int, OutcomeRow]]]:
-        """Outcomes behind one as they become durable, to the crawl's end; none while nothing happens."""
+        """Outcomes after a number as they become durable, to the crawl's end; [] while nothing happens."""
         loop = asyncio.get_running_loop()
         silent_since_s = loop.time()
         while True:
@@ -86,7 +86,7 @@ class OutcomeRpcs(AdminRpcs):
                     await asyncio.sleep(GATHER_S)
 
     async def _read(self, crawl: tuple[str, int], number: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
-        """Some outcomes behind one of a crawl (name and number), and whether it has finished."""
+        """Some outcomes after a number, and whether the crawl (name and number) has finished."""
 
         def question(core: Core, _: int) -> tuple[list[tuple[int, OutcomeRow]], bool]:
             view = core.views.crawl(*crawl)
@@ -97,7 +97,7 @@ class OutcomeRpcs(AdminRpcs):
 
 
 def _parts(rows: Sequence[tuple[int, OutcomeRow]]) -> Iterator[list[admin_pb2.UriOutcome]]:
-    """Outcomes in parts that are no longer than a page; one part without any for none."""
+    """Outcomes in parts of at most a page; one empty part if there are none."""
     outcomes = [wire.outcome(number, row) for number, row in rows]
     while True:
         count = fitting_count(outcomes)

@@ -12,11 +12,11 @@ from ..core.store import Changes
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 
 _LISTING = "overrides"
-MAX_OVERRIDE_BYTES = 64 * 1024  # memory has all of them
+MAX_OVERRIDE_BYTES = 64 * 1024  # all overrides are in memory
 
 
 class OverrideRpcs(AdminRpcs):
-    """What is asked of overrides."""
+    """RPCs on overrides."""
 
     @answered
     async def PutOverride(
@@ -25,12 +25,13 @@ class OverrideRpcs(AdminRpcs):
         asked = request.override.settings
         if not wire.sets_something(asked):
             raise InvalidRequest(
-                "the override sets nothing; DeleteOverride removes one", field="override.settings"
+                "the override is empty; set at least one setting, or remove it with DeleteOverride",
+                field="override.settings",
             )
         settings = asked.SerializeToString()
         if len(settings) > MAX_OVERRIDE_BYTES:
             raise InvalidRequest(
-                f"an override of {len(settings)} bytes; at most {MAX_OVERRIDE_BYTES} are taken",
+                f"an override must have at most {MAX_OVERRIDE_BYTES} bytes, got {len(settings)}",
                 field="override.settings",
             )
         by = operator_of(context)

@@ -1,4 +1,4 @@
-"""Work queues: listed, looked at, changed."""
+"""Work queues: listed, described, changed."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
@@ -9,7 +9,7 @@ from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_
 
 
 class QueueRpcs(AdminRpcs):
-    """What is asked of work queues."""
+    """RPCs on work queues."""
 
     @answered
     async def ListQueues(
@@ -18,7 +18,7 @@ class QueueRpcs(AdminRpcs):
         size = page_size(request.page_size)
         state = wire.QUEUE_STATES_BY_NUMBER.get(request.state)
         if state is None and request.state != crawl_pb2.QUEUE_STATE_UNSPECIFIED:
-            raise InvalidRequest(f"state {request.state} is no QueueState", field="state")
+            raise InvalidRequest(f"state must be a QueueState, got {request.state}", field="state")
         listing = f"queues {request.state}"
         place = place_of(listing, request.page_token)
 

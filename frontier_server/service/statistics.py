@@ -1,4 +1,4 @@
-"""What came of hosts, sources and seeds, and why something is not being fetched."""
+"""Statistics of hosts and sources, the stories of seeds, and why something is not being fetched."""
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -9,12 +9,12 @@ from ..core.keys import FetchStatisticsOf
 from ..core.model import SeedView
 from .answering import AdminRpcs, Context, answered, fitting, page_size, place_of
 
-SEEDS_PER_PAGE = 100  # each one's story takes several reads
+SEEDS_PER_PAGE = 100  # each seed's story takes several reads
 _SEEDS = "seeds"
 
 
 class StatisticsRpcs(AdminRpcs):
-    """What is asked about what came of a crawl."""
+    """RPCs on a crawl's results."""
 
     @answered
     async def ListHosts(
@@ -69,7 +69,7 @@ class StatisticsRpcs(AdminRpcs):
     async def Explain(self, request: admin_pb2.ExplainRequest, context: Context) -> admin_pb2.ExplainResponse:
         subject = request.WhichOneof("subject")
         if subject is not None and not getattr(request, subject):
-            raise InvalidRequest(f"{subject} is empty", field=subject)
+            raise InvalidRequest(f"{subject} must not be empty", field=subject)
         reasons = await self._runner.read(
             lambda core, now_ms: core.administration.explain(
                 request.crawl, request.queue_key, request.uri, now_ms

@@ -1,4 +1,4 @@
-"""URIs that wait, their stories, the seen-set by hand, and all that waits as a stream."""
+"""URIs: listed, described, noted as seen and forgotten, exported as a stream."""
 
 import asyncio
 import functools
@@ -29,7 +29,7 @@ _EXPORT = "export"
 
 
 class UriRpcs(AdminRpcs):
-    """What is asked of URIs."""
+    """RPCs on URIs."""
 
     @answered
     async def ListUris(
@@ -77,14 +77,14 @@ class UriRpcs(AdminRpcs):
     async def _in_slices(
         self, change: Callable[..., tuple[int, Changes]], crawl: str, uris: Sequence[str], context: Context
     ) -> int:
-        """Change the seen-set, others going in between; how many URIs changed. All are checked before."""
+        """Check all URIs, then change the seen-set in slices, with others in between; how many changed."""
         await self._runner.read(lambda core, _: core.administration.check_uris(crawl, uris))
         by, told, changed, mark = operator_of(context), some_uris(uris), 0, 0
         for start in range(0, len(uris), URIS_PER_SLICE):
             call = functools.partial(_changed, change, crawl, uris[start : start + URIS_PER_SLICE], by, told)
             count, mark = await self._runner.apply(call)
             changed += count
-            by = ""  # it is told once
+            by = ""  # one event for all slices
             await asyncio.sleep(0)
         await self._runner.durable(mark)
         return changed
@@ -97,11 +97,13 @@ class UriRpcs(AdminRpcs):
         while cursor != wire.END_CURSOR:
             place = wire.place_of(_EXPORT, cursor)
             if place is None:
-                raise InvalidRequest(f"{cursor[:40]!r} is no cursor of ExportUris", field="cursor")
+                raise InvalidRequest(
+                    f"{cursor[:40]!r} is not a cursor of ExportUris; leave it out to begin", field="cursor"
+                )
             uris, following = await self._uri_page(request.crawl, "", MAX_PAGE, place)
             cursor = wire.page_token(_EXPORT, following) or wire.END_CURSOR
             yield admin_pb2.ExportUrisResponse(uris=uris, cursor=cursor)
-        # A reader that has all may still ask for a crawl that is not there.
+        # UNKNOWN_CRAWL also for a reader whose cursor is the end.
         await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
 
 

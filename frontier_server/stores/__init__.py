@@ -1,1 +1,1 @@
-"""Ordered bytes: in RocksDB, and in memory for tests."""
+"""Stores of ordered bytes: in RocksDB, and in memory for tests."""

@@ -1,14 +1,14 @@
-"""A copy of a RocksDB that goes on being written: links to its files, as they were at one moment.
+"""Copies a RocksDB while it is written: links to its files, as they were at one moment.
 
-RocksDB's own checkpoint does the same, but rocksdict holds the interpreter's lock while it
-does: for seconds on a disk that is slow to sync, the whole server would stand still. Here
-other threads run.
+RocksDB's own checkpoint does the same, but rocksdict holds the interpreter's lock meanwhile:
+on a disk that is slow to sync, the whole server would stand still for seconds. Here other
+threads run.
 
-A store is its manifest, the files that this names, and the logs of what was written since.
-RocksDB never changes a file but by appending to manifest and logs, and deletes one only
-after the manifest says that it is not needed. So if the manifest has not grown while files
-were linked, nothing that it names is missing. A log is complete once there is a later one;
-so the logs, each as long as it was then, hold all writes up to one of them.
+A store is its manifest, the files that the manifest names, and the logs of later writes.
+RocksDB appends to the manifest and the logs, changes no other file, and deletes a file only
+after the manifest has dropped it. So if the manifest did not grow while the files were linked,
+all files that it names are there. A log is complete once a later one begins; so the logs, each
+cut to its length at that moment, hold all writes up to one of them.
 """
 
 import errno
@@ -20,25 +20,25 @@ from typing import NamedTuple
 
 from ..durable import sync_directory
 
-TRIES = 1000  # each takes milliseconds, and fails if a flush or a compaction ends meanwhile
+TRIES = 1000  # each takes milliseconds, and fails if a flush or compaction ends meanwhile
 
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 _NEVER_CHANGED = re.compile(r"\d+\.sst|OPTIONS-\d+")
 _LOG = re.compile(r"\d+\.log")
-_OWN = re.compile(_LOG.pattern + r"|rocksdict-config\.json")  # written in place: a copy has its own
+_OWN = re.compile(_LOG.pattern + r"|rocksdict-config\.json")  # written in place: the copy gets its own
 
 
 class _Version(NamedTuple):
-    """Which files a store has, as far as its manifest tells."""
+    """A state of the manifest: as long as it stays, the store has the same files."""
 
     manifest: str
     size: int
 
 
 def copy_live(source: Path, target: Path) -> None:
-    """Make a store at `target` with all that was written to the one at `source` before the call.
+    """Make a store at `target` with all writes to the one at `source` before the call, durably.
 
-    It is durable when this returns. Raises OSError; what is at `target` then is no store. May block.
+    Raises OSError; `target` is then not a store. May block.
     """
     target.mkdir()
     for _ in range(TRIES):
@@ -60,7 +60,7 @@ def copy_live(source: Path, target: Path) -> None:
     _sync(current)
     for path in list(target.iterdir()):
         if path.name not in linked | own | {version.manifest, current.name}:
-            path.unlink()  # left by a try that failed
+            path.unlink()  # left by a failed try
     sync_directory(target)
 
 
@@ -70,7 +70,7 @@ def _version(source: Path) -> _Version:
 
 
 def _taken(source: Path, target: Path, names: re.Pattern[str]) -> set[str]:
-    """Take all files of a kind; their names."""
+    """Link all files of a kind; their names."""
     found = {path.name for path in source.iterdir() if names.fullmatch(path.name)}
     for name in found:
         _take(source / name, target / name)
@@ -78,7 +78,7 @@ def _taken(source: Path, target: Path, names: re.Pattern[str]) -> set[str]:
 
 
 def _take(source: Path, target: Path) -> None:
-    """Link a file, or copy it where files cannot be linked, unless that was done before."""
+    """Link a file, or copy it if the file system has no links, unless an earlier try did."""
     if target.exists() and target.stat().st_size == source.stat().st_size:
         return
     target.unlink(missing_ok=True)
@@ -92,14 +92,14 @@ def _take(source: Path, target: Path) -> None:
 
 
 def _cut(path: Path, size: int) -> None:
-    """Put a copy of a file's first bytes in its place: the file itself grows with the store."""
+    """Replace a linked file by a copy of its first bytes, since the file itself grows with the store."""
     part = path.with_name(f"{path.name}.part")
     with path.open("rb") as whole, part.open("wb") as copy:
         left = size
         while left:
             block = whole.read(min(left, 1024 * 1024))
             if not block:
-                raise OSError(errno.EIO, f"{path.name} has lost {left} bytes")
+                raise OSError(errno.EIO, f"{path.name} lacks its last {left} bytes")
             copy.write(block)
             left -= len(block)
         copy.flush()

@@ -1,4 +1,4 @@
-"""How RocksDB writes its logs and its MANIFEST: records, cut where a block ends."""
+"""The format of RocksDB's logs and MANIFEST: records, cut into parts where a block ends."""
 
 import os
 import struct
@@ -10,7 +10,7 @@ import structlog
 
 BLOCK = 32 * 1024  # no part of a record crosses the end of a block
 HEADER = struct.Struct("<IHB")  # checksum, length, kind
-FULL, FIRST, MIDDLE, LAST = range(1, 5)  # the kinds: of records, and of parts of them
+FULL, FIRST, MIDDLE, LAST = range(1, 5)  # the kinds: a whole record, or a part of one
 
 _GOING_ON = (FIRST, MIDDLE)
 
@@ -18,32 +18,32 @@ _log = structlog.get_logger()
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """A part of a record, or the zeros that stand in its place."""
+    """A part of a record, or zeros in its place."""
 
-    record: int  # where its record begins
-    at: int  # where it begins itself, with its header
+    record: int  # where the record begins
+    at: int  # where this part begins, with its header
     checksum: int
     length: int
     kind: int
 
     @property
     def is_missing(self) -> bool:
-        """Whether RocksDB takes it for room that was set aside, and looks for another in the next block."""
+        """Whether it is zeros: RocksDB treats them as preallocated, and continues with the next block."""
         return not (self.length or self.kind)
 
     @property
     def is_amid(self) -> bool:
-        """Whether its record has begun before it."""
+        """Whether its record begins before it."""
         return self.record != self.at
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """Where this part ends."""
         return self.at + HEADER.size + self.length
 
 
 def parts(data: bytes | bytearray) -> Iterator[Part]:
-    """The parts of a log, up to the first that is missing or of no known kind."""
+    """The parts of a log, up to the first one that is missing or of an unknown kind."""
     at = record = 0
     goes_on = False
     last = len(data) - HEADER.size
@@ -63,10 +63,7 @@ def parts(data: bytes | bytearray) -> Iterator[Part]:
 
 
 def cut(path: Path, at: int, kept: Path, problem: str) -> None:
-    """Let a file end there. As it was it is kept at another path.
-
-    Raises OSError.
-    """
+    """Cut a file at an offset, and keep the old file at another path. Raises OSError."""
     with kept.open("wb") as copy:
         copy.write(path.read_bytes())
         copy.flush()

@@ -1,13 +1,12 @@
-"""The end of RocksDB's MANIFEST, where a power cut has torn it.
+"""Cuts a record off the end of RocksDB's MANIFEST that a power cut has torn.
 
-RocksDB syncs each record of its MANIFEST before anything that follows from it is done. A power cut before
-that may leave any pages of the record. Where its beginning or its end is missing RocksDB stops at the record
-before; where a page amid it is missing (so that zeros stand there), or the beginning of a part of one that
-lies in two blocks, it takes the whole store for damaged. Nothing that was durable is gone in any of these
-cases, so the record is cut off here.
+RocksDB syncs each record of its MANIFEST before it acts on the record. A power cut before that may leave any
+pages of the record. If its beginning or its end is missing, RocksDB stops at the record before. But if a page
+in its middle is missing (zeros stand there), or the beginning of a part in the next block, RocksDB takes the
+whole store for damaged. In all these cases everything durable is still there, so the record is cut off.
 
-A record that is wrong for another reason stays: what it says may have been done, and a store without it would
-silently lack rows.
+A record with another fault stays: RocksDB may have acted on it, and a store without it would silently lack
+rows.
 """
 
 import re
@@ -16,16 +15,15 @@ from pathlib import Path
 
 from .log_format import BLOCK, FULL, HEADER, LAST, Part, cut, parts
 
-SECTOR = 512  # is written whole, or not at all
-MOST_UNSYNCED = 16 * 1024  # of a MANIFEST: several times what it gets before each sync
+SECTOR = 512  # a disk writes it whole, or not at all
+MOST_UNSYNCED = 16 * 1024  # of a MANIFEST: several times its growth between two syncs
 _CURRENT = re.compile(rb"MANIFEST-\d+\n")
 
 
 def cut_torn_end(store: Path) -> bool:
-    """Cut a torn record off the MANIFEST of a store, and keep the file as it was beside the store; whether
-    there was one.
+    """Cut a torn record off the MANIFEST of a store; whether there was one.
 
-    Raises OSError.
+    The old file is kept beside the store. Raises OSError.
     """
     current = (store / "CURRENT").read_bytes()
     if not _CURRENT.fullmatch(current):
@@ -40,10 +38,10 @@ def cut_torn_end(store: Path) -> bool:
 
 
 def torn_at(data: bytes) -> int | None:
-    """Where the torn record begins at the end of a MANIFEST; None if there is none."""
+    """Where the torn record at the end of a MANIFEST begins; None if there is none."""
     for part in parts(data):
         if part.is_missing:
-            # RocksDB takes zeros for the end, unless the record has begun, or something stands behind them.
+            # RocksDB takes zeros for the end, unless they are amid a record or before other bytes.
             lacks = part.is_amid or any(data[part.at :])
         elif not _is_whole(data, part):
             lacks = _lacks_a_sector(data, part.at, min(part.end, len(data)))
@@ -54,7 +52,7 @@ def torn_at(data: bytes) -> int | None:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether a MANIFEST has records, and all of each."""
+    """Whether a MANIFEST has records, each complete."""
     last = None
     for last in parts(data):
         if not _is_whole(data, last):
@@ -69,13 +67,13 @@ def _is_whole(data: bytes, part: Part) -> bool:
 
 
 def _lacks_a_sector(data: bytes, begin: int, end: int) -> bool:
-    """Whether a record has zeros for all that it should have in one of its sectors."""
+    """Whether one of a part's sectors has only zeros of it."""
     cuts = [begin, *range(begin - begin % SECTOR + SECTOR, end, SECTOR), end]
     return any(not any(data[one:following]) for one, following in pairwise(cuts))
 
 
 def crc32c(data: bytes) -> int:
-    """The checksum of RFC 3720, appendix B.4 (Castagnoli's)."""
+    """The checksum of RFC 3720, appendix B.4 (Castagnoli)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -92,5 +90,5 @@ _TABLE = tuple(map(_row, range(256)))
 
 
 def _masked(crc: int) -> int:
-    """As RocksDB stores checksums, so that one of data that hold some is as good as any."""
+    """A checksum as RocksDB stores it: masked, since checksums of data with checksums are weak."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

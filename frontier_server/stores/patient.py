@@ -1,4 +1,4 @@
-"""Writes for whoever has nothing else to do: before anybody is served, and while a store is salvaged."""
+"""Writes that wait out stalls: at a start before serving, and while a store is salvaged."""
 
 import time
 
@@ -13,7 +13,7 @@ _log = structlog.get_logger()
 
 
 def write_patiently(store: WritableStore, changes: Changes) -> None:
-    """Apply a change list, and wait out what stalls it. Raises StoreFailed. May block for long."""
+    """Apply a change list, and wait out stalls. Raises StoreFailed. May block for long."""
     told_s = 0.0
     while True:
         try:

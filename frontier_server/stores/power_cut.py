@@ -1,18 +1,18 @@
-"""What a power cut leaves of a store that RocksDB would not open, or would misread; it is mended before.
+"""Mends a store that a power cut has left in a state that RocksDB would refuse, or misread.
 
-**Holes.** What was written and not synced yet reaches the disk in any order of pages. Where the page with the
-beginning of a record never came there are zeros. RocksDB takes these for room that was set aside, and goes on
-with the next block: it would take in later writes without those before them, and nobody would know. So a log
-ends, from now on, where its first hole begins. A sync makes all durable that was written before it: nothing
-behind the hole was ever acknowledged. One byte of the record is left, so that RocksDB sees a torn end: it
-goes on with the next log only if that follows on, and tells if rows are in files that the logs should have
-before. Logs behind one with a hole stay as they are: it may be of an earlier start, all of it in files by
-now, and be there again because its removal was not durable.
+**Holes.** Unsynced writes reach the disk in any order of pages. If the page with the beginning of a record
+never arrived, zeros stand there. RocksDB takes them for preallocated room, and continues with the next block:
+it would silently apply later writes without the earlier ones. So the log is cut where its first hole begins.
+A sync makes all earlier writes durable, so nothing after the hole was ever acknowledged. One byte of the
+record stays, so that RocksDB sees a torn end: it then continues with the next log only if that one follows
+on, and reports rows in files that the logs should have had first. Logs after one with a hole stay as they
+are: the one with the hole may be from an earlier start, with all its rows in files by now, and be there again
+because its removal was not durable.
 
-**A name without a file.** At each start RocksDB writes a new MANIFEST, lets CURRENT name it and then syncs
-the directory, which has both names. POSIX lets a cut before that leave the second without the first. Nothing
-has been done by then that the new MANIFEST alone tells of, and the one before it is there still: RocksDB
-deletes it later. So CURRENT names that one again.
+**A name without a file.** At each start RocksDB writes a new MANIFEST, makes CURRENT name it, and then syncs
+the directory with both names. POSIX lets a power cut before that keep the second name without the first. No
+other change depends on the new MANIFEST by then, and RocksDB has yet to delete the one before it. So CURRENT
+is made to name that one again.
 """
 
 import fcntl
@@ -36,9 +36,9 @@ _log = structlog.get_logger()
 
 
 def mend(store: Path) -> None:
-    """Mend a store, unless another process has it: to open it will tell.
+    """Mend a store, unless another process uses it: opening it will say so.
 
-    What is cut off logs is kept beside the store. Raises OSError.
+    Logs that are cut are kept beside the store. Raises OSError.
     """
     if _former_manifest(store) is None and not _holes(store):
         return
@@ -54,8 +54,7 @@ def mend(store: Path) -> None:
 
 
 def hole_at(data: bytes | bytearray) -> int | None:
-    """Where the record begins of which a part is missing, though something stands behind it; None if there is
-    none."""
+    """Where the first record begins that lacks a part although other bytes follow; None if there is none."""
     for part in parts(data):
         if part.is_missing and (part.is_amid or _SOMETHING.search(data, part.at)):
             return part.record
@@ -63,12 +62,12 @@ def hole_at(data: bytes | bytearray) -> int | None:
 
 
 def _holes(store: Path) -> list[tuple[Path, int]]:
-    """The logs that have holes, and where the first begins."""
+    """The logs that have holes, each with the offset of its first one."""
     found = []
     for path in _numbered(store, _LOG):
         try:
             at = hole_at(path.read_bytes())
-        except FileNotFoundError:  # whoever has the store has removed it
+        except FileNotFoundError:  # the process that uses the store has removed it
             continue
         if at is not None:
             found.append((path, at))
@@ -76,7 +75,7 @@ def _holes(store: Path) -> list[tuple[Path, int]]:
 
 
 def _former_manifest(store: Path) -> Path | None:
-    """The newest MANIFEST that is whole, if CURRENT names none that is there."""
+    """The newest whole MANIFEST, if the one that CURRENT names is missing."""
     try:
         named = (store / "CURRENT").read_text("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
@@ -99,14 +98,14 @@ def _let_current_name(store: Path, manifest: Path) -> None:
 
 
 def _numbered(store: Path, name: re.Pattern[str]) -> list[Path]:
-    """The files of such a name, by their number."""
+    """The files whose names match, by their number."""
     found = [(int(match[1]), path) for path in store.glob("*") if (match := name.fullmatch(path.name))]
     return [path for _, path in sorted(found)]
 
 
 @contextmanager
 def _locked(store: Path) -> Iterator[bool]:
-    """Keep others from opening the store, as RocksDB does; False if another process has it."""
+    """Lock the store, as RocksDB does; False if another process has it."""
     with (store / "LOCK").open("ab") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

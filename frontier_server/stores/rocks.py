@@ -1,17 +1,16 @@
 """A store in RocksDB, through rocksdict in raw mode.
 
-What rocksdict 0.3.29 cannot be trusted with is not used: iterate bounds, snapshots, and
-`items`, which ends without a word at a block that cannot be read. A scan is a plain
-iterator (a consistent view as of its creation) that stops at the first foreign key. A
-write is one batch over all families without sync; `flush` syncs the log and may run in
-another thread, as it releases the GIL. Its Checkpoint does not: `copying` makes one instead.
+Some parts of rocksdict 0.3.29 are unreliable and not used: iterate bounds, snapshots, and
+`items`, which ends silently at an unreadable block. A scan is a plain iterator (a consistent
+view as of its creation) that stops at the first foreign key. A write is one batch over all
+families without sync; `flush` syncs the log and may run in another thread, as it releases the
+GIL. rocksdict's Checkpoint holds the GIL: `copying` replaces it.
 
-RocksDB begins a new log whenever a family's buffer is full, although the end of the one
-before may not be durable. If a power cut took that end and left what came after it, the
-next start would take both for one history, with a hole in it (facebook/rocksdb#12488;
-RocksDB 9.8 cannot tell). So a log is begun by `begin_log`, between two writes and with
-nothing left to sync, long before a buffer is full. Holes within a log are cut off at the
-start (`power_cut`).
+RocksDB begins a new log whenever a family's buffer is full, although the end of the last log
+may not be durable. If a power cut took that end and left the next log, the next start would
+take both for one history, with a hole in it (facebook/rocksdb#12488; RocksDB 9.8 does not
+notice). So `begin_log` begins each log, between two writes and after a sync, long before a
+buffer is full. `power_cut` cuts off holes within a log at the start.
 """
 
 import re
@@ -38,29 +37,29 @@ from .manifest import cut_torn_end
 from .power_cut import mend
 
 MIB = 1024 * 1024
-CACHE_BYTES = 32 * MIB  # of blocks, filters and indexes that were read, unless more is given
-LOG_BYTES = 24 * MIB  # after so much that was written a new log is to be begun, and the buffers are flushed
-# RocksDB begins logs by itself only beyond these: where its flushes cannot keep up, or nobody begins one.
+CACHE_BYTES = 32 * MIB  # default: for blocks, filters and indexes
+LOG_BYTES = 24 * MIB  # after so many bytes begin a new log, and flush the buffers
+# Only beyond these does RocksDB begin logs by itself: if its flushes are too slow, or nobody calls begin_log.
 WRITE_BUFFER_BYTES = 64 * MIB  # of a family
 ALL_WRITE_BUFFERS_BYTES = 80 * MIB
 ALL_LOGS_BYTES = 256 * MIB
 MAX_OPEN_FILES = 10_000
-# What buffers leave behind is merged into a level that is no larger than they are, and piece by piece from
-# there on. With RocksDB's 256 and 64 MiB, each four of them rewrote all rows that there were.
+# Flushed buffers are merged into a level of about their size, and from there on piece by piece. With the
+# defaults of RocksDB, 256 and 64 MiB, every four of them rewrote all rows of their family.
 FIRST_LEVEL_BYTES, FILE_BYTES = 64 * MIB, 16 * MIB
 BLOOM_BITS = 10
-# Of indexes and filters. In one piece, a filter takes 10 bits for each row of its file, soon more than one of
-# the cache's shards has room for (there are up to 64): each look-up would read it again.
+# Indexes and filters are cut into pieces of this size. A whole filter has 10 bits for each row of its file,
+# soon more than one of the cache's shards (up to 64) can hold: each look-up would read it again.
 PIECE_BYTES = 16 * 1024
-# Most look-ups of these find nothing: a filter tells that of what is in memory, too.
+# Most look-ups in these families find nothing, so their buffers in memory get a filter, too.
 MOSTLY_ABSENT = frozenset((Family.SEEN, Family.QUEUES))
 MEMORY_FILTER_SHARE = 0.02  # of a buffer
-# A file most of whose entries are deletions is compacted: popped queue heads, ended
-# leases and logged outcomes would otherwise have to be walked.
+# A file with mostly deletions is compacted: otherwise scans would walk over popped queue heads, ended leases
+# and logged outcomes.
 TOMBSTONE_WINDOW, TOMBSTONES = 20_000, 10_000
 
 
-# What RocksDB says of files that no retry makes readable, and of a store that another process has.
+# RocksDB's words for files that no retry makes readable, and for a store that another process uses.
 _DAMAGE = re.compile(r"Corruption|No such file or directory: .*(?:\.sst|MANIFEST-\d+):")
 _TORN = re.compile(r"Corruption: .*MANIFEST")
 _IN_USE = re.compile(r"While lock file|lock hold by current process")
@@ -71,7 +70,7 @@ class StoreUnavailable(StoreFailed):
 
 
 def open_files() -> int:
-    """How many files a store keeps open: half of the descriptors that the process may have are for others."""
+    """How many files a store keeps open: at most half of the process's descriptors."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else min(soft // 2, MAX_OPEN_FILES)
 
@@ -80,15 +79,15 @@ class RocksStore:
     """Column families of one RocksDB."""
 
     def __init__(self, path: Path, read_only: bool = False, cache_bytes: int = CACHE_BYTES) -> None:
-        """Open, or create unless it is only read.
+        """Open the store; create it unless `read_only`.
 
-        Raises StoreUnavailable or StoreDamaged, with a sentence for people.
+        Raises StoreUnavailable or StoreDamaged, with a message for people.
         """
         self._path = path
-        self.damage = ""  # what was found to be damaged since
+        self.damage = ""  # the first damage that was found since
         if not (path / "CURRENT").exists() and any(path.glob("*.sst")):
-            # RocksDB would begin a new one, and delete the files of the old.
-            raise StoreDamaged(f"{path}: its file CURRENT is gone")
+            # RocksDB would begin a new store, and delete the files of the old one.
+            raise StoreDamaged(f"{path}: the file CURRENT is missing")
         if not read_only:
             try:
                 mend(path)
@@ -128,7 +127,7 @@ class RocksStore:
     def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from `start` on, in key order, as long as their keys begin with `prefix`.
 
-        Raises StoreFailed where they cannot be read.
+        Raises StoreFailed at an unreadable block.
         """
         rows: Any = self._families[family].iter()  # raw mode: bytes
         rows.seek(max(start, prefix))
@@ -139,12 +138,12 @@ class RocksStore:
             yield key, rows.value()
             rows.next()
         try:
-            rows.status()  # the end, or something that cannot be read
+            rows.status()  # raises unless this is the end
         except Exception as problem:
             raise self._failure("read", problem) from problem
 
     def write(self, changes: Changes) -> None:
-        """Apply a change list, all or nothing, and show it. Raises WriteStalled or StoreFailed."""
+        """Apply a change list, all or nothing. Reads then show it. Raises WriteStalled or StoreFailed."""
         batch = WriteBatch(raw_mode=True)
         for (family, key), value in changes.items():
             if value is None:
@@ -168,15 +167,15 @@ class RocksStore:
             raise self._failure("flush", problem) from problem
 
     def log_is_full(self) -> bool:
-        """Whether a new log should be begun: not while buffers are being flushed, or it would wait."""
+        """Whether to begin a new log. Not while buffers are flushed: `begin_log` would wait for them."""
         return self._log_bytes >= LOG_BYTES and not any(
             family.property_int_value("rocksdb.num-immutable-mem-table") for family in self._families.values()
         )
 
     def begin_log(self) -> None:
-        """Begin a new log, with all that was written durable. Buffers are flushed beside what follows.
+        """Sync all writes, and begin a new log. Buffers are flushed in the background.
 
-        Nobody writes meanwhile. Takes a sync and some milliseconds. Raises StoreFailed.
+        Don't write meanwhile. Takes a sync and some milliseconds. Raises StoreFailed.
         """
         self.flush()
         try:
@@ -194,14 +193,14 @@ class RocksStore:
         )
 
     def checkpoint(self, path: Path) -> None:
-        """Make a store of its own at a path that is not there yet, by links to the files of this one.
+        """Make a separate store at a new path, by links to the files of this one.
 
-        It has everything written before the call. Raises OSError. May block, and lets other threads run.
+        It has all writes before the call. Raises OSError. May block, and lets other threads run.
         """
         copy_live(self._path, path)
 
     def _failure(self, what: str, problem: Exception) -> StoreFailed:
-        """What an error of RocksDB means; rocksdict raises bare Exceptions."""
+        """Classify an error of RocksDB; rocksdict raises bare Exceptions."""
         text = f"{what}: {_on_a_line(problem)}"
         if not _DAMAGE.search(text):
             return StoreFailed(text)
@@ -209,7 +208,7 @@ class RocksStore:
         return StoreDamaged(text)
 
     def close(self) -> None:
-        """Close every family, without which the lock would stay held."""
+        """Close the store and every family; an open family would keep the lock."""
         self._handles.clear()
         for family in self._families.values():
             family.close()
@@ -233,7 +232,7 @@ def _opened(path: Path, read_only: bool, cache_bytes: int) -> Rdict:
 
 
 def _refusal(path: Path, problem: Exception) -> StoreFailed:
-    """What it means that a store cannot be opened, with a sentence for people."""
+    """Why a store cannot be opened, with a message for people."""
     text = _on_a_line(problem)
     if _IN_USE.search(text):
         return StoreUnavailable(f"{path} is in use by another server ({text})")

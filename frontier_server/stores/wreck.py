@@ -1,9 +1,9 @@
-"""A damaged RocksDB, read as far as it can be: what cannot be read is stepped over, and counted.
+"""Reads a damaged RocksDB as far as possible: unreadable ranges of keys are skipped, and counted.
 
-A copy is opened, of links to the files that are never written again, so that the damaged
-store stays as it is. Where a block, or a whole file, cannot be read, RocksDB's iterator stops;
-the next key behind which it can go on is searched for by bisection. In the range between, all
-levels are left out, so that no older version of a row takes the place of a newer one.
+It opens a copy, with links to the files that never change, so that the damaged store stays as
+it is. RocksDB's iterator stops at an unreadable block or file; a bisection then finds the next
+key from which it can continue. The range between is left out on all levels, so that no older
+version of a row takes the place of a newer one.
 """
 
 import os
@@ -19,24 +19,24 @@ from ..core.store import Family, StoreDamaged
 from .rocks import table_options
 
 CACHE_BYTES = 32 * 1024 * 1024
-OPEN_FILES = 64  # few, so that files are opened when they are needed: one that cannot be stops no other
-KEY_BYTES = 48  # as much of a key as is told apart when looking for the end of a gap
+OPEN_FILES = 64  # few, so that files are opened only when needed: an unreadable one stops no other
+KEY_BYTES = 48  # the bytes of a key that the search for the end of a gap tells apart
 
 _PASSED_OVER = ("LOCK", "LOG")
 
 
 class Gap(NamedTuple):
-    """Keys that cannot be read, from behind one up to before another (None: up to the last)."""
+    """Unreadable keys: after one key, and before another (None: up to the last)."""
 
     after: bytes
     before: bytes | None
 
 
 class Wreck:
-    """A damaged store, opened as a copy at a path that is not there yet; `remove` it when done."""
+    """A damaged store, opened as a copy at a new path; `remove` the copy when done."""
 
     def __init__(self, source: Path, path: Path) -> None:
-        """Raises StoreDamaged if nothing of it can be read, and OSError if it cannot be copied."""
+        """Raises StoreDamaged if no row can be read, and OSError if the copy cannot be made."""
         self.rows: Counter[Family] = Counter()
         self.gaps: dict[Family, list[Gap]] = {family: [] for family in Family}
         self._path = path
@@ -45,18 +45,18 @@ class Wreck:
             self._db = _opened(path)
             self.rebuilt = ""
         except Exception as problem:
-            # Its manifest cannot be read, or names files that are not there.
+            # The manifest is unreadable, or names missing files.
             self.rebuilt = str(problem).strip()
             try:
                 Rdict.repair(str(path), Options(raw_mode=True))
                 self._db = _opened(path)
             except Exception as hopeless:
                 shutil.rmtree(path, ignore_errors=True)
-                raise StoreDamaged(f"nothing of {source} can be read: {hopeless}") from hopeless
+                raise StoreDamaged(f"no row of {source} can be read: {hopeless}") from hopeless
         self._families = {family: self._db.get_column_family(family.value) for family in Family}
 
     def scan(self, family: Family, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """All rows that can be read and whose keys begin with `prefix`, in key order."""
+        """All readable rows whose keys begin with `prefix`, in key order."""
         rows: Any = self._families[family].iter()
         rows.seek(prefix)
         last = prefix
@@ -80,7 +80,7 @@ class Wreck:
                 return
 
     def _readable_after(self, family: Family, key: bytes) -> bytes | None:
-        """Where reading can go on behind a key; None: nowhere."""
+        """The next key after this one from which reading can continue, or None."""
         most = (1 << 8 * KEY_BYTES) - 1
         low = int.from_bytes(key[:KEY_BYTES].ljust(KEY_BYTES, b"\0"), "big")
         high, step = low, 1
@@ -112,10 +112,10 @@ class Wreck:
 
 
 def _is_at_end(rows: Any) -> bool:
-    """Whether an iterator that shows nothing has come to the end, and not to what cannot be read."""
+    """Whether an iterator without a row is at the end, rather than at an unreadable block."""
     try:
         rows.status()
-    except Exception:  # rocksdict raises bare ones; the gap that follows tells of it
+    except Exception:  # rocksdict raises bare ones; the caller records a gap
         return False
     return True
 
@@ -138,7 +138,7 @@ def _options(cache: Cache) -> Options:
 
 
 def _link(source: Path, path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)  # of a salvage that was cut short
+    shutil.rmtree(path, ignore_errors=True)  # left by an interrupted salvage
     path.mkdir()
     for each in source.iterdir():
         if each.name.startswith(_PASSED_OVER) or not each.is_file():
@@ -147,6 +147,6 @@ def _link(source: Path, path: Path) -> None:
             try:
                 os.link(each, path / each.name)
                 continue
-            except OSError:  # this file system has no links
+            except OSError:  # the file system has no links
                 pass
         shutil.copyfile(each, path / each.name)

@@ -1,7 +1,6 @@
-"""The contract's messages ↔ the core's values, both ways. Decides nothing.
+"""Converts between the contract's messages and the core's values. No rules.
 
-A number that the contract's enums do not have reaches the core as it is; the core
-says what is wrong with it.
+A number that is in no enum of the contract reaches the core unchanged; the core refuses it.
 """
 
 from .administration import (

@@ -1,4 +1,4 @@
-"""What operators change and ask: queues, overrides, statistics of hosts and sources, reasons, outcomes."""
+"""Messages for operators: queue changes, overrides, statistics of hosts and sources, reasons, outcomes."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
@@ -13,7 +13,7 @@ WHYS = {why: admin_pb2.Why.Value(f"WHY_{why.value}") for why in Why}
 
 
 def queue_change(message: admin_pb2.QueueChange) -> QueueChange:
-    """What is to be changed of a queue."""
+    """The changes to a queue."""
     return QueueChange(
         precedence=message.precedence if message.HasField("precedence") else None,
         session_budget=message.session_budget if message.HasField("session_budget") else None,
@@ -25,13 +25,13 @@ def queue_change(message: admin_pb2.QueueChange) -> QueueChange:
 
 
 def override(surt_prefix: str, settings: bytes) -> crawl_pb2.Override:
-    """An override as it is kept."""
+    """A stored override."""
     kept = crawl_pb2.OverrideSettings.FromString(settings)
     return crawl_pb2.Override(surt_prefix=surt_prefix, settings=kept)
 
 
 def fetch_statistics(view: FetchStatisticsView) -> admin_pb2.FetchStatistics:
-    """What happened to the URIs of a host, or of a source."""
+    """Counts of the URIs of a host, or of a source."""
     row = view.row
     return admin_pb2.FetchStatistics(
         name=view.name,
@@ -55,7 +55,7 @@ def reason(told: Reason) -> admin_pb2.Reason:
 
 
 def kept_outcomes(oldest: int, last: int, last_ms: int) -> admin_pb2.KeptOutcomes:
-    """The range of outcomes that is kept, and when the last one was."""
+    """The range of outcomes that is kept, and the time of the last one."""
     return admin_pb2.KeptOutcomes(
         oldest_cursor=outcome_cursor(oldest - 1, 0),
         last_cursor=outcome_cursor(last, last_ms),

@@ -1,4 +1,4 @@
-"""Where readers go on: cursors of streams, tokens of pages. Opaque to them, checked when they come back."""
+"""Where readers continue: cursors of streams, tokens of pages. Opaque to readers, checked on return."""
 
 import re
 from hashlib import blake2b
@@ -12,10 +12,10 @@ _PLACE = re.compile(r"([eo])([0-9]{1,18})(?:-([0-9]{1,18}))?")
 
 
 class Cursor(NamedTuple):
-    """The event or outcome that a reader has read last: its number, and when it was (0: that is not told).
+    """The last event or outcome that a reader has: its number, and its time (0: unknown).
 
-    A store that was set back counts again, and so does a crawl that is made anew: the time tells its events
-    from those of the same numbers that a reader knows.
+    Numbers repeat if a store was set back, or a crawl was created anew; the time then tells the reader's
+    event from the new one.
     """
 
     number: int
@@ -23,22 +23,22 @@ class Cursor(NamedTuple):
 
 
 def cursor(sequence: int, time_ms: int) -> str:
-    """Where a reader of events goes on after an event, which happened then (0: unknown)."""
+    """The cursor after an event, given its time (0: unknown)."""
     return _cursor(_EVENT, sequence, time_ms)
 
 
 def event_place(text: str) -> Cursor | None:
-    """What a cursor of events says; None if it is none of ours."""
+    """The place of a cursor of events; None if the text is not one."""
     return _place(_EVENT, text)
 
 
 def outcome_cursor(number: int, time_ms: int) -> str:
-    """Where a reader of outcomes goes on after an outcome, which was then (0: unknown)."""
+    """The cursor after an outcome, given its time (0: unknown)."""
     return _cursor(_OUTCOME, number, time_ms)
 
 
 def outcome_place(text: str) -> Cursor | None:
-    """What a cursor of outcomes says; None if it is none of ours."""
+    """The place of a cursor of outcomes; None if the text is not one."""
     return _place(_OUTCOME, text)
 
 
@@ -54,15 +54,15 @@ def _place(kind: str, text: str) -> Cursor | None:
 
 
 def page_token(listing: str, place: bytes) -> str:
-    """Where a listing goes on behind a place; empty if that is its end.
+    """The token that continues a listing after a place; empty at the listing's end.
 
-    The token is good for no other listing: it carries a mark of this one.
+    It carries a mark of this listing, so that no other one accepts it.
     """
     return (place + _mark(listing, place)).hex() if place else ""
 
 
 def place_of(listing: str, token: str) -> bytes | None:
-    """The place that a token of a listing names; None if it is not one of this listing's."""
+    """The place of a token; None if the token does not belong to this listing."""
     if not token:
         return b""
     try:

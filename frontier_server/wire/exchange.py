@@ -1,4 +1,4 @@
-"""What fetchers and feeders exchange with the frontier: candidates, leases, reports, and how to fetch."""
+"""Messages for fetchers and feeders: candidates, leases, reports, fetch policies."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -27,7 +27,7 @@ VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for ver
 DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
 EMPTY_REASONS = {r: frontier_pb2.EmptyReason.Value(f"EMPTY_REASON_{r.value}") for r in EmptyReason}
 MAX_VALIDATOR_BYTES = 1024
-MAX_ADDRESS_CHARACTERS = 64  # an IPv6 address, and the name of an interface behind it
+MAX_ADDRESS_CHARACTERS = 64  # an IPv6 address with the name of an interface
 _TRUNCATIONS = {
     frontier_pb2.TRUNCATION_LENGTH: "lenTrunc",
     frontier_pb2.TRUNCATION_TIME: "timeTrunc",
@@ -39,10 +39,10 @@ _OUTCOMES = frozenset((frontier_pb2.OUTCOME_FETCHED, frontier_pb2.OUTCOME_RELEAS
 
 
 class ContractCodec:
-    """Candidates are stored as the contract's message, untouched."""
+    """Stores candidates as the contract's message, untouched."""
 
     def decode(self, record: bytes) -> Candidate:
-        """A candidate that was stored."""
+        """A stored candidate."""
         return candidate(frontier_pb2.Candidate.FromString(record), record)
 
     def seed(self, uri: str) -> Candidate:
@@ -51,7 +51,7 @@ class ContractCodec:
 
 
 def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> Candidate:
-    """A candidate as offered."""
+    """An offered candidate; `record` is the message in bytes, if the caller has it."""
     force = moment_ms(message.refetch_before_time) if message.HasField("refetch_before_time") else None
     return Candidate(
         message.uri,
@@ -70,24 +70,24 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
 
 
 def report(message: frontier_pb2.Report) -> Report:
-    """A report as sent."""
+    """A report."""
     problem = ""
     outcome, truncation = message.outcome, message.truncation
     if outcome not in _OUTCOMES:
-        problem = f"outcome {outcome} is neither OUTCOME_FETCHED nor OUTCOME_RELEASED"
+        problem = f"outcome must be OUTCOME_FETCHED or OUTCOME_RELEASED, got {outcome}"
     elif truncation not in _TRUNCATIONS:
-        problem = f"truncation {truncation} is not one of the contract's"
+        problem = f"truncation must be a Truncation, got {truncation}"
     peer_address = message.peer_address
     if peer_address:
         try:
             peer_address = address(peer_address)
         except ValueError:
             problem = problem or (
-                f"peer_address {peer_address[:80]!r} is no IP address"
-                f" of at most {MAX_ADDRESS_CHARACTERS} characters"
+                f"peer_address must be an IP address of at most {MAX_ADDRESS_CHARACTERS} characters,"
+                f" got {peer_address[:80]!r}"
             )
             peer_address = ""
-    has = message.HasField  # to read a message that is not there makes one
+    has = message.HasField  # reading an absent message would create it
     return Report(
         message.token,
         released=outcome == frontier_pb2.OUTCOME_RELEASED,
@@ -114,9 +114,9 @@ def report(message: frontier_pb2.Report) -> Report:
 
 @lru_cache(maxsize=1024)
 def address(text: str) -> str:
-    """An IP address in its one spelling, so that two hosts share it or do not. Raises ValueError."""
+    """An IP address in its canonical spelling, since hosts are grouped by it. Raises ValueError."""
     if len(text) > MAX_ADDRESS_CHARACTERS:
-        raise ValueError(f"{len(text)} characters; at most {MAX_ADDRESS_CHARACTERS} are taken")
+        raise ValueError(f"an address must have at most {MAX_ADDRESS_CHARACTERS} characters")
     found = ip_address(text)
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
@@ -124,14 +124,14 @@ def address(text: str) -> str:
 
 
 def validator(text: str) -> str:
-    """An ETag or Last-Modified that is worth keeping: a cut one would match nothing."""
+    """An ETag or Last-Modified; empty if it is too long. A cut one would match nothing."""
     return text if len(text.encode()) <= MAX_VALIDATOR_BYTES else ""
 
 
 def results(found: Iterable[ReportResult]) -> frontier_pb2.FinishedResponse:
-    """What reports mean, in their order."""
+    """The results of reports, in their order."""
     response = frontier_pb2.FinishedResponse()
-    for result in found:  # made in their place: to put messages into others is to copy them
+    for result in found:  # built in place: adding a finished message would copy it
         message = response.results.add()
         message.disposition = DISPOSITIONS[result.disposition]
         message.repeated = result.repeated
@@ -140,7 +140,7 @@ def results(found: Iterable[ReportResult]) -> frontier_pb2.FinishedResponse:
 
 
 def leases(grants: Iterable[Grant]) -> frontier_pb2.NextResponse:
-    """Leases as given out."""
+    """The leases of an answer."""
     response = frontier_pb2.NextResponse()
     for grant in grants:
         _write(response.leases.add(), grant)
@@ -173,14 +173,14 @@ def _write(message: frontier_pb2.Lease, grant: Grant) -> None:
 
 @lru_cache(maxsize=64)
 def _expiry(expire_ms: int) -> Timestamp:
-    """A time that all leases of an answer have."""
+    """The expiry of a lease, which all leases of an answer share."""
     message = Timestamp()
     message.FromMilliseconds(expire_ms)
     return message
 
 
 def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
-    """How to fetch."""
+    """A fetch policy."""
     fetch, credential = policy.fetch, policy.credential
     return crawl_pb2.FetchPolicy(
         fetch_policy_id=policy.policy_id,
@@ -204,7 +204,7 @@ def fetch_policy(policy: FetchPolicy) -> crawl_pb2.FetchPolicy:
 
 
 def pool_statistics(message: frontier_pb2.PoolStatistics) -> PoolStatistics:
-    """What has become of toe threads."""
+    """A node's counts of toe threads."""
     return PoolStatistics(
         message.size,
         message.alive_count,
@@ -215,5 +215,5 @@ def pool_statistics(message: frontier_pb2.PoolStatistics) -> PoolStatistics:
 
 
 def toe_steps(messages: Iterable[frontier_pb2.ToeStepCount]) -> list[tuple[str, int]]:
-    """What toe threads are doing."""
+    """How many toe threads are at each step."""
     return [(message.step[:64], message.count) for message in messages]

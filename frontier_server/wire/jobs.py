@@ -1,4 +1,4 @@
-"""Jobs: what is asked of them, and how far they have come."""
+"""Jobs: requests for them, and their descriptions."""
 
 from toehold.frontier.v1 import admin_pb2
 
@@ -10,7 +10,7 @@ JOB_STATES = {state: admin_pb2.JobState.Value(f"JOB_STATE_{state.value}") for st
 
 
 def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]] | None:
-    """What a job is to do, and its parameters; None if the request does not say."""
+    """A job's kind and parameters; None if the request has no job."""
     match request.WhichOneof("job"):
         case "delete_uris":
             asked = request.delete_uris

@@ -1,9 +1,9 @@
-"""Moments and lengths of time: protobuf's messages ↔ milliseconds."""
+"""Converts moments and durations between protobuf's messages and milliseconds."""
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-LAST_MOMENT_MS = 253_402_300_799_999  # of the year 9999, the last one that a Timestamp can name
+LAST_MOMENT_MS = 253_402_300_799_999  # the end of the year 9999, the last moment of a Timestamp
 
 
 def timestamp(moment_ms: int) -> Timestamp | None:
@@ -16,22 +16,22 @@ def timestamp(moment_ms: int) -> Timestamp | None:
 
 
 def duration(length_ms: int) -> Duration:
-    """A length of time."""
+    """A duration."""
     message = Duration()
     message.FromMilliseconds(length_ms)
     return message
 
 
 def milliseconds(message: Duration) -> int:
-    """A length of time; whatever its fields hold, a number comes out."""
+    """A duration. Accepts any field values."""
     return message.seconds * 1000 + message.nanos // 1_000_000
 
 
 def moment_ms(message: Timestamp) -> int:
-    """A moment; whatever its fields hold, a number comes out."""
+    """A moment. Accepts any field values."""
     return message.seconds * 1000 + message.nanos // 1_000_000
 
 
 def due_ms(message: Timestamp) -> int:
-    """A moment that somebody asks for: never 0, which means none, nor beyond what can be told of."""
+    """A requested moment, within 1 (0 means none) and the last moment of a Timestamp."""
     return min(max(moment_ms(message), 1), LAST_MOMENT_MS)

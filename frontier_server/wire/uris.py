@@ -1,4 +1,4 @@
-"""URIs one by one, as operators see them and bring them: those that wait, their stories, seeds, imports."""
+"""URIs for operators: those that wait, their stories, seeds, imports."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -25,7 +25,7 @@ _FINAL = {
 
 
 def waiting_uri(view: UriView) -> admin_pb2.WaitingUri:
-    """A URI that waits. Its candidate is told as it was offered."""
+    """A URI that waits, with its candidate as it was offered."""
     return admin_pb2.WaitingUri(
         candidate=frontier_pb2.Candidate.FromString(view.candidate.record),
         queue_key=view.queue_key,
@@ -64,12 +64,12 @@ def story(view: UriStory) -> admin_pb2.UriStory:
 
 
 def disposition(name: str) -> crawl_pb2.Disposition.ValueType:
-    """A stored disposition; none if its name is empty."""
+    """A stored disposition; UNSPECIFIED if its name is empty."""
     return DISPOSITIONS[Disposition(name)] if name else crawl_pb2.DISPOSITION_UNSPECIFIED
 
 
 def seed(view: SeedView) -> admin_pb2.Seed:
-    """A seed, and what became of it."""
+    """A seed and its story."""
     message = admin_pb2.Seed(uri=view.uri)
     if view.story is not None:
         message.story.CopyFrom(story(view.story))
@@ -77,7 +77,7 @@ def seed(view: SeedView) -> admin_pb2.Seed:
 
 
 def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:
-    """What is to be taken in, or what is wrong with the entry."""
+    """The row of an import's entry, or its fault."""
     match entry.WhichOneof("entry"):
         case "candidate":
             return ImportRow(_short(entry.candidate).SerializeToString())
@@ -85,15 +85,15 @@ def import_row(entry: admin_pb2.ImportEntry) -> ImportRow | str:
             seen = entry.seen
             name = _FINAL.get(seen.disposition, "")
             if not name and seen.disposition != crawl_pb2.DISPOSITION_UNSPECIFIED:
-                return f"disposition {seen.disposition} is none of SUCCEEDED, FAILED and DISREGARDED"
+                return f"disposition must be SUCCEEDED, FAILED or DISREGARDED, got {seen.disposition}"
             record = candidate(_short(frontier_pb2.Candidate(uri=seen.uri))).record
             return ImportRow(record, True, seen.fetch_status, name)
         case _:
-            return "neither candidate nor seen is set"
+            return "either candidate or seen must be set"
 
 
 def _short(offered: frontier_pb2.Candidate) -> frontier_pb2.Candidate:
-    """A candidate that is too long, cut behind what makes it so: that it was is all that it will come to."""
+    """A candidate. One that is too long is cut just beyond the limits, so that it still gets TOO_LONG."""
     if offered.ByteSize() <= MAX_RECORD_BYTES:
         return offered
     offered.DiscardUnknownFields()

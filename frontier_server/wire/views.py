@@ -1,4 +1,4 @@
-"""What the frontier tells of itself: crawls, their events and statistics, queues, nodes."""
+"""Descriptions of crawls, their events and statistics, queues and nodes."""
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -36,7 +36,7 @@ def crawl(view: CrawlView) -> admin_pb2.Crawl:
 
 
 def crawl_status(view: CrawlView) -> crawl_pb2.CrawlStatus:
-    """Where a crawl is in its life."""
+    """A crawl's status."""
     return crawl_pb2.CrawlStatus(
         state=_state(view.state.value),
         exit_status=_exit_status(view.exit_status.value),
@@ -57,7 +57,7 @@ def _exit_status(name: str) -> crawl_pb2.ExitStatus.ValueType:
 
 
 def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
-    """An event. Its fields are the contract's, by name; a status is dated by its event."""
+    """An event. Its fields have the contract's names; a status takes its time from the event."""
     message = crawl_pb2.Event(
         sequence=sequence, cursor=cursor(sequence, row.time_ms), event_time=timestamp(row.time_ms)
     )
@@ -81,7 +81,7 @@ def event(sequence: int, row: EventRow) -> crawl_pb2.Event:
                 else:
                     setattr(told, name, value)
         case other:
-            raise ValueError(f"event {sequence} is of kind {other!r}, which the contract does not have")
+            raise ValueError(f"event {sequence} must be of a kind of the contract, got {other!r}")
     return message
 
 
@@ -155,7 +155,7 @@ def node(view: NodeView) -> admin_pb2.Node:
 
 
 def pool_message(pool: PoolStatistics | None) -> frontier_pb2.PoolStatistics | None:
-    """What has become of toe threads."""
+    """A node's counts of toe threads."""
     if pool is None:
         return None
     return frontier_pb2.PoolStatistics(

@@ -1,4 +1,4 @@
-"""A store in memory: what RocksDB does, without the disk. For tests."""
+"""A store in memory, for tests."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from frontier_server.core.store import Changes, Family
 
 
 class MemoryStore:
-    """Sorted keys and their values, one pair of them for each family."""
+    """Sorted keys and their values, for each family."""
 
     def __init__(self) -> None:
         self._keys: dict[Family, list[bytes]] = {family: [] for family in Family}
@@ -25,7 +25,7 @@ class MemoryStore:
     def scan(self, family: Family, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Rows from `start` on, in key order, as long as their keys begin with `prefix`."""
         keys, values = self._keys[family], self._values[family]
-        rows = []  # as of now, whatever is written while they are read
+        rows = []  # as of now: later writes don't change them
         for key in keys[bisect_left(keys, max(start, prefix)) :]:
             if not key.startswith(prefix):
                 break
@@ -33,7 +33,7 @@ class MemoryStore:
         return iter(rows)
 
     def write(self, changes: Changes) -> None:
-        """Apply a change list, all of it."""
+        """Apply a change list."""
         for (family, key), value in changes.items():
             values = self._values[family]
             if value is None:
@@ -46,18 +46,18 @@ class MemoryStore:
                 values[key] = value
 
     def flush(self) -> None:
-        """Nothing is more durable than memory here."""
+        """Does nothing: memory has no disk."""
 
     def log_is_full(self) -> bool:
-        """Never: there is none."""
+        """Never: there is no log."""
         return False
 
     def begin_log(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def pressed(self) -> bool:
         """Never."""
         return False
 
     def close(self) -> None:
-        """Nothing to let go."""
+        """Does nothing."""

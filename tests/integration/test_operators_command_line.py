@@ -618,8 +618,8 @@ def test_what_an_override_sets_to_nothing_is_put_and_told(at: At, tmp_path: Path
         ("[scope]\nhosts = []\n", "scope: no such field; there are politeness, retry, fetch, queues"),
         ("[retry]\nmax_attempts = 'x'\n", "retry.max_attempts: expected `int`, got `str`"),
         ("[retry\n", "is not TOML"),
-        ("", "sets nothing"),
-        ("[retry]\n", "sets nothing"),
+        ("", "the override is empty"),
+        ("[retry]\n", "the override is empty"),
         (
             "[queues]\nbase_precedence = 999\npartition = 'host'\n",
             "override.toml: queues.base_precedence must be between 0 and 255, got 999; queues.partition",
@@ -684,7 +684,7 @@ def test_outcomes_are_told_and_taken_up_at_a_cursor(crawled: At) -> None:
         assert crawled.json("outcomes", "--from", cursor) == told[2:]
     assert crawled.json("outcomes", "--from", "now") == []
     code, errors = crawled.refused("outcomes", "--from", "e1")
-    assert code == 2 and "'e1' is no cursor" in errors
+    assert code == 2 and "'e1' is not a cursor" in errors
 
 
 def test_outcomes_are_followed_to_the_end_of_the_crawl(crawled: At, stubs: Stubs) -> None:

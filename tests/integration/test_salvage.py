@@ -246,8 +246,9 @@ def test_a_damaged_store_has_an_exit_code_of_its_own_and_a_way_out(tmp_path: Pat
     (said,) = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert "damaged" in said and "--salvage" in said and "in use" not in said and "Traceback" not in said
     told = salvaged(data)
-    assert re.search(r"pending: \d+ rows read, [1-9]\d* ranges cannot be", told), told
-    assert re.search(r"crawl t: \d+ URIs, \d+ of them wait; lost: \d+ of \d+ URIs that wait", told), told
+    assert re.search(r"pending: \d+ rows read, [1-9]\d* ranges unreadable", told), told
+    waits = r"crawl t: \d+ URIs, \d+ of them waiting; known losses: \d+ of \d+ URIs that wait"
+    assert re.search(waits, told), told
     (aside,) = data.glob("store.damaged-*")
     assert str(aside) in told and sorted(path.name for path in data.glob("store*")) == ["store", aside.name]
     with ServerProcess(data) as server:
@@ -274,7 +275,7 @@ def test_of_a_store_whose_list_of_files_is_gone_nothing_is_lost(tmp_path: Path) 
     next((data / "store").glob("MANIFEST-*")).unlink()
     assert run_to_end("--data", str(data)).returncode == DAMAGED
     told = salvaged(data)
-    assert "rows that were deleted may be back" in told and "lost: nothing that is known" in told
+    assert "deleted rows may be back" in told and "known losses: none" in told
     with ServerProcess(data) as server:
         server.stubs.until("t", PAUSED)
         server.stubs.request("t", RUN)
@@ -301,8 +302,12 @@ def test_a_salvage_that_was_cut_short_before_its_last_step_is_completed_and_no_n
     lived(data)
     (data / "store").rename(data / "store.new")
     ended = run_to_end("--data", str(data))
-    assert ended.returncode == DATA and "--salvage again" in ended.stderr and not (data / "store").exists()
-    assert "cut short" in salvaged(data)
+    assert (
+        ended.returncode == DATA
+        and "--salvage to complete it" in ended.stderr
+        and not (data / "store").exists()
+    )
+    assert "interrupted salvage" in salvaged(data)
     with ServerProcess(data) as server:
         assert server.stubs.describe("t").crawl == "t"
 
@@ -339,7 +344,7 @@ def test_rows_that_contradict_each_other_end_the_server_with_the_same_code(tmp_p
             server.stubs.finish(report(lease))
         assert server.wait() == DAMAGED
         said = server.errors.read_text()
-        assert "is not stored" in said and "another start" in said and "--salvage" in said
+        assert "is not stored" in said and "start again" in said and "--salvage" in said
     assert "crawl t:" in salvaged(data)
     with ServerProcess(data) as server:
         assert server.stubs.describe("t").crawl == "t"
@@ -356,7 +361,7 @@ def test_events_that_are_counted_and_not_there_are_told_at_the_start(tmp_path: P
     (data / "crawls" / "t" / "job.log").unlink()
     ended = run_to_end("--data", str(data))
     assert ended.returncode == DAMAGED, ended.stderr
-    assert "are not stored" in ended.stderr and "Traceback" not in ended.stderr
+    assert "are missing" in ended.stderr and "Traceback" not in ended.stderr
 
 
 # Checkpoints.

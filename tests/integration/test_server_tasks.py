@@ -180,7 +180,7 @@ def _heard(stubs: Stubs) -> set[str]:
 
 @pytest.mark.parametrize(
     ("failed", "told"),
-    [("the store has failed", "the store has failed"), ("", "the machine gives no more threads")],
+    [("the store has failed", "the store has failed"), ("", "the machine refuses to start another thread")],
 )
 def test_a_server_that_gets_no_thread_to_end_with_says_what_has_failed(
     failed: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

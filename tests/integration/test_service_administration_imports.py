@@ -197,9 +197,15 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        (admin_pb2.ImportEntry(), "entry 2: neither candidate nor seen is set"),
-        (seen("http://a.example/", 200, crawl_pb2.DISPOSITION_DEFERRED), "entry 2: disposition 4"),
-        (seen("http://a.example/", 200, 99), "entry 2: disposition 99"),
+        (admin_pb2.ImportEntry(), "entry 2: either candidate or seen must be set"),
+        (
+            seen("http://a.example/", 200, crawl_pb2.DISPOSITION_DEFERRED),
+            "entry 2: disposition must be SUCCEEDED, FAILED or DISREGARDED, got 4",
+        ),
+        (
+            seen("http://a.example/", 200, 99),
+            "entry 2: disposition must be SUCCEEDED, FAILED or DISREGARDED, got 99",
+        ),
     ],
 )
 def test_an_entry_that_makes_no_sense_is_named_and_nothing_is_taken_in(
@@ -254,7 +260,7 @@ def test_later_messages_may_not_say_otherwise_than_the_first(stubs: Stubs, crawl
     other = admin_pb2.ImportUrisRequest(crawl="other", entries=entries)
     forced = admin_pb2.ImportUrisRequest(force=True, entries=entries)
     last = admin_pb2.ImportUrisRequest(complete=True)
-    for wrong, told in (((other,), "'other'"), ((forced,), "force"), ((last, same), "behind the complete")):
+    for wrong, told in (((other,), "'other'"), ((forced,), "force"), ((last, same), "after the complete")):
         refused(
             lambda wrong=wrong: stubs.admin.ImportUris(iter((first, same, *wrong)), timeout=TIMEOUT_S),  # type: ignore[misc]
             INVALID,

@@ -166,7 +166,7 @@ def test_a_job_that_is_not_there_is_named(stubs: Stubs, crawl: str, rpc: str, nu
 @pytest.mark.parametrize(
     ("asked", "field", "told"),
     [
-        ({}, "job", "does not say what to do"),
+        ({}, "job", "must be set to the work to do"),
         ({"delete_uris": {}}, "queue_pattern", "empty"),
         ({"delete_uris": {"queue_pattern": ".*"}}, "uri_pattern", "empty"),
         ({"delete_uris": {"queue_pattern": "(", "uri_pattern": "."}}, "queue_pattern", "missing )"),

@@ -164,7 +164,10 @@ def test_an_override_that_contradicts_its_crawl_is_refused(stubs: Stubs) -> None
 @pytest.mark.parametrize("settings", [{}, {"retry": {}}, {"queues": {}, "politeness": {}}])
 def test_an_override_that_sets_nothing_is_refused(stubs: Stubs, crawl: str, settings: dict[str, Any]) -> None:
     problem = refused(
-        lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_ARGUMENT_VALUE", "sets nothing"
+        lambda: put(stubs, crawl, "a.example", settings),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        "the override is empty",
     )
     assert problem.metadata == {"field": "override.settings"}
 

@@ -167,13 +167,13 @@ def test_a_queue_that_rests_before_a_retry_can_be_woken(stubs: Stubs, crawl: str
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({}, "nothing is to be changed"),
-        ({"precedence": -2}, "precedence -2"),
-        ({"precedence": 256}, "precedence 256"),
-        ({"precedence": 2**31 - 1}, "precedence 2147483647"),
-        ({"session_budget": -3}, "session_budget -3"),
-        ({"total_budget": -3}, "total_budget -3"),
-        ({"total_budget": 2**63 - 1}, f"total_budget {2**63 - 1}"),
+        ({}, "change must set at least one field"),
+        ({"precedence": -2}, "precedence must be between -1 and 255, got -2"),
+        ({"precedence": 256}, "precedence must be between -1 and 255, got 256"),
+        ({"precedence": 2**31 - 1}, "precedence must be between -1 and 255, got 2147483647"),
+        ({"session_budget": -3}, f"session_budget must be between -2 and {1 << 62}, got -3"),
+        ({"total_budget": -3}, f"total_budget must be between -2 and {1 << 62}, got -3"),
+        ({"total_budget": 2**63 - 1}, f"total_budget must be between -2 and {1 << 62}, got {2**63 - 1}"),
     ],
 )
 def test_a_change_that_makes_no_sense_changes_nothing(

@@ -208,8 +208,18 @@ def test_enum_values_that_the_contract_does_not_have_are_refused(
     # Any number may stand for an enum on the wire, whatever the stubs' types say.
     state: Any = number
     queues = admin_pb2.ListQueuesRequest(crawl=crawl, state=state)
-    refused(lambda: stubs.admin.ListQueues(queues), INVALID, "INVALID_ARGUMENT_VALUE", f"state {number}")
-    refused(lambda: stubs.request(crawl, state), INVALID, "INVALID_ARGUMENT_VALUE", f"target_state {number}")
+    refused(
+        lambda: stubs.admin.ListQueues(queues),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        f"state must be a QueueState, got {number}",
+    )
+    refused(
+        lambda: stubs.request(crawl, state),
+        INVALID,
+        "INVALID_ARGUMENT_VALUE",
+        f"HOLD or FINISH, got {number}",
+    )
     before = stubs.describe(crawl)
     assert before.status.state == crawl_pb2.CRAWL_STATE_RUNNING
 

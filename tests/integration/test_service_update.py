@@ -144,7 +144,7 @@ def test_more_paths_than_there_are_fields_are_refused(stubs: Stubs) -> None:
 def test_a_change_of_nothing_is_refused(stubs: Stubs) -> None:
     crawl = fresh_name()
     stubs.create(crawl)
-    refused(lambda: stubs.update(crawl), INVALID, "INVALID_ARGUMENT_VALUE", "nothing")
+    refused(lambda: stubs.update(crawl), INVALID, "INVALID_ARGUMENT_VALUE", "at least one setting")
 
 
 # What is wrong with it.

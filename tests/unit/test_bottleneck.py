@@ -111,7 +111,7 @@ def test_nodes_without_toe_threads() -> None:
             {"EXTRACTING": 1, "WRITING": 1, "FETCHING": 1},
             "toes: 3 of 3 toe threads are busy, and 3 queues are ready",
         ),
-        ({}, "leasing: 3 queues are ready, and nodes ask"),
+        ({}, "leasing: 3 queues are ready, and nodes ask for leases"),
     ],
 )
 def test_toe_threads_are_at_work(steps: dict[str, int], told: str) -> None:
@@ -159,7 +159,7 @@ def test_the_document_limit_is_filled_by_what_is_out() -> None:
     shell = crawl(*hosts(5), limits=LimitSettings(max_documents=2))
     first, _ = shell.grants()
     shell.finish(Report(first.token, fetch_status=200))
-    assert limited_by(shell) == "limit: 1 document and 1 that are out fill limits.max_documents 2"
+    assert limited_by(shell) == "limit: 1 document and 1 lease out reach limits.max_documents 2"
 
 
 def test_what_a_silent_node_did_does_not_count() -> None:
@@ -256,7 +256,7 @@ def test_paused_queues() -> None:
     shell.do(lambda core, now: core.administration.change_queue("crawl", "a,", change, now))
     shell.tick()
     shell.next()
-    assert limited_by(shell) == "paused queues: 1 URI in queues that an operator pauses, and no other"
+    assert limited_by(shell) == "paused queues: 1 URI left, only in queues that an operator has paused"
 
 
 def test_uris_that_wait_for_their_time() -> None:

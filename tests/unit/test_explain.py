@@ -93,7 +93,7 @@ def test_a_paused_crawl() -> None:
     assert explained(shell) == [
         Reason(
             Why.PAUSED,
-            "the crawl pauses when what is out has ended (1 lease)",
+            "the crawl is pausing, with 1 lease still out",
             shell.now_ms + CrawlSettings().pause_timeout_ms,
         ),
     ]
@@ -125,14 +125,14 @@ def test_a_crawl_that_is_held_and_one_that_will_be() -> None:
     last = shell.core.upkeep.last_outcome(number)
     shell.do(lambda core, now: core.upkeep.note_logged(number, last, 100, now))
     assert explained(shell)[0] == Reason(
-        Why.PAUSED, "the crawl is held: nothing of it changes; resume it, or let it just be paused"
+        Why.PAUSED, "the crawl is held; resume it, or pause it to allow changes"
     )
 
 
 def test_a_crawl_that_may_have_no_more_toes() -> None:
     shell = crawl("a/", "b/", max_toes=1)
     shell.grants()
-    assert explained(shell)[0] == Reason(Why.LIMIT_REACHED, "1 lease out; max_toes lets no more be")
+    assert explained(shell)[0] == Reason(Why.LIMIT_REACHED, "1 lease out, as many as max_toes allows")
 
 
 def test_a_crawl_that_a_problem_paused() -> None:
@@ -149,11 +149,11 @@ def test_a_crawl_that_somebody_stopped() -> None:
     (reason,) = explained(shell)
     assert reason == Reason(
         Why.FINISHED,
-        "the crawl stops when what is out has ended (1 lease): somebody stopped it",
+        "the crawl is stopping, with 1 lease still out: it was stopped",
         shell.now_ms + CrawlSettings().stop_timeout_ms,
     )
     shell.finish(Report(grant.token, fetch_status=200))
-    assert explained(shell) == [Reason(Why.FINISHED, "the crawl has finished: somebody stopped it")]
+    assert explained(shell) == [Reason(Why.FINISHED, "the crawl has finished: it was stopped")]
 
 
 def test_a_crawl_that_has_ended_with_uris_left() -> None:
@@ -164,7 +164,7 @@ def test_a_crawl_that_has_ended_with_uris_left() -> None:
     shell.now_ms += 1_000
     assert shell.grants() == []
     assert explained(shell) == [
-        Reason(Why.FINISHED, "the crawl has finished: nothing was left that could be fetched"),
+        Reason(Why.FINISHED, "the crawl has finished: no URI was left to fetch"),
         Reason(Why.URIS_LEFT, "1 URI in retired queues"),
         Reason(Why.QUEUE_INELIGIBLE, "2 URIs in queues at or over the precedence floor"),
     ]
@@ -173,9 +173,9 @@ def test_a_crawl_that_has_ended_with_uris_left() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        (LimitSettings(max_documents=1), "1 document, of limits.max_documents 1"),
-        (LimitSettings(max_bytes=100), "250 bytes, of limits.max_bytes 100"),
-        (LimitSettings(max_elapsed_ms=2_000), "limits.max_elapsed of 2 s is over"),
+        (LimitSettings(max_documents=1), "1 document of limits.max_documents 1"),
+        (LimitSettings(max_bytes=100), "250 bytes of limits.max_bytes 100"),
+        (LimitSettings(max_elapsed_ms=2_000), "limits.max_elapsed of 2 s has passed"),
     ],
     ids=["documents", "bytes", "time"],
 )
@@ -195,7 +195,7 @@ def test_a_document_limit_that_leases_out_fill() -> None:
     shell = crawl("a/", "b/", "c/", limits=LimitSettings(max_documents=2))
     shell.finish(Report(shell.grants(most=1)[0].token, fetch_status=200))
     shell.grants()
-    expected = Reason(Why.LIMIT_REACHED, "1 document and 1 that are out fill limits.max_documents 2")
+    expected = Reason(Why.LIMIT_REACHED, "1 document and 1 lease out reach limits.max_documents 2")
     assert explained(shell)[0] == explained(shell, "c/")[0] == expected
 
 
@@ -215,21 +215,21 @@ def test_a_job_that_runs() -> None:
 def test_nothing_wrong_but_no_node_asking() -> None:
     shell = crawl("a/")
     shell.now_ms = START_MS + 90_000
-    words = "nothing is in the way, but no node has asked for 90 s"
+    words = "due now, but no node has asked for leases for 90 s"
     assert explained(shell) == [Reason(Why.NO_NODE_ASKS, words)]
     assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.NO_NODE_ASKS, words)]
     shell.restart()
     assert explained(shell, "a/") == [
-        Reason(Why.NO_NODE_ASKS, "nothing is in the way, but no node has asked since the server started")
+        Reason(Why.NO_NODE_ASKS, "due now, but no node has asked for leases since the server started")
     ]
 
 
 def test_nodes_ask_and_have_others_first() -> None:
     shell = crawl("a/", "a/2")
-    assert explained(shell) == [Reason(Why.DUE, "nothing is in the way, and nodes ask")]
+    assert explained(shell) == [Reason(Why.DUE, "due now, and nodes ask for leases")]
     assert explained(shell, "a/2") == [
-        Reason(Why.DUE, "nothing is in the way, and nodes ask"),
-        Reason(Why.BEHIND_OTHERS, "1 URI of queue a, first"),
+        Reason(Why.DUE, "due now, and nodes ask for leases"),
+        Reason(Why.BEHIND_OTHERS, "behind 1 URI of queue a,"),
     ]
 
 
@@ -238,7 +238,7 @@ def test_a_crawl_that_is_empty_and_waits_for_more() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     assert shell.state("crawl") is CrawlState.EMPTY
     assert explained(shell) == [
-        Reason(Why.EMPTY, "nothing is left that could be fetched; run_while_empty lets it wait for more")
+        Reason(Why.EMPTY, "no URI is left to fetch; run_while_empty keeps the crawl waiting for more")
     ]
 
 
@@ -247,7 +247,9 @@ def test_a_crawl_that_awaits_its_next_round() -> None:
     shell = crawl("a/", reseed=ReseedSettings(max_rounds=3, min_interval_ms=60_000))
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     assert explained(shell) == [
-        Reason(Why.AWAITS_ROUND, "nothing is left; round 1 of the seeds begins", START_MS + 60_000)
+        Reason(
+            Why.AWAITS_ROUND, "no URI is left to fetch; round 1 of the seeds comes next", START_MS + 60_000
+        )
     ]
 
 
@@ -263,7 +265,7 @@ def test_a_crawl_whose_leases_are_out_or_whose_uris_are_to_be_fetched_later() ->
     shell = crawl("a/")
     shell.schedule("crawl", candidate("http://a/later", not_before_ms=START_MS + 10**6))
     shell.grants()
-    out = "1 lease out; the first of them lapses if its node keeps silent"
+    out = "1 lease out; the first lapses if its node stays silent"
     reasons = [
         Reason(Why.LEASED, out, shell.now_ms + PERIOD_MS),
         Reason(Why.FUTURE, "1 URI to be fetched later", START_MS + 10**6),
@@ -279,11 +281,11 @@ def test_a_crawl_that_another_one_of_the_same_host_holds_up() -> None:
     shell.launch("other", "http://a/")
     assert shell.grants("other")[0].crawl == "other"
     assert shell.grants("crawl") == []
-    words = "1 queue could be leased from but for others of the same host or group"
+    words = "1 queue ready, but the hosts or groups are busy with other queues"
     assert explained(shell) == [Reason(Why.HOST_BUSY, words)]
     (reason,) = explained(shell, "a/")
     assert reason == Reason(
-        Why.HOST_BUSY, "host a: 1 of 1 requests at once, at node node", shell.now_ms + PERIOD_MS
+        Why.HOST_BUSY, "host a: 1 of at most 1 requests in flight, at node node", shell.now_ms + PERIOD_MS
     )
 
 
@@ -291,7 +293,7 @@ def test_a_crawl_with_nothing_but_queues_that_an_operator_pauses() -> None:
     shell = crawl("a/", "a/2", "b/")
     change(shell, "a,", paused=True)
     change(shell, "b,", paused=True)
-    assert explained(shell) == [Reason(Why.QUEUE_PAUSED, "3 URIs in 2 queues that an operator pauses")]
+    assert explained(shell) == [Reason(Why.QUEUE_PAUSED, "3 URIs in 2 queues that an operator has paused")]
 
 
 # Queues.
@@ -337,9 +339,9 @@ def test_a_queue_that_rests_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     wake_ms = shell.now_ms + 900_000
     words = "queue a, rests: retry after fetch status -1"
     assert explained(shell, queue="a,") == [Reason(Why.QUEUE_SNOOZED, words, wake_ms)]
-    assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, "1 queue at rest for long, on disk", wake_ms)]
+    assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, "1 queue at rest on disk, for longer", wake_ms)]
     shell.restart()
-    assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, "1 queue at rest for long, on disk", wake_ms)]
+    assert explained(shell) == [Reason(Why.QUEUE_SNOOZED, "1 queue at rest on disk, for longer", wake_ms)]
 
 
 def test_a_rest_that_is_over_is_no_reason() -> None:
@@ -357,7 +359,9 @@ def test_a_queue_that_is_over_its_budget() -> None:
     shell.finish(Report(shell.grants(most=1)[0].token, fetch_status=200))
     shell.now_ms += 1_000
     (reason, _) = explained(shell, queue="a,")
-    assert reason == Reason(Why.OVER_BUDGET, "its next turn retires it: total budget 1 spent")
+    assert reason == Reason(
+        Why.OVER_BUDGET, "queue a, will be retired at its next turn: total budget 1 spent"
+    )
     shell.grants()
     words = "queue a, is retired with 1 URI: total budget 1 spent"
     assert explained(shell, "a/2") == [Reason(Why.OVER_BUDGET, words)]
@@ -371,8 +375,8 @@ def test_a_queue_that_has_spent_the_budget_of_its_session() -> None:
     )
     shell.finish(Report(shell.grants()[0].token, fetch_status=-4))
     assert explained(shell, queue="a,") == [
-        Reason(Why.QUEUE_INACTIVE, "it has spent the budget of its session, so queues that wait go first"),
-        Reason(Why.DUE, "nothing is in the way, and nodes ask"),
+        Reason(Why.QUEUE_INACTIVE, "queue a, has spent its session budget, so waiting queues go first"),
+        Reason(Why.DUE, "due now, and nodes ask for leases"),
     ]
 
 
@@ -383,10 +387,10 @@ def test_a_host_over_its_quota(fails: bool) -> None:
     shell = crawl("a/", "a/2", "b/", limits=limits)
     shell.finish(Report(shell.grants(most=1)[0].token, fetch_status=200))
     shell.now_ms += 1_000
-    then = "fails it with -5003" if fails else "retires its queue"
+    then = "fail with -5003" if fails else "retire its queue"
     quota = "quota limits.host_quota.max_successes 1 of a is spent"
     assert explained(shell, "a/2")[0] == Reason(
-        Why.OVER_BUDGET, f"the next turn of http://a/2 {then}: {quota}"
+        Why.OVER_BUDGET, f"http://a/2 will {then} at its next turn: {quota}"
     )
     shell.grants()
     if fails:
@@ -403,7 +407,7 @@ def test_a_source_over_its_quota() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200, body_bytes=10))
     shell.now_ms += 1_000
     quota = "quota limits.source_quota.max_response_bytes 10 of http://a/ is spent"
-    assert explained(shell, "a/2")[0].message == f"the next turn of http://a/2 retires its queue: {quota}"
+    assert explained(shell, "a/2")[0].message == f"http://a/2 will retire its queue at its next turn: {quota}"
 
 
 def test_a_queue_below_the_floor() -> None:
@@ -411,7 +415,7 @@ def test_a_queue_below_the_floor() -> None:
     shell = crawl("a/", "b/", queues=QueueSettings(precedence_floor=10))
     change(shell, "a,", precedence=12)
     shell.now_ms += 1_000
-    words = "precedence 12 of queue a, is not below 10"
+    words = "precedence 12 of queue a, must be below queues.precedence_floor 10"
     assert explained(shell, "a/")[0] == Reason(Why.QUEUE_INELIGIBLE, words)
     shell.grants()
     assert explained(shell, "a/") == explained(shell, queue="a,") == [Reason(Why.QUEUE_INELIGIBLE, words)]
@@ -420,7 +424,7 @@ def test_a_queue_below_the_floor() -> None:
 def test_a_queue_that_an_operator_pauses() -> None:
     shell = crawl("a/", "b/")
     change(shell, "a,", paused=True)
-    expected = [Reason(Why.QUEUE_PAUSED, "an operator pauses queue a,")]
+    expected = [Reason(Why.QUEUE_PAUSED, "an operator has paused queue a,")]
     assert explained(shell, "a/") == explained(shell, queue="a,") == expected
 
 
@@ -430,8 +434,8 @@ def test_a_queue_that_is_paused_or_retired_while_its_uri_is_out() -> None:
     change(shell, "a,", paused=True)
     change(shell, "a,", retired=True)
     assert explained(shell, queue="a,") == [
-        Reason(Why.QUEUE_PAUSED, "an operator pauses queue a,"),
-        Reason(Why.QUEUE_RETIRED, "it is retired when its lease ends: an operator retires it"),
+        Reason(Why.QUEUE_PAUSED, "an operator has paused queue a,"),
+        Reason(Why.QUEUE_RETIRED, "queue a, will be retired when its lease ends: an operator has retired it"),
         Reason(Why.LEASED, "http://a/ is out at node node", shell.now_ms + PERIOD_MS),
     ]
 
@@ -452,7 +456,7 @@ def test_a_queue_that_waits_for_activation() -> None:
     shell.launch("crawl", "http://a/", "http://b/")
     change(shell, "b,", precedence=1)
     assert Reason(
-        Why.QUEUE_INACTIVE, "it waits for activation, at precedence 3; 1 queue of lower precedence first"
+        Why.QUEUE_INACTIVE, "queue a, waits for activation at precedence 3, after 1 queue of lower precedence"
     ) in explained(shell, queue="a,")
 
 
@@ -465,7 +469,7 @@ def test_a_host_that_answers_another_queue() -> None:
     shell.launch("crawl", "http://a/", "https://a/")
     shell.grants(node="north")
     assert shell.grants(node="south") == []
-    words = "host a: 1 of 1 requests at once, at node north"
+    words = "host a: 1 of at most 1 requests in flight, at node north"
     assert explained(shell, queue="a,#443") == [Reason(Why.HOST_BUSY, words, EXPIRE_MS)]
 
 
@@ -475,7 +479,7 @@ def test_a_group_that_is_busy() -> None:
     shell = crawl("a/", "b/", "c/", ready=False, groups=(group,))
     shell.grants(most=1, node="north")
     shell.grants(most=1, node="south")
-    words = "group site: 2 of 2 requests at once, at node north, south"
+    words = "group site: 2 of at most 2 requests in flight, at node north, south"
     assert explained(shell, "c/")[0] == Reason(Why.GROUP_BUSY, words, EXPIRE_MS)
 
 
@@ -494,14 +498,14 @@ def test_an_address_that_is_busy() -> None:
         shell.finish(Report(grant.token, fetch_status=404, peer_address="192.0.2.1"))
     shell.now_ms += 1_000
     shell.grants()
-    words = "hosts at 192.0.2.1: 1 of 1 requests at once, at node node"
+    words = "hosts at 192.0.2.1: 1 of at most 1 requests in flight, at node node"
     assert explained(shell, "b/")[0] == Reason(Why.GROUP_BUSY, words, shell.now_ms + PERIOD_MS)
 
 
 def test_a_robots_txt_that_has_not_been_fetched() -> None:
     shell = crawl("a:8080/", ready=False)
     assert explained(shell, "a:8080/")[0] == Reason(
-        Why.ROBOTS_PENDING, "http://a:8080/robots.txt is fetched first"
+        Why.ROBOTS_PENDING, "http://a:8080/robots.txt must be fetched first"
     )
     shell.grants()
     assert explained(shell, "a:8080/") == [
@@ -518,7 +522,7 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     retry_ms = START_MS + 30_000
     shell.now_ms += 1_000
     shell.tick()
-    words = "http://a/robots.txt could not be had in 1 attempt (fetch status -2)"
+    words = "http://a/robots.txt could not be fetched in 1 attempt (fetch status -2)"
     assert explained(shell, "a/")[0] == Reason(Why.ROBOTS_PENDING, words, retry_ms)
     assert shell.grants() == []
     assert explained(shell, "a/") == [Reason(Why.ROBOTS_PENDING, words, retry_ms)]
@@ -528,7 +532,7 @@ def test_a_robots_txt_that_cannot_be_had() -> None:
     shell.now_ms += 1_000
     assert explained(shell, "a/")[0] == Reason(
         Why.ROBOTS_PENDING,
-        "http://a/robots.txt could not be had in 2 attempts (fetch status -2); its URIs fail with -61",
+        "http://a/robots.txt could not be fetched in 2 attempts (fetch status -2); its URIs fail with -61",
     )
     shell.grants()
     assert explained(shell, "a/") == [Reason(Why.SEEN_ALREADY, "FAILED with fetch status -61, 0 s ago")]
@@ -564,7 +568,7 @@ def test_a_uri_that_is_out() -> None:
     assert explained(shell, "a/") == [replace(expected, until_ms=shell.now_ms + PERIOD_MS)]
     assert explained(shell, "a/2") == [
         Reason(Why.LEASED, "http://a/ is out at node north", shell.now_ms + PERIOD_MS),
-        Reason(Why.BEHIND_OTHERS, "1 URI of queue a, first"),
+        Reason(Why.BEHIND_OTHERS, "behind 1 URI of queue a,"),
     ]
 
 
@@ -581,14 +585,14 @@ def test_a_uri_that_waits_for_its_next_visit() -> None:
     shell.finish(Report(shell.grants()[0].token, fetch_status=200))
     finish_ms = shell.now_ms
     shell.now_ms += 7_200_000
-    words = "it waits for its time; last: SUCCEEDED with fetch status 200, 2 h ago"
+    words = "it waits for its time; last visit: SUCCEEDED with fetch status 200, 2 h ago"
     assert explained(shell, "a/") == [Reason(Why.FUTURE, words, finish_ms + 86_400_000)]
 
 
 def test_a_uri_whose_answer_was_no_http() -> None:
     """S1.18: it rests alone, also if an earlier visit went well."""
     shell = crawl("a/", revisit=RevisitSettings(policy="fixed", interval_ms=3_600_000))
-    words = "its answer was no HTTP (-10); it is tried again later, and its queue goes on"
+    words = "its answer was not HTTP (-10); it will be tried again, while its queue goes on"
     for status in (-10, 200, -10):
         (grant,) = shell.grants()
         shell.finish(Report(grant.token, fetch_status=status))
@@ -627,8 +631,8 @@ SCOPE = ScopeSettings(
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("other.example/", "scope.hosts has no other.example, and no prefix or pattern lets it in"),
-        ("a:81/", "scope.hosts has no a:81, and no prefix or pattern lets it in"),
+        ("other.example/", "no host, prefix or pattern of the scope lets other.example in"),
+        ("a:81/", "no host, prefix or pattern of the scope lets a:81 in"),
         (
             "news.example/private/x",
             "scope.surt_prefixes refuses it: -http://(example,news,)/private/",
@@ -652,7 +656,7 @@ def test_a_scheme_that_is_out_of_scope() -> None:
 
 def test_a_uri_that_nobody_has_offered() -> None:
     shell = crawl("a/")
-    words = "nobody has offered it, or only by a path of more hops than the scope allows"
+    words = "nobody has offered it, or only with more hops than the scope allows"
     assert explained(shell, "a/x") == [Reason(Why.NEVER_OFFERED, words)]
 
 
@@ -661,7 +665,7 @@ def test_a_uri_that_its_settings_retire() -> None:
     put_override(shell, "a", override_of(queues={"retire": True}))
     shell.work()
     assert explained(shell, "a/")[0] == Reason(
-        Why.QUEUE_RETIRED, "its next turn retires it: its settings retire it"
+        Why.QUEUE_RETIRED, "queue a, will be retired at its next turn: its settings retire it"
     )
 
 

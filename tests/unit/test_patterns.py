@@ -56,7 +56,7 @@ def test_a_pattern_matches_a_text_as_a_whole(pattern: str, text: str, matches: b
         (r"[)](a\))b)c", "unexpected ) at character 10: )"),
         ("(a)b)c", "unexpected ) at character 5: )"),
         ("a\\", "trailing \\"),
-        ("\ud800", "half a surrogate pair, which is no character"),
+        ("\ud800", "half a surrogate pair, which is not a character"),
         ("", "it is empty"),
     ],
 )
@@ -164,12 +164,12 @@ def test_a_rewrite_replaces_each_place_that_matches(
 @pytest.mark.parametrize(
     ("replacement", "problem"),
     [
-        (r"a\2", r"\2 is a group that the pattern does not have; it has 1"),
-        (r"\0", r"\0 is none of \1 to \9 and \\"),
-        (r"\x", r"\x is none of \1 to \9 and \\"),
-        ("a\\", "\\ is none of \\1 to \\9 and \\\\"),
-        (r"\²", r"\² is none of \1 to \9 and \\"),
-        ("a" * 1001, "1001 characters; at most 1000 are taken"),
+        (r"a\2", r"\2 is not a group of the pattern, which has 1"),
+        (r"\0", r"an escape must be \1 to \9 or \\, got \0"),
+        (r"\x", r"an escape must be \1 to \9 or \\, got \x"),
+        ("a\\", "an escape must be \\1 to \\9 or \\\\, got \\"),
+        (r"\²", r"an escape must be \1 to \9 or \\, got \²"),
+        ("a" * 1001, "it must have at most 1000 characters, got 1001"),
     ],
 )
 def test_a_replacement_refers_to_groups_that_there_are(replacement: str, problem: str) -> None:

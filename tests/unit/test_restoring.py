@@ -297,7 +297,9 @@ def test_a_crawl_that_was_itself_being_launched_from_one_is_none_to_go_on_from(
     shell.keep("half")
     shell.create("third", PLAIN)
     before = shell.core.views.crawl("third")
-    with pytest.raises(errors.IllegalState, match=r"'second' of checkpoint half .* checkpoint cp") as refused:
+    with pytest.raises(
+        errors.IllegalState, match=r"checkpoint half has crawl 'second' only .* checkpoint cp"
+    ) as refused:
         shell.do(lambda core, now: core.control.launch("third", now, "", "half", "second"))
     assert refused.value.metadata == {"crawl": "third", "state": "NASCENT"}
     assert shell.core.views.crawl("third") == before == shell.build().views.crawl("third")

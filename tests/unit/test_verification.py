@@ -196,20 +196,20 @@ def _sum(name: str) -> Callable[[Shell], None]:
 
 
 DAMAGES: dict[str, Callable[[Shell], None]] = {
-    "counts 4 URIs, has 3": lambda shell: _recount(shell, 1),
-    "counts 2 URIs, has 3": lambda shell: _recount(shell, -1),
-    "INACTIVE, but not in that set": _lose_inactive,
+    "counts 4 URIs, but has 3": lambda shell: _recount(shell, 1),
+    "counts 2 URIs, but has 3": lambda shell: _recount(shell, -1),
+    "is INACTIVE, but not in that set": _lose_inactive,
     "set INACTIVE": _add_inactive,
     "but not in that set": _lose_name,
     "is not among the future URIs": _lose_future,
-    "is not where it is said to wait": _lose_pending,
-    "the seen-set does not know of": _forget_where_it_waits,
-    "its head is behind": _hide_the_head,
-    "queued, has": _sum("queued"),
-    "retired_uris, has": _sum("retired_uris"),
-    "ineligible_uris, has": _sum("ineligible_uris"),
-    "future, has": _sum("future"),
-    "discovered, has": _sum("discovered"),
+    "is not in its place in the queue": _lose_pending,
+    "the seen-set does not know": _forget_where_it_waits,
+    "its head is after": _hide_the_head,
+    "queued, but has": _sum("queued"),
+    "retired_uris, but has": _sum("retired_uris"),
+    "ineligible_uris, but has": _sum("ineligible_uris"),
+    "future, but has": _sum("future"),
+    "discovered, but has": _sum("discovered"),
 }
 
 

@@ -240,7 +240,9 @@ def test_defaults_of_a_candidate() -> None:
 def test_an_outcome_that_there_is_not_makes_a_report_a_problem(number: int) -> None:
     message = frontier_pb2.Report(token=b"t")
     message.outcome = number  # type: ignore[assignment]  # any number may come
-    assert f"outcome {number}" in wire.report(message).problem
+    assert (
+        f"outcome must be OUTCOME_FETCHED or OUTCOME_RELEASED, got {number}" in wire.report(message).problem
+    )
 
 
 def fetched(**more: Any) -> frontier_pb2.Report:
@@ -292,7 +294,7 @@ def test_an_address_that_is_none_makes_a_report_a_problem(said: str) -> None:
 
 def test_of_two_problems_of_a_report_the_first_is_told() -> None:
     message = frontier_pb2.Report(peer_address="none")
-    assert "outcome 0" in wire.report(message).problem
+    assert "OUTCOME_RELEASED, got 0" in wire.report(message).problem
 
 
 @pytest.mark.parametrize(

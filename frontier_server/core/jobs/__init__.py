@@ -1,1 +1,1 @@
-"""Work in slices: what a job is, and each kind of job."""
+"""The kinds of jobs: work in slices."""

@@ -1,4 +1,4 @@
-"""Deletion: of URIs by pattern, and of all that is stored of a crawl."""
+"""Deletes URIs by pattern, and whole crawls."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -19,16 +19,16 @@ from ..store import Family
 from ..uri.patterns import Pattern, compile_pattern, full_match
 
 URIS_PER_SLICE = 200
-QUEUES_PER_SLICE = 50  # that do not match, or have fewer URIs
+QUEUES_PER_SLICE = 50  # if they do not match, or have few URIs
 ROWS_PER_SLICE = 500
 _QUEUED, _FUTURE, _END = b"\0", b"\1", b"\2"
 
 
 class UriDeletion:
-    """One slice of a job that deletes waiting URIs whose queue and text match (Heritrix's deleteURIs, 2.14).
+    """One slice of a job that deletes waiting URIs whose queue and text match (Heritrix's deleteURIs).
 
-    A URI that is out at a node is left alone, and counted. A deleted one has disposition
-    DISREGARDED and fetch status -6000, and stays seen. With `dry_run` they are only counted.
+    URIs that are out at a node stay, and are counted. Deleted ones get disposition
+    DISREGARDED and fetch status -6000, and stay seen. With `dry_run` they are only counted.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class UriDeletion:
             job.put(self.op, self.crawl, self.number, row)
 
     def _queued(self, cursor: bytes) -> bytes:
-        """The next URIs of queues that match, and past those that do not; where to go on."""
+        """Process the next URIs of queues that match; where to continue."""
         read = 0
         for _ in range(QUEUES_PER_SLICE):
             queue_id, read = self._in_queue(cursor, read)
@@ -75,7 +75,7 @@ class UriDeletion:
         return _QUEUED + cursor
 
     def _in_queue(self, cursor: bytes, read: int) -> tuple[bytes | None, int]:
-        """The same of the first queue from a place on: where to go on, and how many URIs were read."""
+        """Process the first queue from a place on: where to continue, and how many URIs were read."""
         prefix = keys.crawl_prefix(self.crawl.number)
         queue: WorkQueue | None = None
         place: bytes | None = None
@@ -86,7 +86,7 @@ class UriDeletion:
             if queue is None:
                 queue = self.op.queue(self.crawl, queue_id)
                 if queue is None:
-                    raise StoreCorrupt(f"crawl {self.crawl.name}: URIs of queue {queue_id.hex()}, no queue")
+                    raise StoreCorrupt(f"crawl {self.crawl.name}: queue {queue_id.hex()} is missing")
                 if not full_match(self.queues, queue.row.key):
                     return queue_id + keys.LAST_POSITION, read
             elif queue.queue != queue_id:
@@ -137,7 +137,7 @@ class UriDeletion:
         return _END
 
 
-# In this order; a crawl's own rows last, so that an interrupted deletion is found again.
+# Deleted in this order: a crawl's own rows last, so that an interrupted deletion is found again.
 _OF_A_CRAWL = (
     Family.SEEDS,
     Family.QUEUES,
@@ -157,9 +157,9 @@ _OF_A_CRAWL = (
 
 
 class CrawlDeletion:
-    """The deletion of a crawl that nobody can see any more.
+    """The deletion of a crawl that is no longer visible.
 
-    How far it has come is stored: deleted rows before that need not be walked again.
+    Its progress is stored, so that scans need not walk over deleted rows again.
     """
 
     def __init__(self, crawl: int, state: StateRow) -> None:
@@ -175,7 +175,7 @@ class CrawlDeletion:
         for key, _ in rows:
             op.tx.delete(family, key)
         if family is _OF_A_CRAWL[-1]:
-            return False  # its own few rows, and with them what was stored of this
+            return False  # its own few rows, the stored progress included
         if len(rows) < ROWS_PER_SLICE:
             self._state.deleted_to = bytes((place + 1,))
         else:

@@ -1,6 +1,6 @@
-"""Rows of hosts and of robots.txt files that no crawl needs any more: they go, little by little.
+"""Removes rows of hosts and robots.txt files that no crawl needs any more, little by little.
 
-They belong to no crawl, so that the end of none removes them.
+They belong to no crawl, so no crawl's end removes them.
 """
 
 from itertools import islice
@@ -13,29 +13,29 @@ from ..spec.settings import DAY_MS
 from ..store import Family
 
 EVERY_MS = DAY_MS // 4
-KEPT_MS = 7 * DAY_MS  # after a host's rest has ended, and after a robots.txt was last asked for
+KEPT_MS = 7 * DAY_MS  # after a host's rest, and after the last use of a robots.txt
 ROWS_PER_SLICE = 500
 _FAMILIES = (Family.HOSTS, Family.ROBOTS)
 
 
 class Housekeeping:
-    """A round through both families every few hours, in slices. It begins anew with the server."""
+    """Goes through both families every few hours, in slices. Starts over with the server."""
 
     def __init__(self, hosts: Hosts, robots: RobotsTable, now_ms: int) -> None:
         self._hosts = hosts
         self._robots = robots
         self._due_ms = now_ms + EVERY_MS
-        self._place: tuple[int, bytes] | None = None  # family and key that a round has come to
+        self._place: tuple[int, bytes] | None = None  # the family and key that it has come to
 
     def wanted(self, now_ms: int) -> bool:
         """Whether there is a slice to do."""
         return self._place is not None or now_ms >= self._due_ms
 
     def slice(self, op: Operation, longest_validity_ms: int) -> None:
-        """Delete the rows among the next ones that nobody needs.
+        """Delete those of the next rows that nobody needs.
 
-        A robots.txt is needed as long as a crawl takes it for valid, and twice that long, as a good copy
-        counts while a later fetch fails (RFC 9309, 2.3.1.4).
+        A robots.txt is needed for twice its longest validity, since a good copy counts while later
+        fetches fail (RFC 9309, 2.3.1.4).
         """
         number, after = self._place or (0, b"")
         family = _FAMILIES[number]

@@ -1,7 +1,7 @@
-"""Import: URIs by the million, noted as seen or scheduled; and the seen-set by hand.
+"""Imports URIs by the million, to note as seen or to schedule; and changes the seen-set for operators.
 
-Two passes, as a Heritrix journal needs (2.17): first all that is only noted, then what is
-scheduled, so that what was done already is not done again.
+It takes two passes, as a Heritrix journal needs: the first notes seen URIs, the second
+schedules the others, so that a URI that was done is not fetched again.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,11 @@ _NOTING, _SCHEDULING = b"\0", b"\1"
 
 
 def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRow]) -> JobRow:
-    """Keep what a job of import is to take in."""
+    """Store rows for an import."""
     row = job.get(op.tx, crawl, number)
     if row.state != JobState.RECEIVING.value:
         raise IllegalState(
-            f"import {number} of crawl {crawl.name!r} is {row.state}; it takes in nothing more"
+            f"import {number} of crawl {crawl.name!r} must be RECEIVING to take in URIs, and is {row.state}"
         )
     for place, entry in enumerate(rows, row.total + 1):
         op.tx.put(Family.IMPORTS, keys.import_key(crawl.number, number, place), encode(entry))
@@ -40,10 +40,10 @@ def store_rows(op: Operation, crawl: Crawl, number: int, rows: Sequence[ImportRo
 def import_slice(
     op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
 ) -> None:
-    """Take in the next rows of the pass that the job is at."""
+    """Take in the next rows of the present pass."""
     cancelled = row.state == JobState.CANCELLING.value
     if cancelled and row.cursor[:1] != _SCHEDULING:
-        row.cursor = _SCHEDULING  # from the first row: the pass that notes leaves rows behind it
+        row.cursor = _SCHEDULING  # from the first row: the first pass leaves rows to schedule
     noting = row.cursor[:1] != _SCHEDULING
     prefix = keys.import_prefix(crawl.number, number)
     start = prefix + row.cursor[1:]
@@ -98,7 +98,7 @@ def _schedule(
 
 
 def parsed(text: str) -> CanonicalUri | None:
-    """A canonical URI, or None for a text that is none."""
+    """A canonical URI, or None if the text is not a valid URI."""
     try:
         return canonical(text)
     except (Malformed, UnsupportedScheme, TooLong):
@@ -108,7 +108,7 @@ def parsed(text: str) -> CanonicalUri | None:
 def note_seen(
     op: Operation, crawl: Crawl, uri: CanonicalUri, fetch_status: int = 0, disposition: str = ""
 ) -> bool:
-    """Note a URI as seen without queueing it (2.4, 2.14); whether it was new."""
+    """Note a URI as seen without queueing it; whether it was new."""
     site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     if op.tx.get(Family.SEEN, key) is not None:

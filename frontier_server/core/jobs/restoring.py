@@ -1,8 +1,8 @@
-"""The job that launches a crawl from a checkpoint: the rows of a crawl there become its own.
+"""The job that launches a crawl from a checkpoint: it copies the rows of a crawl there.
 
-Memory has nothing of the crawl until the last row is copied. What was out at nodes then is
-not: it waits in its queue, as after a lease that was released. Outcomes and events stay
-behind; the crawl's own begin anew. Its own seeds give way.
+The crawl is loaded into memory when the last row is copied. URIs that were out at nodes wait
+in their queues, as after a released lease. Outcomes and events are not copied; the crawl
+begins its own. Its own seeds are dropped.
 """
 
 from collections.abc import Callable
@@ -47,15 +47,15 @@ def begin(
     source: str,
     settings_of: Callable[[bytes], CrawlSettings],
 ) -> None:
-    """Start the job. Raises UnknownCrawl, InvalidSpec or IllegalState, and then nothing has changed."""
+    """Start the job. Raises UnknownCrawl, InvalidSpec or IllegalState; nothing has changed then."""
     rows = crawl_in(checkpoint, source)
     if rows is None:
         raise UnknownCrawl(f"checkpoint {name} has no crawl {source[:80]!r}", crawl=source[:80])
     copied = job.restore_of(job.rows(checkpoint, rows.number))
     if copied is not None and copied[1].state != JobState.DONE.value:
         raise IllegalState(
-            f"crawl {source!r} of checkpoint {name} was only half there, being launched from checkpoint "
-            f"{copied[1].parameters['checkpoint']} itself; go on from that one, or from one made later",
+            f"checkpoint {name} has crawl {source!r} only in part: it was being launched from checkpoint "
+            f"{copied[1].parameters['checkpoint']}; use that one, or one made later",
             crawl=crawl.name,
             state=crawl.state.value,
         )
@@ -63,19 +63,19 @@ def begin(
         raise invalid_spec(found)
     if crawl.counters.discovered or crawl.jobs or crawl.receiving or crawl.counters.next_job > 1:
         raise IllegalState(
-            f"crawl {crawl.name!r} has taken in URIs, or has had jobs; create another one to go on from a "
+            f"crawl {crawl.name!r} has taken in URIs, or has had jobs; create a new crawl to launch from a "
             "checkpoint",
             crawl=crawl.name,
             state=crawl.state.value,
         )
-    # Numbers that no job of the checkpoint has, so that those can keep theirs.
+    # Continue the checkpoint's numbers, so that its jobs can keep theirs.
     op.counters(crawl).next_job = rows.counters.next_job
     job.start(op, crawl, Kind.RESTORE, {"checkpoint": name, "crawl": str(rows.number)})
     crawl.restoring = name
 
 
 def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
-    """The rows of a crawl of a checkpoint, by its name."""
+    """The rows of a checkpoint's crawl, by its name."""
     server = opening.read_server_row(checkpoint)
     rows = opening.crawl_rows(checkpoint, server.next_crawl) if server is not None else []
     return next((each for each in rows if each.spec.name == name and not each.state.deleted), None)
@@ -84,7 +84,7 @@ def crawl_in(checkpoint: Store, name: str) -> opening.CrawlRows | None:
 def restore_slice(
     op: Operation, crawl: Crawl, number: int, row: JobRow, checkpoint_of: CheckpointOf, hosts: Hosts
 ) -> None:
-    """Copy the next rows; after the last ones, let the crawl have them. Without its checkpoint it ends."""
+    """Copy the next rows; after the last ones, load them. If its checkpoint is gone, the crawl ends."""
     try:
         _copy_slice(op, crawl, number, row, checkpoint_of(row.parameters["checkpoint"]), hosts)
     except UnknownCheckpoint as problem:  # it is gone, or cannot be read
@@ -131,7 +131,7 @@ def _take_over(
     rows: opening.CrawlRows,
     hosts: Hosts,
 ) -> None:
-    server = opening.read_server_row(checkpoint)  # before anything changes: it may not be readable
+    server = opening.read_server_row(checkpoint)  # before any change: the read may fail
     own, counters = crawl.counters, rows.counters
     counters.next_event, counters.next_job = own.next_event, own.next_job
     counters.oldest_outcome, counters.logged_outcome = counters.next_outcome, counters.next_outcome - 1
@@ -140,7 +140,7 @@ def _take_over(
     crawl.counters = counters
     crawl.restoring = ""
     crawl.unlogged.clear()
-    crawl.statistics.clear()  # somebody may have asked for them before they were copied
+    crawl.statistics.clear()  # a request may have cached them before they were copied
     opening.load(op.tx, crawl, hosts, op.now_ms)
     state, then_ms = crawl.state_row, server.time_ms if server is not None else 0
     ran_ms = max(then_ms - rows.state.running_since_ms, 0) if rows.state.running_since_ms else 0
@@ -151,7 +151,7 @@ def _take_over(
     unannounced = counters.announced_seeds + 1 < counters.next_seed
     kinds = {job.get(op.tx, crawl, each).kind for each in crawl.jobs}
     if Kind.SEED.value in kinds:
-        return  # it tells when the seeds have been announced
+        return  # that job ends the announcement of the seeds
     if unannounced:
         job.start(op, crawl, Kind.SEED)
     elif crawl.state is CrawlState.PREPARING:

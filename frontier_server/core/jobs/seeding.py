@@ -1,4 +1,4 @@
-"""Jobs that announce a crawl's seeds: at its launch, when some are added, and anew in each round."""
+"""Jobs that announce a crawl's seeds: at its launch, when seeds are added, and anew in each round."""
 
 from itertools import islice
 
@@ -19,7 +19,7 @@ SEEDS_PER_SLICE = 100
 def seed_slice(
     op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
 ) -> None:
-    """Announce the next seeds that never were (2.12)."""
+    """Announce the next seeds that were never announced."""
     counters = op.counters(crawl)
     seeds = _seeds(op, crawl, counters.announced_seeds)
     if seeds:
@@ -37,7 +37,7 @@ def seed_slice(
 def reseed_slice(
     op: Operation, crawl: Crawl, number: int, row: JobRow, codec: CandidateCodec, robots: RobotsTable
 ) -> None:
-    """Announce the next seeds anew, past the seen-set (S3.17)."""
+    """Announce the next seeds anew, although they have been seen."""
     seeds = _seeds(op, crawl, row.done)
     if not seeds:
         job.end(op, crawl, number, row)
@@ -47,7 +47,7 @@ def reseed_slice(
 
 
 def _seeds(op: Operation, crawl: Crawl, after: int) -> list[str]:
-    """The next seeds behind the first so many."""
+    """The next seeds after the first so many."""
     prefix = keys.crawl_prefix(crawl.number)
     rows = op.tx.scan(Family.SEEDS, keys.serial_key(crawl.number, after + 1), prefix)
     most = min(SEEDS_PER_SLICE, crawl.counters.next_seed - 1 - after)

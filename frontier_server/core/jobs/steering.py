@@ -1,6 +1,6 @@
-"""What an operator does to work queues: one by its key, or all whose key matches.
+"""Changes work queues for operators: one by its key, or all whose key matches.
 
-A queue whose URI is out at a node goes where it should when that lease ends.
+A queue whose URI is out at a node changes its state when that lease ends.
 """
 
 from dataclasses import dataclass
@@ -20,32 +20,32 @@ from ..uri.patterns import compile_pattern, full_match
 QUEUES_PER_SLICE = 200
 MAX_PRECEDENCE = 255
 _S = QueueState
-BY_OPERATOR = "an operator retires it"
+BY_OPERATOR = "an operator has retired it"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChange:
-    """What is to be changed; None leaves a thing as it is."""
+    """Changes to a queue; None leaves a field as it is."""
 
-    precedence: int | None = None  # -1: the policy's again
-    session_budget: int | None = None  # -2: the settings' again
-    total_budget: int | None = None  # -2: the settings' again
+    precedence: int | None = None  # -1: back to the policy's
+    session_budget: int | None = None  # -2: back to the settings'
+    total_budget: int | None = None  # -2: back to the settings'
     paused: bool | None = None
     retired: bool | None = None
     wake: bool = False
 
 
 def check(change: QueueChange) -> None:
-    """Raise InvalidRequest for a change that makes no sense."""
+    """Raise InvalidRequest for an invalid change."""
     for field, value, least, most in (
         ("precedence", change.precedence, -1, MAX_PRECEDENCE),
         ("session_budget", change.session_budget, -2, 1 << 62),
         ("total_budget", change.total_budget, -2, 1 << 62),
     ):
         if value is not None and not least <= value <= most:
-            raise InvalidRequest(f"{field} {value} is not within {least} and {most}", field=field)
+            raise InvalidRequest(f"{field} must be between {least} and {most}, got {value}", field=field)
     if change == QueueChange():
-        raise InvalidRequest("nothing is to be changed", field="change")
+        raise InvalidRequest("change must set at least one field", field="change")
 
 
 def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, change: QueueChange) -> None:
@@ -69,7 +69,7 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
 
 
 def retire(op: Operation, crawl: Crawl, queue: WorkQueue, reason: str) -> None:
-    """Give out no more of a queue (T8, T12)."""
+    """Retire a queue: its URIs stay, and are not given out."""
     if queue.state is _S.RETIRED:
         return
     op.touch(queue).retire_reason = reason
@@ -80,7 +80,7 @@ def retire(op: Operation, crawl: Crawl, queue: WorkQueue, reason: str) -> None:
 
 
 def unretire(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue) -> None:
-    """Give a retired queue another chance; its budget may retire it again at its next turn (T15)."""
+    """Unretire a queue; its budget may retire it again at its next turn."""
     op.touch(queue).retiring = False
     if queue.state is not _S.RETIRED:
         return
@@ -93,9 +93,9 @@ def unretire(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueu
 
 
 def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-    """End a queue's own rest, such as one before a retry; its host's goes on (T14).
+    """End a queue's own rest, such as one before a retry; its host's rest goes on.
 
-    Where several hosts share the queue, such rests of all of them end.
+    If several hosts share the queue, their rests before a retry end, too.
     """
     row = op.touch(queue)
     row.wake_ms, row.rest_reason, row.woken_ms = 0, "", op.now_ms
@@ -105,12 +105,12 @@ def force_wake(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
 
 
 def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, paused: bool) -> None:
-    """Let a queue wait until it is resumed; its URIs stay queued, so that the crawl does not end."""
+    """Pause a queue, or resume it. Its URIs stay queued, so the crawl does not end meanwhile."""
     row = op.touch(queue)
     if row.paused is paused:
         return
     ineligible = queue.state is _S.INELIGIBLE
-    if ineligible:  # its URIs are counted otherwise now
+    if ineligible:  # admit it first: its URIs count differently while it is paused
         op.admit(crawl, queue)
     row.paused = paused
     if not paused:
@@ -120,7 +120,7 @@ def set_paused(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQu
 
 
 def queues_slice(op: Operation, codec: CandidateCodec, crawl: Crawl, number: int, row: JobRow) -> None:
-    """Change the next queues whose key matches a job's pattern."""
+    """Change the next queues whose keys match a job's pattern."""
     pattern = compile_pattern(row.parameters.get("queue_pattern", ".*"))
     prefix = keys.crawl_prefix(crawl.number)
     kind = Kind(row.kind)

@@ -1,10 +1,10 @@
-"""Verification: recounts a crawl row by row while it goes on, and mends what is wrong if asked.
+"""Verification: recounts a crawl row by row while it goes on, and repairs faults if asked.
 
-Five passes: every queue against its place in the indexes; every URI that waits against
-its queue and the seen-set; every index row against its queue; every URI of the seen-set
-against where it is said to wait; at the end the crawl's sums, if nothing changed them
-meanwhile. Each pass walks its rows once, in their order: looking for the rest of one queue
-would walk what others have left behind when they were emptied.
+Five passes compare every queue with its place in the indexes; every waiting URI with its
+queue and the seen-set; every index row with its queue; every URI of the seen-set with the
+place where it should wait; and last the crawl's sums, if they have not changed meanwhile.
+Each pass reads its rows once, in order: a scan for the rest of one queue would walk over the
+deleted rows of others.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from ..uri.assign import hash64
 
 ROWS_PER_SLICE = 200
 QUEUES_PER_SLICE = 20
-RECOUNTS = 3  # of a long queue that changes while it is counted
+RECOUNTS = 3  # of a queue that changes while it is counted
 _QUEUES, _URIS, _INDEX, _SEEN = b"\0", b"\1", b"\2", b"\3"
 _AFTER = {_QUEUES: _URIS, _URIS: _INDEX, _INDEX: _SEEN}
 _QUEUE_SETS = frozenset(
@@ -30,7 +30,7 @@ _QUEUE_SETS = frozenset(
 
 
 class Verification:
-    """One slice of a job that verifies a crawl. With `repair`, it mends what it finds."""
+    """One slice of a job that verifies a crawl. With `repair` it mends the faults."""
 
     def __init__(self, op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
         self.op = op
@@ -66,7 +66,7 @@ class Verification:
     # Queues.
 
     def _queues(self, cursor: bytes) -> bytes | None:
-        """The next queues; where to go on."""
+        """Check the next queues; where to continue."""
         prefix = keys.crawl_prefix(self.crawl.number)
         rows = self.op.tx.scan(Family.QUEUES, prefix + cursor, prefix)
         read = [row for row in islice(rows, QUEUES_PER_SLICE + 1) if row[0][4:] != cursor]
@@ -87,10 +87,10 @@ class Verification:
         return not any(True for _ in self.op.tx.scan(Family.PENDING, prefix + queue.row.start, prefix))
 
     def _counted(self, queue: WorkQueue, uris: int) -> None:
-        """Compare what a queue has with what it counts."""
+        """Compare a queue's count with its number of URIs."""
         row = queue.row
         if uris != row.count:
-            self._wrong(f"queue {row.key}: counts {row.count} URIs, has {uris}")
+            self._wrong(f"queue {row.key}: counts {row.count} URIs, but has {uris}")
             if self.repair:
                 before, more = self.crawl.counters.sum_changes, uris - row.count
                 self.op.add_uris(self.crawl, queue, more)
@@ -100,12 +100,12 @@ class Verification:
     # URIs that wait.
 
     def _uris(self, cursor: bytes) -> bytes | None:
-        """The next URIs, queue by queue; where to go on."""
+        """Check the next URIs, queue by queue; where to continue."""
         prefix, counts = keys.crawl_prefix(self.crawl.number), self.row.counts
         rows = self.op.tx.scan(Family.PENDING, prefix + cursor, prefix)
         read = [row for row in islice(rows, ROWS_PER_SLICE + 1) if row[0][4:] != cursor]
         current = self._known(cursor[:16])
-        if current is not None and len(cursor) == 16:  # its URIs are counted anew
+        if current is not None and len(cursor) == 16:  # count its URIs again
             counts["counted"] = 0
             self._note_queue(current)
         for key, value in read:
@@ -115,7 +115,7 @@ class Verification:
                     return current.queue
                 current = self._known(queue_id)
                 if current is None:
-                    self._wrong(f"URIs of queue {queue_id.hex()}: there is no such queue")
+                    self._wrong(f"queue {queue_id.hex()}: has URIs, but no row")
                     return queue_id + keys.LAST_POSITION
                 counts["counted"], counts["recounts"] = 0, counts.get("recounts", 0)
                 self._note_queue(current)
@@ -136,7 +136,7 @@ class Verification:
         counts["enqueued_then"], counts["count_then"] = queue.row.enqueued, queue.row.count
 
     def _close(self, queue: WorkQueue) -> bool:
-        """A queue's last URI has been seen; whether to go on, and not to count it anew."""
+        """End the count of a queue; False if it must be counted again."""
         counts, row = self.row.counts, queue.row
         if (row.enqueued, row.count) == (counts["enqueued_then"], counts["count_then"]):
             self._counted(queue, counts["counted"])
@@ -151,7 +151,7 @@ class Verification:
     def _uri(self, queue: WorkQueue, position: bytes, value: bytes) -> None:
         level, ordinal, heads = keys.level_of(position), keys.ordinal_of(position), queue.row.heads
         if ordinal < heads.get(level, ordinal + 1):
-            self._wrong(f"queue {queue.row.key}: its head is behind {position.hex()}")
+            self._wrong(f"queue {queue.row.key}: its head is after {position.hex()}")
             if self.repair:
                 self.op.touch(queue)
                 heads[level] = ordinal
@@ -162,7 +162,7 @@ class Verification:
         found = self.op.tx.get(Family.SEEN, key)
         seen = SeenRow(b"") if found is None else decode(SeenRow, found)
         if (seen.position, seen.queue) != (position, queue.queue[8:]):
-            self._wrong(f"queue {queue.row.key}: the seen-set does not know of {position.hex()}")
+            self._wrong(f"queue {queue.row.key}: the seen-set does not know {position.hex()}")
             if self.repair:
                 seen.position, seen.queue = position, queue.queue[8:]
                 self.op.tx.put(Family.SEEN, key, encode(seen))
@@ -179,7 +179,7 @@ class Verification:
     def _membership(self, queue: WorkQueue) -> None:
         for key in expected_index(queue):
             if self.op.tx.get(Family.INDEX, key) is None:
-                self._wrong(f"queue {queue.row.key}: {queue.state.value}, but not in that set")
+                self._wrong(f"queue {queue.row.key}: is {queue.state.value}, but not in that set")
                 if self.repair:
                     self.op.tx.put(Family.INDEX, key, PRESENT)
                     self.crawl.inactive_heads.clear()
@@ -216,7 +216,7 @@ class Verification:
             if seen.position:
                 place = keys.pending_key(self.crawl.number, partition + seen.queue, seen.position)
                 if self.op.tx.get(Family.PENDING, place) is None:
-                    self._wrong(f"seen-set: {fingerprint.hex()} is not where it is said to wait")
+                    self._wrong(f"seen-set: {fingerprint.hex()} is not in its place in the queue")
                     seen.position = b""
                     if self.repair:
                         self.op.tx.put(Family.SEEN, key, encode(seen))
@@ -236,12 +236,12 @@ class Verification:
     def _sums(self) -> None:
         counters, counts = self.op.counters(self.crawl), self.row.counts
         if counters.sum_changes != counts["changes_at_start"]:
-            counts["sums_compared"] = 0  # the crawl went on: only what stands still can be summed up
+            counts["sums_compared"] = 0  # the sums have changed, so they cannot be compared
             return
         counts["sums_compared"] = 1
         for name, actual, counted in self._sums_of():
             if actual != counted:
-                self._wrong(f"the crawl counts {actual} {name}, has {counted}")
+                self._wrong(f"the crawl counts {actual} {name}, but has {counted}")
                 if self.repair:
                     setattr(counters, name, counted)
 

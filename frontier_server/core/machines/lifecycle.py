@@ -1,7 +1,7 @@
-"""The crawl machine: a crawl's life as one table (Heritrix's CrawlController, S0).
+"""The crawl machine: a crawl's life as one table (Heritrix's CrawlController).
 
-Its inputs are an operator's requests, the end of seeding, limits, and what the
-frontier machine (`target`) has reached.
+Its inputs are the operators' requests, the end of seeding, limits, problems, and the states
+that the frontier machine (`target`) reaches.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .target import Target
 
 
 class CrawlState(Enum):
-    """S0.1; the contract's names."""
+    """The states of a crawl; the contract's names."""
 
     NASCENT = "NASCENT"
     PREPARING = "PREPARING"
@@ -25,7 +25,7 @@ class CrawlState(Enum):
 
 
 class ExitStatus(Enum):
-    """S0.3; the contract's names."""
+    """How a crawl ended, or its present course; the contract's names."""
 
     CREATED = "CREATED"
     RUNNING = "RUNNING"
@@ -39,7 +39,7 @@ class ExitStatus(Enum):
 
 
 class Input(Enum):
-    """What the machine hears."""
+    """The inputs of the machine."""
 
     LAUNCH = "launch"
     RESUME = "resume"
@@ -62,12 +62,12 @@ class Input(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What an input leads to; None leaves a field as it is."""
+    """The effect of an input; None leaves a field as it is."""
 
     state: CrawlState | None = None
     exit_status: ExitStatus | None = None
     target: Target | None = None
-    interrupts: bool = False  # nodes are told to break off what is in flight
+    interrupts: bool = False  # nodes break off their fetches
 
 
 _S, _I, _X = CrawlState, Input, ExitStatus
@@ -77,17 +77,17 @@ _HOLD = Move(_S.PAUSING, _X.WAITING_FOR_PAUSE, Target.HOLD)
 _PAUSED = Move(_S.PAUSED, _X.PAUSED)
 _STOP = Move(_S.STOPPING, _X.ABORTED, Target.FINISH)
 _RUN = Move(_S.RUNNING, _X.RUNNING)
-_RESUME = Move(target=Target.RUN)  # RUNNING only when the frontier says so (D13)
+_RESUME = Move(target=Target.RUN)  # RUNNING only when the frontier machine reaches it
 _TO_PAUSE, _TO_HOLD = Move(target=Target.PAUSE), Move(target=Target.HOLD)
 _DOCUMENTS = Move(_S.STOPPING, _X.FINISHED_DOCUMENT_LIMIT, Target.FINISH)
 _DATA = Move(_S.STOPPING, _X.FINISHED_DATA_LIMIT, Target.FINISH)
 _TIME = Move(_S.STOPPING, _X.FINISHED_TIME_LIMIT, Target.FINISH)
 
-# What is not here is illegal. _STAY: already so, or under way. A target that is asked for
-# already is not asked for again (see `life.hear`).
+# All other inputs are illegal. _STAY: already reached, or under way. A repeated request for the same target
+# is not a new request (see `life.apply`).
 TABLE: dict[tuple[CrawlState, Input], Move] = {
     (_S.NASCENT, _I.LAUNCH): Move(_S.PREPARING, _X.RUNNING),
-    (_S.NASCENT, _I.STOP): Move(_S.FINISHED, _X.ABORTED, Target.FINISH),  # published (D14)
+    (_S.NASCENT, _I.STOP): Move(_S.FINISHED, _X.ABORTED, Target.FINISH),
     (_S.PREPARING, _I.SEEDED): Move(target=Target.RUN),
     (_S.PREPARING, _I.SEEDED_TO_PAUSE): _TO_PAUSE,
     (_S.PREPARING, _I.REACHED_RUN): _RUN,
@@ -98,7 +98,7 @@ TABLE: dict[tuple[CrawlState, Input], Move] = {
     (_S.RUNNING, _I.HOLD): _HOLD,
     (_S.RUNNING, _I.PROBLEM): _PAUSE,
     (_S.RUNNING, _I.STOP): _STOP,
-    (_S.RUNNING, _I.REACHED_EMPTY): Move(_S.EMPTY),  # published before STOPPING (D1)
+    (_S.RUNNING, _I.REACHED_EMPTY): Move(_S.EMPTY),  # its event comes before that of STOPPING
     (_S.RUNNING, _I.DOCUMENT_LIMIT): _DOCUMENTS,
     (_S.RUNNING, _I.DATA_LIMIT): _DATA,
     (_S.RUNNING, _I.TIME_LIMIT): _TIME,
@@ -125,9 +125,9 @@ TABLE: dict[tuple[CrawlState, Input], Move] = {
     (_S.PAUSED, _I.STOP): _STOP,
     (_S.PAUSED, _I.REACHED_RUN): _RUN,
     (_S.PAUSED, _I.REACHED_HOLD): _STAY,
-    (_S.PAUSED, _I.REACHED_PAUSE): _STAY,  # from being held
-    (_S.STOPPING, _I.STOP): Move(interrupts=True),  # S0.17
-    (_S.STOPPING, _I.REACHED_FINISH): Move(_S.FINISHED),  # exit status as it was (S0.24)
+    (_S.PAUSED, _I.REACHED_PAUSE): _STAY,  # it was held
+    (_S.STOPPING, _I.STOP): Move(interrupts=True),
+    (_S.STOPPING, _I.REACHED_FINISH): Move(_S.FINISHED),  # the exit status stays
     (_S.FINISHED, _I.STOP): _STAY,
 }
 
@@ -136,13 +136,13 @@ ENDING = frozenset((_S.STOPPING, _S.FINISHED))
 
 
 def move(state: CrawlState, given: Input, crawl: str) -> Move:
-    """What an input leads to in a state. Raises IllegalState, naming the state."""
+    """The effect of an input in a state. Raises IllegalState, which names the state."""
     try:
         return TABLE[state, given]
     except KeyError:
-        allowed = ", ".join(sorted({s.value for s, i in TABLE if i is given}))
+        allowed = " or ".join(sorted({s.value for s, i in TABLE if i is given}))
         raise IllegalState(
-            f"crawl {crawl!r} is {state.value}; {given.value} is possible when it is {allowed}",
+            f"crawl {crawl!r} is {state.value}; for {given.value} it must be {allowed}",
             crawl=crawl,
             state=state.value,
         ) from None

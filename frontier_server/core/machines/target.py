@@ -1,16 +1,16 @@
-"""The frontier machine: from the state asked for to the state reached.
+"""The frontier machine: finds the state that a crawl's frontier has reached.
 
-It knows one crawl's counts in one shard, and nothing of the crawl machine
-(`lifecycle`), which sends it numbered requests and hears what was reached, with
-the number that it answers (D2). A request that follows another replaces it, reached
-or not; a FINISH is replaced by none, since the crawl machine has no way out of it (D3).
+It knows one crawl's counts in one shard, and does not know the crawl machine
+(`lifecycle`). That machine sends it numbered requests, and gets each reached state with the
+number of its request. A new request replaces the last one, reached or not. After a FINISH
+the crawl machine sends no other.
 """
 
 from enum import Enum
 
 
 class Target(Enum):
-    """What the frontier is asked to reach (Heritrix's Frontier.State)."""
+    """The state that the frontier should reach (Heritrix's Frontier.State)."""
 
     RUN = "RUN"
     HOLD = "HOLD"
@@ -19,7 +19,7 @@ class Target(Enum):
 
 
 class Reached(Enum):
-    """What it has reached."""
+    """The state that the frontier has reached."""
 
     RUN = "RUN"
     EMPTY = "EMPTY"
@@ -28,7 +28,7 @@ class Reached(Enum):
     FINISH = "FINISH"
 
 
-# target, whether anything is in flight, whether anything is left → reached; None: on the way.
+# target, whether leases are in flight, whether URIs are left → reached; None: on the way.
 TABLE: dict[tuple[Target, bool, bool], Reached | None] = {
     (Target.RUN, False, False): Reached.EMPTY,
     (Target.RUN, False, True): Reached.RUN,
@@ -50,7 +50,7 @@ TABLE: dict[tuple[Target, bool, bool], Reached | None] = {
 
 
 def reached(target: Target, in_flight: bool, left: bool, answered: bool) -> Reached | None:
-    """What the counts say is reached. A request to run is first answered with RUN."""
+    """The state that the counts show. A request to run is first answered with RUN."""
     if target is Target.RUN and not answered:
         return Reached.RUN
     return TABLE[target, in_flight, left]

@@ -1,8 +1,8 @@
-"""Why a crawl that runs is not going faster, in one line for people.
+"""Says why a running crawl is not going faster, in one line for people.
 
-A table of conditions in their order: the first that holds is told. They are asked of the values that
-decide, at the moment of the question. How long that takes depends on the number of nodes and leases, and
-not on that of queues and URIs.
+A table lists conditions in order; the first that holds gives the line. They read the values that decide,
+at the moment of the question. That takes time by the number of nodes and leases, and not by that of queues
+and URIs.
 """
 
 from collections import Counter
@@ -16,45 +16,45 @@ from ..queue import QueueState, WorkQueue
 from .idle import ASKED_LATELY_MS, some, span
 
 SLOW_PAGE_MS = 5_000  # URIs that are out for longer, on average, are slow
-ONE_BETWEEN = 10  # of so many toe threads one may be between two URIs, and all count as busy
+ONE_BETWEEN = 10  # all toe threads count as busy if at most one in so many is between two URIs
 _FREE, _FETCHING = "ABOUT_TO_GET_URI", "FETCHING"
 _EXTRACTING, _WRITING, _FINISHING = "EXTRACTING", "WRITING", "FINISHING"
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What decides how fast a crawl goes, at one moment."""
+    """The values that decide how fast a crawl goes, at one moment."""
 
     crawl: Crawl
     now_ms: int
-    nodes: int  # that fetch for it and were heard of late
+    nodes: int  # those that fetch for it and were seen lately
     steps: Counter[str]  # of their toe threads
     out_ms: int  # how long its leases have been out, on average
     others_out: int  # leases of other crawls
-    ready: int  # queues that a URI could be had of now
-    blocked: int  # queues that wait for requests of others to the same host or group
+    ready: int  # queues with a URI that could be leased now
+    blocked: int  # queues that wait for other requests to the same host or group
     busy: int
     resting: int
-    first: WorkQueue | None  # that wakes, of those in memory
+    first: WorkQueue | None  # the first to wake, among those in memory
 
     @property
     def toes(self) -> int:
-        """Toe threads; 0 if nodes tell of none."""
+        """Toe threads; 0 if the nodes report none."""
         return self.steps.total()
 
     @property
     def all_busy(self) -> bool:
-        """Whether the toe threads are at work, as good as all of them."""
+        """Whether almost all toe threads are at work."""
         return self.toes > 0 and self.steps[_FREE] * ONE_BETWEEN <= self.toes
 
     @property
     def asked(self) -> bool:
-        """Whether a node has asked for leases of late."""
+        """Whether a node has asked for leases lately."""
         return self.crawl.asked_ms > 0 and self.now_ms - self.crawl.asked_ms <= ASKED_LATELY_MS
 
     @property
     def slow(self) -> bool:
-        """Whether what is out has been so for long."""
+        """Whether its leases have been out for long."""
         return self.out_ms >= SLOW_PAGE_MS
 
     @property
@@ -68,7 +68,7 @@ class Moment:
         return self.first is not None and self.first.rest_reason != "politeness"
 
     def mostly(self, step: str) -> bool:
-        """Whether URIs are ready and most toe threads, all of them at work, are at this."""
+        """Whether URIs are ready, all toe threads are at work, and most of them are at this step."""
         return self.ready > 0 and self.all_busy and self.steps[step] * 2 > self.toes
 
 
@@ -92,7 +92,7 @@ def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:
     out_ms = sum(now_ms - lease.row.lease_ms for lease in leases.of_crawl(crawl.number))
     counts, first = crawl.active_counts, crawl.next_wake()
     in_line = min(len(crawl.ready), counts[QueueState.READY])
-    woken = first is not None and first.wake_ms <= now_ms  # or is about to be
+    woken = first is not None and first.wake_ms <= now_ms  # it wakes now, or very soon
     return Moment(
         crawl,
         now_ms=now_ms,
@@ -130,7 +130,7 @@ def _max_toes(m: Moment) -> str:
 
 def _filled(m: Moment) -> str:
     most, documents = m.crawl.settings.limits.max_documents, some(m.crawl.counters.succeeded, "document")
-    return f"{documents} and {m.crawl.pages_out} that are out fill limits.max_documents {most}"
+    return f"{documents} and {some(m.crawl.pages_out, 'lease')} out reach limits.max_documents {most}"
 
 
 def _asked(m: Moment) -> str:
@@ -166,13 +166,13 @@ def _long(m: Moment) -> str:
 
 
 def _in(m: Moment, due_ms: int | None) -> str:
-    """`in 2 s`, rounded up. A time of 0 is one that nobody has looked for since the server started."""
+    """`in 2 s`, rounded up. A time of 0 is unknown: nobody has asked for it since the server started."""
     return f"in {span(max(due_ms - m.now_ms, 0) + 999)}" if due_ms else "some time later"
 
 
 def _paused(m: Moment) -> str:
     uris = some(m.crawl.counters.queued - m.crawl.counters.ineligible_uris, "URI")
-    return f"paused queues: {uris} in queues that an operator pauses, and no other"
+    return f"paused queues: {uris} left, only in queues that an operator has paused"
 
 
 def _later(m: Moment) -> str:
@@ -189,13 +189,13 @@ def _round(m: Moment) -> str:
     return f"the seeds are announced again {_in(m, m.crawl.next_round_ms)}"
 
 
-# One row tells. Its first words are what to look at, or to change.
+# The first row that holds gives the line. Its first words name the thing to look at, or to change.
 TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.crawl.documents_full, lambda m: f"limit: {_filled(m)}"),
-    # Nobody is there to fetch.
+    # No node fetches.
     (lambda m: not m.asked and m.nodes > 0 and not m.toes, lambda m: f"no toe threads: {_asked(m)}"),
     (lambda m: not m.asked and not m.all_busy, _asked),
-    # Queues are ready, and wait for those who fetch.
+    # Queues are ready, and wait for nodes.
     (lambda m: m.ready > 0 and m.crawl.full, _max_toes),
     (lambda m: m.mostly(_WRITING), lambda m: f"writing: {_at(m, _WRITING, 'write what they fetched')}"),
     (lambda m: m.mostly(_FINISHING), lambda m: f"reports: {_at(m, _FINISHING, 'wait to hand pages over')}"),
@@ -203,7 +203,7 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.mostly(_FETCHING) and m.slow, lambda m: f"slow pages: {_out(m)}, and {_ready(m)}"),
     (lambda m: m.ready > 0 and m.all_busy, lambda m: f"toes: {_toes(m)}"),
     (lambda m: m.ready > 0 and m.toes > 0, lambda m: f"leasing: {_at(m, _FREE, 'wait for a URI')}"),
-    (lambda m: m.ready > 0, lambda m: f"leasing: {_ready(m)}, and nodes ask"),
+    (lambda m: m.ready > 0, lambda m: f"leasing: {_ready(m)}, and nodes ask for leases"),
     # No queue is ready.
     (lambda m: m.blocked > m.resting, lambda m: f"same host: {_blocked(m)}"),
     (lambda m: m.busy > 0 and not m.resting and m.slow, lambda m: f"slow pages: {_out(m)}; {_no_other(m)}"),
@@ -212,10 +212,10 @@ TABLE: tuple[tuple[Callable[[Moment], bool], Callable[[Moment], str]], ...] = (
     (lambda m: m.first is not None and m.few, lambda m: f"few hosts for {m.toes} toe threads: {_rest(m)}"),
     (lambda m: m.first is not None, lambda m: f"politeness: {_rest(m)}"),
     (lambda m: m.resting > 0, lambda m: f"rests: {_rest(m)}"),
-    # No queue has a URI to give.
+    # No queue has a URI to lease.
     (lambda m: bool(m.crawl.jobs or m.crawl.receiving), lambda m: f"jobs: {_jobs(m)}"),
     (lambda m: m.crawl.counters.queued > m.crawl.counters.ineligible_uris, _paused),
     (lambda m: m.crawl.counters.future > 0, lambda m: f"later: {_later(m)}"),
     (lambda m: m.crawl.awaits_round, lambda m: f"round: {_round(m)}"),
-    (lambda _: True, lambda _: "nothing is left to fetch"),
+    (lambda _: True, lambda _: "no URI is left to fetch"),
 )

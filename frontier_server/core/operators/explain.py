@@ -1,7 +1,7 @@
-"""Why something is not fetched now, and until when: of a crawl, a queue, or a URI.
+"""Explains why a crawl, a queue or a URI is not fetched now, and until when.
 
-Every reason is read from the same values that decide, at the moment of the question. What
-holds for the crawl as a whole (`idle`) comes first.
+Every reason is read from the values that decide, at the moment of the question. Reasons of
+the crawl as a whole (`idle`) come first.
 """
 
 from .. import keys
@@ -28,28 +28,29 @@ MAX_COUNTED = 1_000  # URIs before one
 
 
 class Explanations:
-    """What explaining needs."""
+    """Explains crawls, queues and URIs of a shard."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
     def crawl(self, op: Operation, crawl: Crawl) -> list[Reason]:
-        """Why a crawl gives no leases now, and what it leaves behind."""
+        """Why a crawl gives no leases now, and which URIs it leaves out."""
         return idle.reasons(op, crawl, self._shard.leases)
 
     # Queues.
 
     def queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
-        """Why nothing of a queue is leased now."""
+        """Why no URI of a queue is leased now."""
         return [*idle.life(op, crawl), *self._queue(op, crawl, queue)]
 
     def _queue(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
         row = queue.row
         found = []
         if row.paused:
-            found.append(Reason(Why.QUEUE_PAUSED, f"an operator pauses queue {row.key}"))
+            found.append(Reason(Why.QUEUE_PAUSED, f"an operator has paused queue {row.key}"))
         if row.retiring:
-            found.append(Reason(Why.QUEUE_RETIRED, f"it is retired when its lease ends: {row.retire_reason}"))
+            message = f"queue {row.key} will be retired when its lease ends: {row.retire_reason}"
+            found.append(Reason(Why.QUEUE_RETIRED, message))
         match queue.state:
             case QueueState.RETIRED:
                 words = f"queue {row.key} is retired with {some(row.count, 'URI')}: {row.retire_reason}"
@@ -69,7 +70,7 @@ class Explanations:
         return found
 
     def _waiting(self, op: Operation, crawl: Crawl, queue: WorkQueue) -> list[Reason]:
-        """A queue that nothing is out of: what it rests for, or what its turn would bring now."""
+        """Why a queue without leases rests, or the obstacles at its turn."""
         row = queue.row
         if not row.count:
             found = [Reason(Why.QUEUE_EXHAUSTED, f"queue {row.key} has no URI")]
@@ -77,7 +78,7 @@ class Explanations:
                 found.append(Reason(Why.QUEUE_SNOOZED, _resting(queue, queue.rest_reason), queue.wake_ms))
             return found
         turn = Turn(self._shard, op, crawl, queue, first_of(op, crawl, self._shard.codec, queue))
-        # Where several hosts share a queue, others pass its head, until all of them wait.
+        # If several hosts share a queue, other URIs pass its head until all hosts wait.
         passes = shares(turn.head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
         if not passes:
             found = [self._told(turn, each) for rule in HOST_RULES if (each := rule(turn)) is not None]
@@ -86,21 +87,21 @@ class Explanations:
         found = self._turn(turn)
         if queue.state is QueueState.INACTIVE:
             before = sum(many for level, many in crawl.counters.inactive.items() if level < row.precedence)
-            others = f"; {some(before, 'queue')} of lower precedence first" if before else ""
-            message = f"it waits for activation, at precedence {row.precedence}{others}"
+            others = f", after {some(before, 'queue')} of lower precedence" if before else ""
+            message = f"queue {row.key} waits for activation at precedence {row.precedence}{others}"
             found.append(Reason(Why.QUEUE_INACTIVE, message))
         if crawl.running:
             found.append(idle.asked(op, crawl))
         return found
 
     def _turn(self, turn: Turn) -> list[Reason]:
-        """What would be in the way of a queue's head, if it were its turn now."""
+        """The obstacles for a queue's head if its turn came now."""
         found = []
         for rule in QUEUE_RULES:
             each = rule(turn)
-            if each is None or each.obstacle is Obstacle.MISPLACED:  # it is put right, and goes on there
+            if each is None or each.obstacle is Obstacle.MISPLACED:  # its turn moves it to its queue
                 continue
-            if not (each.obstacle is Obstacle.INELIGIBLE and turn.queue.row.paused):  # that is told already
+            if not (each.obstacle is Obstacle.INELIGIBLE and turn.queue.row.paused):  # has its own reason
                 found.append(self._told(turn, each))
             if each.obstacle is not Obstacle.SESSION_SPENT:
                 break
@@ -121,16 +122,17 @@ class Explanations:
             case Obstacle.INELIGIBLE:
                 return Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, head.settings))
             case Obstacle.FAILS_OVER_QUOTA:
-                return _over_quota(turn, "fails it with -5003")
+                return _over_quota(turn, "fail with -5003")
             case Obstacle.RETIRES if turn.spent is not None and found.reason == turn.spent.message:
-                return _over_quota(turn, "retires its queue")
+                return _over_quota(turn, "retire its queue")
             case Obstacle.RETIRES:
-                return Reason(_retired(found.reason), f"its next turn retires it: {found.reason}")
+                message = f"queue {queue.row.key} will be retired at its next turn: {found.reason}"
+                return Reason(_retired(found.reason), message)
             case Obstacle.SESSION_SPENT:
-                message = "it has spent the budget of its session, so queues that wait go first"
+                message = f"queue {queue.row.key} has spent its session budget, so waiting queues go first"
                 return Reason(Why.QUEUE_INACTIVE, message)
             case Obstacle.AWAITS_ROBOTS:
-                return Reason(Why.ROBOTS_PENDING, f"{_robots_uri(head.uri)} is fetched first")
+                return Reason(Why.ROBOTS_PENDING, f"{_robots_uri(head.uri)} must be fetched first")
             case Obstacle.ROBOTS_RESTS:
                 return Reason(Why.ROBOTS_PENDING, _unreachable(turn), found.until_ms)
             case Obstacle.ROBOTS_FAILED:
@@ -139,7 +141,7 @@ class Explanations:
                 return _forbids(head.uri)
 
     def _busy(self, turn: Turn, busy: Host) -> Reason:
-        """Who holds what a queue waits for."""
+        """The nodes whose requests a queue waits for."""
         uri, politeness = turn.head.uri, turn.head.settings.politeness
         why, what, most = Why.HOST_BUSY, f"host {uri.host}", politeness.max_parallel
         for group in turn.groups:
@@ -151,7 +153,7 @@ class Explanations:
             if lease.row.host == busy.name or busy.name in lease.row.groups
         ]
         nodes = ", ".join(sorted({lease.row.node for lease in holding}))
-        message = f"{what}: {busy.in_flight} of {most} requests at once, at node {nodes}"
+        message = f"{what}: {busy.in_flight} of at most {most} requests in flight, at node {nodes}"
         return Reason(why, message, min((lease.deadline_ms for lease in holding), default=0))
 
     def _out(self, op: Operation, crawl: Crawl, lease: Lease) -> Reason:
@@ -182,25 +184,26 @@ class Explanations:
             case UriState.NEVER_SEEN if story.refused_by:
                 found.append(Reason(Why.OUT_OF_SCOPE, _refusal(crawl, uri, story.refused_by)))
             case UriState.NEVER_SEEN:
-                words = "nobody has offered it, or only by a path of more hops than the scope allows"
+                words = "nobody has offered it, or only with more hops than the scope allows"
                 found.append(Reason(Why.NEVER_OFFERED, words))
             case _:
                 return [*found, *self._forbidden(op, crawl, uri), *self._queued(op, crawl, told)]
         return [*found, *self._forbidden(op, crawl, uri)]
 
     def _queued(self, op: Operation, crawl: Crawl, told: Located) -> list[Reason]:
-        """What a URI waits for in its queue."""
+        """Why a URI waits in its queue."""
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
         head = head_at(op, crawl, self._shard.codec, told.queue, told.position)
         if shares(head.settings) and (wait := Turn(self._shard, op, crawl, told.queue, head).wait()):
             authority = head.uri.origin
             if wait.until_ms:
-                words = f"{authority} rests: {wait.reason}; other hosts of queue {told.queue.row.key} pass it"
+                key = told.queue.row.key
+                words = f"{authority} rests: {wait.reason}; other hosts of queue {key} go first"
                 found.insert(0, Reason(Why.QUEUE_SNOOZED, words, wait.until_ms))
         ahead = _ahead(op, crawl, told.queue, told.position)
         if ahead:
-            found.append(Reason(Why.BEHIND_OTHERS, f"{ahead} of queue {told.queue.row.key} first"))
+            found.append(Reason(Why.BEHIND_OTHERS, f"behind {ahead} of queue {told.queue.row.key}"))
         return found
 
     def _forbidden(self, op: Operation, crawl: Crawl, uri: CanonicalUri) -> list[Reason]:
@@ -214,7 +217,7 @@ class Explanations:
         return find(op, self._shard, crawl, uri).story
 
 
-# Words of a queue.
+# Messages of a queue.
 
 
 def _retired(reason: str) -> Why:
@@ -227,12 +230,14 @@ def _resting(queue: WorkQueue, reason: str) -> str:
 
 def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
     row = queue.row
-    return f"precedence {row.precedence} of queue {row.key} is not below {settings.queues.precedence_floor}"
+    floor = settings.queues.precedence_floor
+    return f"precedence {row.precedence} of queue {row.key} must be below queues.precedence_floor {floor}"
 
 
 def _over_quota(turn: Turn, then: str) -> Reason:
     assert turn.spent is not None
-    return Reason(Why.OVER_BUDGET, f"the next turn of {turn.head.uri.uri} {then}: {turn.spent.message}")
+    message = f"{turn.head.uri.uri} will {then} at its next turn: {turn.spent.message}"
+    return Reason(Why.OVER_BUDGET, message)
 
 
 def _robots_uri(uri: CanonicalUri) -> str:
@@ -247,32 +252,32 @@ def _unreachable(turn: Turn) -> str:
     tries = turn.standing.tries
     tried = f" in {some(tries, 'attempt')}" if tries else ""
     status = turn.robots.fetch_status if turn.robots is not None else 0
-    return f"{_robots_uri(turn.head.uri)} could not be had{tried} (fetch status {status})"
+    return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} (fetch status {status})"
 
 
 def _ahead(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> str:
-    """How many URIs are before a place in its queue, as far as they are counted."""
+    """How many URIs are before a position in its queue, counted up to MAX_COUNTED."""
     prefix = keys.queue_row_key(crawl.number, queue.queue)
     for ahead, (key, _) in enumerate(op.tx.scan(Family.PENDING, prefix + queue.row.start, prefix)):
         if ahead == MAX_COUNTED:
-            return f"{MAX_COUNTED} URIs or more"
+            return f"at least {MAX_COUNTED} URIs"
         if key[len(prefix) :] >= position:
             return some(ahead, "URI") if ahead else ""
     return ""
 
 
-# Words of a URI.
+# Messages of a URI.
 
 
 def _wait(op: Operation, story: UriStory) -> str:
-    """What a URI waits for outside its queue."""
+    """Why a URI waits outside its queue."""
     if story.disposition == Disposition.DEFERRED.value:
-        return f"its answer was no HTTP ({PROTOCOL_ERROR}); it is tried again later, and its queue goes on"
-    return "it waits for its time" + (f"; last: {_visit(op, story)}" if story.finish_ms else "")
+        return f"its answer was not HTTP ({PROTOCOL_ERROR}); it will be tried again, while its queue goes on"
+    return "it waits for its time" + (f"; last visit: {_visit(op, story)}" if story.finish_ms else "")
 
 
 def _visit(op: Operation, story: UriStory) -> str:
-    """What became of a URI, and when."""
+    """The result of a URI's last visit, and its age."""
     ago = f"{span(op.now_ms - story.finish_ms)} ago"
     if not story.disposition:
         return f"somebody noted it as seen, {ago}"
@@ -280,7 +285,7 @@ def _visit(op: Operation, story: UriStory) -> str:
 
 
 def _refusal(crawl: Crawl, uri: CanonicalUri, rule: str) -> str:
-    """What the rule says that refuses a URI."""
+    """The rule that refuses a URI, and its value."""
     scope = crawl.settings.scope
     name, _, place = rule.partition("[")
     if name == "reject_patterns":
@@ -288,6 +293,6 @@ def _refusal(crawl: Crawl, uri: CanonicalUri, rule: str) -> str:
     if name == "surt_prefixes":
         return f"scope.surt_prefixes refuses it: -{crawl.scope_rules.longest_prefix(uri)}"
     if name == "hosts":
-        return f"scope.hosts has no {uri.authority}, and no prefix or pattern lets it in"
+        return f"no host, prefix or pattern of the scope lets {uri.authority} in"
     value = getattr(scope, name)
     return f"scope.{name} refuses it: {', '.join(value) if isinstance(value, tuple) else value}"

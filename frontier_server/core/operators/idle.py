@@ -1,4 +1,4 @@
-"""Why a crawl gives no leases now, what it waits for, and what it leaves behind."""
+"""Explains why a crawl gives no leases now: the state of its life, its waits, and URIs that it leaves out."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -22,12 +22,12 @@ _LIMITS = frozenset((_X.FINISHED_DOCUMENT_LIMIT, _X.FINISHED_DATA_LIMIT, _X.FINI
 
 
 def reasons(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
-    """All of them. `leases` are those of all crawls."""
+    """All reasons. `leases` are those of all crawls."""
     return [*life(op, crawl), *_present(op, crawl, leases), *_behind(op, crawl)]
 
 
 def life(op: Operation, crawl: Crawl) -> list[Reason]:
-    """What the state of a crawl means for all that is in it, and its jobs."""
+    """The reasons for all URIs of a crawl: its state, its limits, and its jobs."""
     found = []
     match crawl.state:
         case _S.NASCENT:
@@ -40,30 +40,28 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
             found.append(Reason(Why.PAUSED, _TO_BE_HELD))
         case _S.PAUSING:
             because = f": {crawl.state_row.reason}" if crawl.state_row.reason else ""
-            words = (
-                f"the crawl pauses when what is out has ended ({some(crawl.leases_out, 'lease')}){because}"
-            )
+            words = f"the crawl is pausing, with {some(crawl.leases_out, 'lease')} still out{because}"
             found.append(Reason(Why.PAUSED, words, _bound_ms(crawl)))
         case _S.PAUSED:
             found.append(Reason(Why.PAUSED, _paused(crawl)))
         case _S.STOPPING | _S.FINISHED:
             found.append(_end(crawl))
         case _ if crawl.full:
-            words = f"{some(crawl.leases_out, 'lease')} out; max_toes lets no more be"
+            words = f"{some(crawl.leases_out, 'lease')} out, as many as max_toes allows"
             found.append(Reason(Why.LIMIT_REACHED, words))
         case _ if crawl.documents_full:
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
-            words = f"{some(crawl.counters.succeeded, 'document')} and {out} that are out"
-            found.append(Reason(Why.LIMIT_REACHED, f"{words} fill limits.max_documents {most}"))
+            words = f"{some(crawl.counters.succeeded, 'document')} and {some(out, 'lease')} out"
+            found.append(Reason(Why.LIMIT_REACHED, f"{words} reach limits.max_documents {most}"))
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
     return found
 
 
 def _paused(crawl: Crawl) -> str:
-    """Why a crawl is paused, and what helps."""
+    """Why a crawl is paused, and the remedy."""
     if crawl.held:
-        return "the crawl is held: nothing of it changes; resume it, or let it just be paused"
+        return "the crawl is held; resume it, or pause it to allow changes"
     if crawl.target is Target.HOLD:
         return _TO_BE_HELD
     if crawl.state_row.reason:
@@ -72,7 +70,7 @@ def _paused(crawl: Crawl) -> str:
 
 
 def _bound_ms(crawl: Crawl) -> int:
-    """Until when a pause or an end waits for what is in flight; 0 if it waits for nothing."""
+    """Until when a pause or an end waits for leases; 0 if it does not wait."""
     return crawl.bound[0] if crawl.bound is not None else 0
 
 
@@ -80,57 +78,57 @@ def _end(crawl: Crawl) -> Reason:
     """Why a crawl has ended, or is about to."""
     limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
     words = {
-        _X.FINISHED: "nothing was left that could be fetched",
-        _X.ABORTED: "somebody stopped it",
-        _X.FINISHED_DOCUMENT_LIMIT: f"{some(counters.succeeded, 'document')}, of limits.max_documents "
+        _X.FINISHED: "no URI was left to fetch",
+        _X.ABORTED: "it was stopped",
+        _X.FINISHED_DOCUMENT_LIMIT: f"{some(counters.succeeded, 'document')} of limits.max_documents "
         f"{limits.max_documents}",
-        _X.FINISHED_DATA_LIMIT: f"{some(counters.bytes, 'byte')}, of limits.max_bytes {limits.max_bytes}",
-        _X.FINISHED_TIME_LIMIT: f"limits.max_elapsed of {limits.max_elapsed_ms / 1000:g} s is over",
+        _X.FINISHED_DATA_LIMIT: f"{some(counters.bytes, 'byte')} of limits.max_bytes {limits.max_bytes}",
+        _X.FINISHED_TIME_LIMIT: f"limits.max_elapsed of {limits.max_elapsed_ms / 1000:g} s has passed",
     }[status]
     ended = "has finished"
     if crawl.state is _S.STOPPING:
-        ended = f"stops when what is out has ended ({some(crawl.leases_out, 'lease')})"
+        ended = f"is stopping, with {some(crawl.leases_out, 'lease')} still out"
     why = Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED
     return Reason(why, f"the crawl {ended}: {words}", _bound_ms(crawl))
 
 
 def asked(op: Operation, crawl: Crawl) -> Reason:
-    """Whether nodes ask, when nothing else is in the way."""
+    """Whether nodes ask for leases, if there is no other obstacle."""
     since_ms = op.now_ms - crawl.asked_ms
     if crawl.asked_ms and since_ms <= ASKED_LATELY_MS:
-        return Reason(Why.DUE, "nothing is in the way, and nodes ask")
+        return Reason(Why.DUE, "due now, and nodes ask for leases")
     since = f"for {span(since_ms)}" if crawl.asked_ms else "since the server started"
-    return Reason(Why.NO_NODE_ASKS, f"nothing is in the way, but no node has asked {since}")
+    return Reason(Why.NO_NODE_ASKS, f"due now, but no node has asked for leases {since}")
 
 
 def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reason]:
-    """What a crawl that runs waits for."""
+    """Why a running crawl waits."""
     if crawl.state not in (_S.RUNNING, _S.EMPTY):
         return []
     if crawl.awaits_round:
-        words = f"nothing is left; round {crawl.state_row.round + 1} of the seeds begins"
+        words = f"no URI is left to fetch; round {crawl.state_row.round + 1} of the seeds comes next"
         return [Reason(Why.AWAITS_ROUND, words, crawl.next_round_ms)]
     if not crawl.left:
-        waits = "; run_while_empty lets it wait for more" if crawl.settings.run_while_empty else ""
-        return [Reason(Why.EMPTY, f"nothing is left that could be fetched{waits}")]
+        waits = "; run_while_empty keeps the crawl waiting for more" if crawl.settings.run_while_empty else ""
+        return [Reason(Why.EMPTY, f"no URI is left to fetch{waits}")]
     found = []
     ready = crawl.active_counts[QueueState.READY]
     resting = _resting(op, crawl)
-    woken = any(reason.until_ms <= op.now_ms for reason in resting)  # or are about to be
+    woken = any(reason.until_ms <= op.now_ms for reason in resting)  # they wake now, or very soon
     if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
         found.append(asked(op, crawl))
     elif ready:
-        words = f"{some(ready, 'queue')} could be leased from but for others of the same host or group"
+        words = f"{some(ready, 'queue')} ready, but the hosts or groups are busy with other queues"
         found.append(Reason(Why.HOST_BUSY, words))
     if crawl.leases_out:
         first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
-        words = f"{some(crawl.leases_out, 'lease')} out; the first of them lapses if its node keeps silent"
+        words = f"{some(crawl.leases_out, 'lease')} out; the first lapses if its node stays silent"
         found.append(Reason(Why.LEASED, words, first_ms))
     return found + [reason for reason in resting if reason.until_ms > op.now_ms]
 
 
 def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
-    """What waits for a time: queues in memory and on disk, and future URIs."""
+    """Waits for a time: queues in memory and on disk, and future URIs."""
     found = []
     queue = crawl.next_wake()
     if queue is not None:
@@ -139,7 +137,7 @@ def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
         found.append(Reason(Why.QUEUE_SNOOZED, words, queue.wake_ms))
     far = crawl.counters.queues.get(QueueState.SNOOZED.value, 0)
     if far:
-        words = f"{some(far, 'queue')} at rest for long, on disk"
+        words = f"{some(far, 'queue')} at rest on disk, for longer"
         found.append(Reason(Why.QUEUE_SNOOZED, words, _first_due(op, crawl, IndexSet.FAR)))
     if crawl.counters.future:
         words = f"{some(crawl.counters.future, 'URI')} to be fetched later"
@@ -148,7 +146,7 @@ def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
 
 
 def _first_due(op: Operation, crawl: Crawl, index: IndexSet) -> int:
-    """When the first of a set by time is due; 0 if it is empty."""
+    """When the first member of a set is due; 0 if the set is empty."""
     prefix = keys.set_prefix(crawl.number, index)
     head = crawl.far_head if index is IndexSet.FAR else crawl.future_head
     for key, _ in op.tx.scan(Family.INDEX, max(prefix, head), prefix):
@@ -157,7 +155,7 @@ def _first_due(op: Operation, crawl: Crawl, index: IndexSet) -> int:
 
 
 def _behind(op: Operation, crawl: Crawl) -> list[Reason]:
-    """URIs that nobody will get as things are (D20)."""
+    """URIs that stay behind: those in retired, ineligible and paused queues."""
     counters = crawl.counters
     found = []
     if counters.retired_uris:
@@ -170,7 +168,7 @@ def _behind(op: Operation, crawl: Crawl) -> list[Reason]:
     queues = [op.queue(crawl, key[-16:]) for key, _ in rows]
     paused = [queue.row.count for queue in queues if queue is not None and queue.row.paused]
     if any(paused):
-        words = f"{some(sum(paused), 'URI')} in {some(len(paused), 'queue')} that an operator pauses"
+        words = f"{some(sum(paused), 'URI')} in {some(len(paused), 'queue')} that an operator has paused"
         found.append(Reason(Why.QUEUE_PAUSED, words))
     return found
 
@@ -181,7 +179,7 @@ def some(number: int, noun: str) -> str:
 
 
 def span(ms: int) -> str:
-    """A span of time as people say it."""
+    """A span of time, for people."""
     for size_ms, unit in ((86_400_000, "days"), (3_600_000, "h"), (60_000, "min")):
         if ms >= 2 * size_ms:
             return f"{ms // size_ms} {unit}"

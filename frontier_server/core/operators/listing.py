@@ -1,6 +1,6 @@
-"""Lists that operators page through: queues, waiting URIs, hosts, sources, seeds.
+"""Pages of lists for operators: queues, waiting URIs, hosts, sources, seeds.
 
-A page ends where its size or its share of work is used up; the cursor tells where.
+A page ends when its size or its share of work is used up; the cursor continues there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,12 +21,12 @@ from ..uri.assign import hash64
 
 ROWS_PER_READ = 250
 URIS_PER_READ = 500
-SEEDS_PER_READ = 100  # each is looked up with all that became of it
+SEEDS_PER_READ = 100  # each is looked up with its story
 QUEUES_OF_A_KEY = 100
 SLOWEST_QUEUES = 20
 QUEUE_BYTES = 16
 FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
-# Of states whose queues are listed in another order than that of their ids.
+# For states whose queues are not listed in the order of their ids.
 _CURSOR_BYTES: dict[QueueState | None, int] = {
     QueueState.INACTIVE: 1 + 8 + QUEUE_BYTES,
     QueueState.READY: 1 + QUEUE_BYTES,
@@ -43,7 +43,7 @@ _SETS = {
 def queue_page(
     store: Store, crawl: Crawl, hosts: Hosts, state: QueueState | None, size: int, cursor: bytes
 ) -> tuple[list[QueueView], bytes]:
-    """Queues of a state (or all) behind `cursor`, and the next cursor (empty at the end)."""
+    """Queues of a state (or all) after `cursor`, and the next cursor (empty at the end)."""
     far = state is QueueState.SNOOZED and cursor[:1] == b"\1"
     size_of_cursor = FAR_CURSOR_BYTES if far else _CURSOR_BYTES.get(state, QUEUE_BYTES)
     _check_cursor(cursor, size_of_cursor, "ListQueues")
@@ -59,18 +59,18 @@ def queue_page(
 
 
 def _check_cursor(cursor: bytes, size: int, what: str) -> None:
-    """Raise InvalidRequest for a cursor that no page had."""
+    """Raise InvalidRequest for a cursor that no page has."""
     if cursor and len(cursor) != size:
-        raise InvalidRequest(f"page_token is not one of {what}", field="page_token")
+        raise InvalidRequest(f"page_token does not belong to {what}", field="page_token")
 
 
 def _queue_ids(
     op: Operation, crawl: Crawl, state: QueueState | None, cursor: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Cursors and ids of queues that may be of a state, behind a cursor."""
+    """Cursors and ids of queues that may be of a state, after a cursor."""
     crawl_prefix = keys.crawl_prefix(crawl.number)
     if state in ACTIVE:
-        # Those in memory first, then those snoozed on disk, each part in its own order.
+        # First the queues in memory, then those snoozed on disk, each part in its own order.
         if cursor[:1] in (b"", b"\0"):
             for queue_id in sorted(known for known in crawl.queues if known > cursor[1:]):
                 yield b"\0" + queue_id, queue_id
@@ -120,7 +120,7 @@ def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) ->
 
 
 def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tuple[int, str]:
-    """Until when a queue waits, if that is known (else 0), and why in words; empty if it does not."""
+    """Until when a queue waits (0: unknown), and why, for people; empty if it does not wait."""
     row = queue.row
     match queue.state:
         case QueueState.RETIRED:
@@ -128,7 +128,9 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
         case QueueState.INELIGIBLE:
             return (
                 0,
-                "an operator pauses it" if row.paused else f"precedence {row.precedence} is at the floor",
+                "an operator has paused it"
+                if row.paused
+                else f"precedence {row.precedence} is at or over the floor",
             )
         case QueueState.READY | QueueState.SNOOZED:
             host = hosts.of(tx, crawl, row.host)
@@ -140,7 +142,7 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
             if busy is None:
                 return (rest.until_ms, rest.reason) if queue.line is rest.host else (0, "")
             named = [group.message for group in groups if group.host is busy]
-            words = f"{named[0]}: as many requests as may be" if named else "its host answers another queue"
+            words = f"{named[0]}: busy with other queues" if named else "its host is busy with another queue"
             return 0, words
         case _:
             return 0, queue.rest_reason
@@ -149,7 +151,7 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
 def uri_page(
     store: Store, crawl: Crawl, codec: CandidateCodec, queues: Sequence[bytes], size: int, cursor: bytes
 ) -> tuple[list[UriView], bytes]:
-    """URIs that wait, of some queues or (none named) of all, in the order of their keys; future ones last."""
+    """URIs that wait, of some queues (or all, if none is named), by their keys; future ones last."""
     _check_cursor(cursor, 1 + QUEUE_BYTES + keys.POSITION_BYTES, "ListUris")
     page: list[UriView] = []
     size = min(size, URIS_PER_READ)
@@ -176,23 +178,23 @@ def uri_page(
 def _pending_rows(
     store: Store, crawl: Crawl, queues: Sequence[bytes], after: bytes
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Rows behind a place: queue and position, and what is stored there."""
+    """Rows after a place: queue and position, and the stored value."""
     prefix = keys.crawl_prefix(crawl.number)
     op = Operation(store, 0)
     for part in sorted(queues) or [b""]:
         if part < after[: len(part)]:
-            continue  # it has been told
+            continue  # an earlier page had it
         queue = op.queue(crawl, part) if part else None
         start = max(part + queue.row.start if queue is not None else part, after)
         rows = store.scan(Family.PENDING, prefix + start, prefix + part)
-        # No further than the queue's count: behind it lies what emptied queues have left.
+        # No further than the queue's count: after it come deleted rows of emptied queues.
         for key, value in rows if queue is None else islice(rows, queue.row.count):
             if key[4:] != after:
                 yield key[4:], value
 
 
 def uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 0) -> UriView:
-    """A URI that waits, as it is stored."""
+    """A stored URI that waits."""
     pending = decode_pending(value)
     candidate = codec.decode(pending.candidate)
     return UriView(candidate, queue_key, pending.cost, pending.precedence, pending.attempts, due_ms)
@@ -201,7 +203,7 @@ def uri_view(codec: CandidateCodec, queue_key: str, value: bytes, due_ms: int = 
 def statistics_page(
     store: Store, crawl: Crawl, kind: FetchStatisticsOf, size: int, cursor: bytes
 ) -> tuple[list[FetchStatisticsView], bytes]:
-    """Hosts or sources, and what happened to their URIs."""
+    """Hosts or sources, with counts of their URIs."""
     prefix = keys.statistics_prefix(crawl.number, kind)
     rows = store.scan(Family.FETCH_STATISTICS, prefix + cursor, prefix)
     found = [(key, value) for key, value in islice(rows, size + 1) if key[len(prefix) :] != cursor][:size]
@@ -213,9 +215,9 @@ def statistics_page(
 
 
 def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[str], int]:
-    """Seeds behind the first so many, and how many there are up to the end of the page (0 at the end)."""
+    """Seeds after the first `cursor`, and the next cursor (0 at the end)."""
     if cursor < 0:
-        raise InvalidRequest("page_token is not one of ListSeeds", field="page_token")
+        raise InvalidRequest("page_token does not belong to ListSeeds", field="page_token")
     size = min(size, SEEDS_PER_READ)
     prefix = keys.crawl_prefix(crawl.number)
     rows = store.scan(Family.SEEDS, keys.serial_key(crawl.number, cursor + 1), prefix)
@@ -224,7 +226,7 @@ def seed_page(store: Store, crawl: Crawl, size: int, cursor: int) -> tuple[list[
 
 
 def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
-    """The queues with most URIs, of those touched since the server started."""
+    """The queues with the most URIs, among those that changed since the server started."""
     op = Operation(store, 0)
     found = [op.queue(crawl, queue_id) for queue_id in crawl.largest]
     views = [queue_view(op.tx, crawl, queue, hosts) for queue in found if queue is not None]
@@ -232,7 +234,7 @@ def largest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
 
 
 def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
-    """The queues that rest longest, the last to wake first, of those in memory."""
+    """The queues that rest longest, the last to wake first, among those in memory."""
     resting = (queue for queue in crawl.queues.values() if queue.state is QueueState.SNOOZED)
     found = nlargest(SLOWEST_QUEUES, resting, key=lambda queue: queue.wake_ms)
     tx = Operation(store, 0).tx
@@ -240,7 +242,7 @@ def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
 
 
 def queue_ids_of(store: Store, crawl: Crawl, key: str) -> list[bytes]:
-    """The ids of the queues of a key. Raises InvalidRequest if they are too many for one answer."""
+    """The ids of the queues with a key. Raises InvalidRequest if they are too many for one answer."""
     key_hash = hash64(key)
     prefix = keys.name_prefix(crawl.number, key_hash)
     names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)

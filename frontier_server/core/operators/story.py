@@ -1,4 +1,4 @@
-"""All that a crawl knows of one URI: where it is, and what became of its last visit."""
+"""All that a crawl knows of one URI: its place, and the result of its last visit."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from .listing import uri_view
 
 
 class Located(NamedTuple):
-    """A URI's story, and the queue and the place there where it waits."""
+    """A URI's story, and the queue and position where it waits."""
 
     story: UriStory
     queue: WorkQueue | None = None
@@ -26,7 +26,7 @@ class Located(NamedTuple):
 
 
 def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Located:
-    """What is known of a URI."""
+    """The story of a URI."""
     settings = crawl.settings_for(uri)
     site, fingerprint = crawl.origins.located(uri, settings)
     place = site.place

@@ -1,1 +1,1 @@
-"""robots.txt: its rules, what an authority's allows now, and the table of all."""
+"""robots.txt: its rules, the state of each authority's, and the table of all."""

@@ -1,12 +1,12 @@
-"""The state of one authority's robots.txt: what was seen of it, and what that lets a crawl do now.
+"""The state of one authority's robots.txt, and its meaning for a crawl now.
 
-All crawls with one product token share what was seen: the last answer, and the tries
-since then that brought none. What follows is judged anew for each crawl that asks,
-by its own settings (RobotsSpec): how long an answer is valid, when to try again,
-after how many tries to give up, and what an unreachable robots.txt means.
+All crawls with one product token share the observations: the last answer, and the failed
+tries since then. Each crawl judges them by its own settings (RobotsSpec): how long an
+answer is valid, when to try again, after how many tries to give up, and what an
+unreachable robots.txt means.
 
-A row without valid rules leads to a fetch; tries that bring nothing to waiting, longer
-each time; and after the last one to failure of the URIs, so that a crawl always ends.
+Without valid rules the file is fetched. After a failed try the crawl waits, longer each
+time; after the last one the URIs fail, so that a crawl always ends.
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ from .robots import group_for
 
 
 class Outcome(Enum):
-    """What the last answer said; stored in RobotsRow.outcome."""
+    """The last answer; stored in RobotsRow.outcome."""
 
-    NONE = "none"  # never had an answer
+    NONE = "none"  # there was no answer yet
     RULES = "rules"
-    ALLOW_ALL = "allow-all"  # it is not there
+    ALLOW_ALL = "allow-all"  # the file does not exist
 
 
 class Gate(Enum):
-    """What robots.txt means for the URIs of its authority now."""
+    """The next step for the URIs of a robots.txt's authority."""
 
     OPEN = "open"  # ask the rules
     FETCH = "fetch"
@@ -37,25 +37,24 @@ class Gate(Enum):
 
 
 class Standing(NamedTuple):
-    """What an authority's robots.txt means for a crawl now."""
+    """The meaning of an authority's robots.txt for a crawl now."""
 
     gate: Gate
-    tries: int = 0  # in a row that brought nothing, as this crawl counts them
+    tries: int = 0  # failed ones in a row, as this crawl counts them
     next_try_ms: int = 0  # after them
 
 
 MAX_RETRY_DELAY_MS = DAY_MS
-ALLOW_AFTER_ATTEMPTS = 3  # Heritrix 2.8
-KEPT_TRIES = 1_000  # whose times are kept at least: as many as a crawl may have (RobotsSpec.max_attempts)
+ALLOW_AFTER_ATTEMPTS = 3  # as in Heritrix
+KEPT_TRIES = 1_000  # tries whose times are kept: as many as a crawl may have (RobotsSpec.max_attempts)
 
 
 def standing(row: RobotsRow | None, now_ms: int, settings: RobotsSettings, tried_ms: int = 0) -> Standing:
-    """What to do about a URI of the authority, by the settings of its crawl.
+    """The meaning for a URI of the authority, by the settings of its crawl.
 
-    `tried_ms` is when a fetch of the file just for this URI began; 0 if there was none. What has
-    come of that counts though it has expired meanwhile, or others have tried since: else a host that
-    rests for longer would be asked for nothing but its robots.txt. So does the last copy when the try
-    brought no new one.
+    `tried_ms` is when a fetch of the file for just this URI began; 0 if there was none. Its result
+    counts even if it has expired meanwhile, or others have tried since: otherwise a host with long
+    rests would be asked only for its robots.txt. If that try failed, the last copy counts.
     """
     if row is None:
         return Standing(Gate.FETCH)
@@ -66,7 +65,7 @@ def standing(row: RobotsRow | None, now_ms: int, settings: RobotsSettings, tried
         return Standing(Gate.FETCH)
     limit = None if answered else _limit(settings)
     tries = _count(row, settings, limit)
-    # While fetching again fails, the last copy counts (RFC 9309, 2.3.1.4), and so does leniency.
+    # While new fetches fail, the last copy stays in force (RFC 9309, 2.3.1.4), and so does leniency.
     lenient = answered or (tries.given_up_ms is not None and settings.allow_unreachable)
     if tries.given_up_ms is not None and (
         _lasts(tries.given_up_ms, now_ms, settings) or 0 < tried_ms <= tries.given_up_ms
@@ -82,7 +81,7 @@ def _lasts(begin_ms: int, now_ms: int, settings: RobotsSettings) -> bool:
 
 
 def _limit(settings: RobotsSettings) -> int:
-    """After how many tries in a row a crawl gives up."""
+    """The number of failed tries in a row after which a crawl gives up."""
     if settings.allow_unreachable:
         return min(ALLOW_AFTER_ATTEMPTS, settings.max_attempts)
     return settings.max_attempts
@@ -95,12 +94,12 @@ class _Tries(NamedTuple):
 
 
 def _count(row: RobotsRow, settings: RobotsSettings, limit: int | None) -> _Tries:
-    """The tries that brought nothing, as a crawl with these settings counts them.
+    """The failed tries, as a crawl with these settings counts them.
 
-    They may have been other crawls': one that comes before the crawl would have tried itself is
-    none of its own, lest an eager crawl uses up the patience of all others.
+    Other crawls may have made them. A try counts only if this crawl would have tried by then, too:
+    an eager crawl must not use up the patience of all others.
     """
-    count = row.attempts - len(row.tries_ms)  # whose times are forgotten
+    count = row.attempts - len(row.tries_ms)  # tries whose times are no longer kept
     if limit is not None:
         count = min(count, limit - 1)
     delay_ms = float(settings.retry_delay_ms)
@@ -122,14 +121,14 @@ def _count(row: RobotsRow, settings: RobotsSettings, limit: int | None) -> _Trie
 
 @dataclass(frozen=True, slots=True)
 class RobotsReport:
-    """How a fetch of a robots.txt ended."""
+    """The result of a fetch of a robots.txt."""
 
     status: int
     body: bytes
 
 
 def after_fetch(row: RobotsRow | None, report: RobotsReport, now_ms: int, product_token: str) -> RobotsRow:
-    """The row after a fetch (RFC 9309, 2.3.1): what was seen, and nothing that a crawl's settings decide."""
+    """The row after a fetch (RFC 9309, 2.3.1): only observations, whatever the crawl's settings."""
     status = report.status
     after = RobotsRow(Outcome.NONE.value, fetch_ms=now_ms, fetch_status=status)
     if 200 <= status < 300:
@@ -143,22 +142,22 @@ def after_fetch(row: RobotsRow | None, report: RobotsReport, now_ms: int, produc
             after.outcome, after.rules, after.answer_ms = row.outcome, row.rules, row.answer_ms
             after.attempts = row.attempts + 1
             kept = row.tries_ms
-            if len(kept) >= 2 * KEPT_TRIES:  # many at once: between two cuts no crawl loses count
+            if len(kept) >= 2 * KEPT_TRIES:  # cut many at once, and keep as many as any crawl counts
                 kept = kept[-KEPT_TRIES:]
             after.tries_ms = (*kept, now_ms)
     return after
 
 
 def _unavailable(status: int) -> bool:
-    """Whether a robots.txt is not there: 4xx, and redirects that lead nowhere. Everything is allowed then."""
+    """Whether a robots.txt does not exist, and so allows everything: 4xx, and redirects that lead nowhere."""
     return (300 <= status < 500 and status != 429) or status == DEEMED_NOT_FOUND
 
 
 def as_seen(row: RobotsRow) -> RobotsRow:
-    """A row as an older server wrote it, with what it saw.
+    """Convert a row of an older server to observations.
 
-    Such a row has no times of tries, and an "allow-all" of it may be a crawl's leniency: it counts
-    only if the last fetch was its answer.
+    Such a row has no times of tries, and its "allow-all" may be one crawl's leniency: it counts
+    only if the last fetch answered so.
     """
     if not row.fetch_ms or row.answer_ms or row.tries_ms:
         return row

@@ -1,8 +1,8 @@
-"""robots.txt (RFC 9309): from a body to rules, from rules to an answer.
+"""robots.txt (RFC 9309): parses a body into rules, and asks the rules about a path.
 
-A body is cut by one linear scan to the group that applies to our product token
-and to a bounded number of rules, which is what is stored. Parsing and matching are
-linear as well: nothing that a host serves can hold up the frontier.
+One linear scan cuts a body to the group for our product token, with a bounded number of
+rules; that group is stored. Parsing and matching are linear as well: no file of a host
+can hold up the frontier.
 """
 
 import re
@@ -12,19 +12,18 @@ MAX_BODY_BYTES = 500 * 1024  # RFC 9309, 2.5
 MAX_RULES = 4000
 MAX_RULE_CHARACTERS = 2048
 MAX_WILDCARDS = 16  # in one rule
-# Looking for a part may compare each of its characters with each of a target's.
-MAX_SOUGHT_CHARACTERS = 6000  # in the longest such parts of all rules together
+# A search for a part may compare each of its characters with each of a target's.
+MAX_SOUGHT_CHARACTERS = 6000  # the longest searched part of each rule, all rules together
 _LINE = re.compile(r"[ \t]*([A-Za-z-]+)[ \t]*:[ \t]*([^#\r\n]*)")
 
 
 def group_for(body: bytes, product_token: str) -> str:
     """The rules for a product token, as lines `allow:`, `disallow:` and `crawl-delay:`.
 
-    Groups that name the token are taken together; without one, those of `*`. A
-    group's name matches when its letters are the token's, whatever follows them
-    (`toehold/1.0`). Beyond MAX_RULES rules the last ones are left out. Of a rule
-    that is too long or has too many wildcards a disallow is cut, and so forbids
-    more, and an allow is left out.
+    All groups that name the token are merged; if there is none, those of `*`. A group's
+    name matches if its letters are the token's, whatever follows them (`toehold/1.0`).
+    Rules beyond MAX_RULES are left out. If a rule is too long or has too many wildcards,
+    a disallow is cut, and so forbids more, and an allow is left out.
     """
     text = body[:MAX_BODY_BYTES].decode("utf-8-sig", errors="replace")
     token = product_token.lower()
@@ -54,7 +53,7 @@ def group_for(body: bytes, product_token: str) -> str:
                     line = f"{name}:{_escaped(rule)}"
                     _take(line, own if applies_own else None, others if applies_others else None)
         elif name == "crawl-delay" and re.fullmatch(r"\d{1,9}(\.\d{1,9})?|\.\d{1,9}", value):
-            # Between two User-agent lines it does not end the list of names.
+            # A Crawl-delay between two User-agent lines does not end the list of names.
             _take(f"{name}:{value}", own if applies_own else None, others if applies_others else None)
     return "\n".join(own if named_own else others)
 
@@ -63,12 +62,12 @@ _UNWANTED_END = re.compile(r"(?:\$|[0-9A-Fa-f]?%)*+")  # backwards: an anchor, o
 
 
 def _bounded(pattern: str) -> str:
-    """A rule's pattern, cut where it is too long or has too many wildcards, to a prefix of what it says."""
+    """A rule's pattern. If it is too long or has too many wildcards, it is cut to a prefix of its meaning."""
     pieces = pattern.split("*", MAX_WILDCARDS + 1)
     cut = "*".join(pieces[: MAX_WILDCARDS + 1])[:MAX_RULE_CHARACTERS]
     if cut == pattern:
         return pattern
-    unwanted = _UNWANTED_END.match(cut[::-1])  # from the end: from each place before it, time is quadratic
+    unwanted = _UNWANTED_END.match(cut[::-1])  # backwards: a forward search takes quadratic time
     return cut[: len(cut) - (unwanted.end() if unwanted is not None else 0)]
 
 
@@ -82,7 +81,7 @@ _UNSAFE = re.compile(r"[^\x21-\x7e]")
 
 
 def _escaped(pattern: str) -> str:
-    """A rule as the path of a canonical URI would be written (RFC 9309, 2.2.2)."""
+    """A rule with the escapes of a canonical URI's path (RFC 9309, 2.2.2)."""
     return _UNSAFE.sub(
         lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), pattern
     )
@@ -91,12 +90,12 @@ def _escaped(pattern: str) -> str:
 _PERCENT = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
-# What may be written either way. An escaped `/`, `?`, `#` or `%` is another character.
+# Characters that mean the same with and without escape. An escaped `/`, `?`, `#` or `%` means another one.
 _SAME_ESCAPED = frozenset("-._~!$&'()*+,:;=@")
 
 
 def _normal(text: str) -> str:
-    """Percent escapes decoded where they make no difference, in upper case where they do."""
+    """A text with percent escapes decoded if they make no difference, and in upper case if they do."""
     if "%" not in text:
         return text
 
@@ -110,7 +109,7 @@ def _normal(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One allow or disallow line: its pattern cut at the wildcards."""
+    """One allow or disallow line, its pattern split at the wildcards."""
 
     allow: bool
     length: int
@@ -118,7 +117,7 @@ class Rule:
     anchored: bool  # the pattern ended in `$`
 
     def matches(self, target: str) -> bool:
-        """Whether it applies to a path and query. Linear: each part is sought once, leftmost."""
+        """Whether the rule applies to a path and query. Linear: each part is searched once, leftmost."""
         if not target.startswith(self.parts[0]):
             return False
         at = len(self.parts[0])
@@ -149,13 +148,13 @@ class Rules:
             if name == "crawl-delay":
                 self.crawl_delay_ms = max(self.crawl_delay_ms, int(float(value) * 1000))
             elif value:
-                # Wildcards first: an escaped `*` or `$` stands for itself.
+                # Split at wildcards first: an escaped `*` or `$` is an ordinary character.
                 anchored = value.endswith("$")
                 parts = tuple(map(_normal, (value[:-1] if anchored else value).split("*")))
                 length = sum(map(len, parts)) + len(parts) - 1 + anchored
                 sought += max(map(len, parts[1:]), default=0)
                 if sought > MAX_SOUGHT_CHARACTERS and len(parts) > 1:
-                    # Too dear to ask for: an allow is left out, a disallow ends at its wildcard.
+                    # The search costs too much: leave out an allow, and cut a disallow at its wildcard.
                     if name == "allow":
                         continue
                     parts, anchored = parts[:1], False
@@ -163,11 +162,11 @@ class Rules:
         # The longest pattern wins, allow before disallow (RFC 9309, 2.2.2): the
         # first one that matches decides.
         self._rules = sorted(rules, key=lambda rule: (-rule.length, not rule.allow))
-        # What one question costs: some tenths of a microsecond each.
+        # The cost of one question, in tenths of a microsecond or so.
         self.weight = sum(sum(map(len, rule.parts[1:])) + 1 for rule in rules)
 
     def allows(self, target: str) -> bool:
-        """Whether a path and query may be fetched. `/robots.txt` always may."""
+        """Whether a path and query may be fetched. `/robots.txt` may always be."""
         if not self._rules or target == "/robots.txt":
             return True
         target = _normal(target) or "/"

@@ -1,4 +1,4 @@
-"""The robots.txt rows of all authorities, with the rules of those asked lately parsed."""
+"""The robots.txt rows of all authorities; recently used rules stay parsed in memory."""
 
 from collections import OrderedDict
 
@@ -10,19 +10,19 @@ from ..uri.assign import partition_of
 from .authority import Gate, as_seen, standing
 from .robots import Rules
 
-MAX_IN_MEMORY = 20_000  # also of those that have none: the hosts of new links are asked for again and again
-MAX_CHARACTERS = 16 * 1024 * 1024  # of their rules; parsed, they take some times as much
+MAX_IN_MEMORY = 20_000  # authorities, with or without a row: the hosts of new links come again and again
+MAX_CHARACTERS = 16 * 1024 * 1024  # of rules; parsed ones take several times as much
 
 
 class RobotsTable:
-    """Rows by key, the least lately used dropped."""
+    """Rows by key; the least recently used ones are dropped from memory."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, tuple[RobotsRow | None, Rules | None]] = OrderedDict()
         self._size = 0  # characters of rules
 
     def row(self, tx: Transaction, key: bytes) -> RobotsRow | None:
-        """The row of an authority, if its robots.txt was ever asked for."""
+        """The row of an authority; None if its robots.txt was never asked for."""
         known = self._known.get(key)
         if known is None:
             value = tx.get(Family.ROBOTS, key)
@@ -49,7 +49,7 @@ class RobotsTable:
         self._remember(key, row, None)
 
     def drop(self, key: bytes) -> None:
-        """Forget a row that is deleted."""
+        """Forget a deleted row."""
         row, _ = self._known.pop(key, (None, None))
         self._size -= len(row.rules) if row else 0
 

@@ -1,1 +1,1 @@
-"""Rules without a state: what a status means, how long to rest, what a URI costs, who goes first."""
+"""Rules without state: the meaning of statuses, rests, costs, precedence, revisits."""

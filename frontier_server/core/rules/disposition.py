@@ -1,8 +1,8 @@
-"""What a fetch status means: which disposition, and whether and when to try again.
+"""The meaning of a fetch status: the disposition, and whether and when to try again.
 
-Heritrix's table (2.10, S1.16 to S1.20) as data, but 429 and 503 are tried again (there
-they are successes), each further rest may grow, and a crawl may have rules of its own
-for a status.
+This is Heritrix's table as data, with three differences: 429 and 503 are tried again (there
+they are successes), rests between tries may grow, and a crawl may have its own rule for a
+status.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ..spec.settings import RetryRule, RetrySettings
 
 
 class Disposition(Enum):
-    """What became of a URI, or of a lease; the contract's names."""
+    """The frontier's decision on a report; the contract's names."""
 
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -39,14 +39,14 @@ ROBOTS_PRECLUDED = -9998
 
 
 class Meaning(Enum):
-    """What a status means, the crawl's own rules left out."""
+    """The meaning of a status, without the crawl's own rules."""
 
-    FAILURE = "final: it was not fetched"
-    DISREGARDED = "final: it should not be fetched"
-    RETRIED = "its queue rests, and it is tried again"
-    MALFORMED = "it rests by itself while its queue goes on, and is tried once more"
-    OVERLOADED = "its host rests, and it is tried again"
-    DEFERRED = "put off: tried again at once, free; as RETRIED if that goes on"
+    FAILURE = "final: the URI was not fetched"
+    DISREGARDED = "final: the URI should not be fetched"
+    RETRIED = "the queue rests, and the URI is tried again"
+    MALFORMED = "the URI rests by itself while its queue goes on, and is tried once more"
+    OVERLOADED = "the host rests, and the URI is tried again"
+    DEFERRED = "put off: the URI is tried again at once, at no cost; after many, as RETRIED"
     SUCCESS = "final: any other HTTP status"
 
 
@@ -83,22 +83,22 @@ MEANINGS: dict[int, tuple[str, Meaning]] = {
     503: ("Service Unavailable", _M.OVERLOADED),
 }
 OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if meaning is _M.OVERLOADED)
-# Statuses that a crawl may have a rule of its own for: those of fetches that may go better next time.
+# Statuses that a crawl may have its own rule for: a later fetch may succeed.
 RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 600)))
-# A server that answers one URI so will most likely do so again, and its other pages may be well.
+# A server will most likely answer the same URI in the same way again, but its other pages may be fine.
 MALFORMED_ATTEMPTS = 2
-MAX_DEFERRALS = 10  # of a URI that are free
+MAX_DEFERRALS = 10  # of a URI, free of cost
 _AGAIN = frozenset((Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED, Meaning.DEFERRED))
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a report means for its URI."""
+    """The decision on a report, for its URI."""
 
     disposition: Disposition
     rest_ms: int = 0  # of the queue, before the URI is tried again
     counts: bool = True  # as an attempt
-    steps_aside: bool = False  # the URI rests alone, outside its queue, which goes on
+    steps_aside: bool = False  # the URI rests alone, outside its queue
 
 
 def known_status(status: int) -> bool:
@@ -107,7 +107,7 @@ def known_status(status: int) -> bool:
 
 
 def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) -> Decision:
-    """What the fetch status of a URI's `attempt`-th try means; it was put off so often before."""
+    """Decide on the fetch status of a URI's `attempt`-th try, after so many deferrals."""
     meaning = MEANINGS[status][1] if status in MEANINGS else Meaning.SUCCESS
     if meaning is Meaning.DEFERRED and deferrals < MAX_DEFERRALS:
         return Decision(Disposition.DEFERRED, counts=False)
@@ -117,7 +117,7 @@ def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) 
         if rule is None and meaning is Meaning.MALFORMED:
             most = min(most, MALFORMED_ATTEMPTS)
         if attempt >= most:
-            # A status that would be final anyway is what it is, once its own tries are used up.
+            # After its last try, a status that is tried again only by a rule keeps its own meaning.
             final = Disposition.SUCCEEDED if meaning is Meaning.SUCCESS else Disposition.FAILED
             return Decision(final)
         rests = meaning is not Meaning.OVERLOADED or rule is not None
@@ -138,12 +138,12 @@ def rule_for(status: int, retry: RetrySettings) -> RetryRule | None:
 
 
 def retry_rest_ms(attempt: int, retry: RetrySettings | RetryRule) -> int:
-    """How long a queue, or a URI that steps aside, rests after the `attempt`-th try failed."""
+    """The rest of a queue, or of a URI that steps aside, after the `attempt`-th try failed."""
     return int(grown(retry.delay_ms, retry.growth, attempt - 1, retry.max_delay_ms))
 
 
 def grown(delay_ms: float, growth: float, times: int, most_ms: int) -> float:
-    """A delay that grew some times, up to a bound."""
+    """A delay after it has grown so many times, up to a bound."""
     for _ in range(times):
         if delay_ms >= most_ms or growth == 1 or not delay_ms:
             break

@@ -1,7 +1,4 @@
-"""Which URI goes first in a queue, and which queue is activated first (Heritrix 2.6).
-
-Lower goes first.
-"""
+"""The order of URIs in a queue, and of queues for activation. Lower precedence goes first."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,15 +13,15 @@ BASE_URI_PRECEDENCE = 1
 def queue_precedence(settings: QueueSettings, lowest_uri: int | None, successes: int) -> int:
     """The precedence (0..255) of a queue.
 
-    `lowest_uri` is the smallest precedence of its URIs, None if it has none; `successes`
-    is how many of its URIs have been fetched.
+    `lowest_uri` is the lowest precedence of its URIs, None if it has none; `successes` is the
+    number of its URIs that have been fetched.
     """
     precedence = QUEUE_POLICIES[settings.queue_precedence](settings, lowest_uri, successes)
     return max(0, min(precedence, MAX_QUEUE_PRECEDENCE))
 
 
 def _cost(cost: int, path: str) -> int:
-    """As much as it costs."""
+    """The URI's cost."""
     return min(cost, MAX_PRECEDENCE)
 
 
@@ -34,7 +31,7 @@ def _base_uri(cost: int, path: str) -> int:
 
 
 def _hops(cost: int, path: str) -> int:
-    """One more for each link from the seed: the crawl goes breadth first."""
+    """One more for each link from the seed: breadth first."""
     return min(BASE_URI_PRECEDENCE + path.count("L"), MAX_PRECEDENCE)
 
 
@@ -44,12 +41,12 @@ def _base_queue(settings: QueueSettings, lowest_uri: int | None, successes: int)
 
 
 def _highest_uri(settings: QueueSettings, lowest_uri: int | None, successes: int) -> int:
-    """As far behind as the best URI in it."""
+    """Plus the lowest precedence of its URIs."""
     return settings.base_precedence + (lowest_uri or 0)
 
 
 def _success_counts(settings: QueueSettings, lowest_uri: int | None, successes: int) -> int:
-    """One further behind for each tier of successes; the last tier repeats.
+    """Plus one for each tier of successes; the last tier repeats.
 
     With tiers of 100 and 1000: 0 for the first 100 successes, 1 up to 1100, 2 up to 2100, …
     """

@@ -1,4 +1,4 @@
-"""When a URI is fetched again: fixed, or sooner the more often it changes."""
+"""When a URI is fetched again: after a fixed interval, or sooner the more often it changes."""
 
 from ..records import SeenRow
 from ..spec.settings import RevisitSettings
@@ -7,10 +7,10 @@ NONE, FIXED, ADAPTIVE = "none", "fixed", "adaptive"
 
 
 def interval_ms(before: SeenRow, changed: bool, settings: RevisitSettings) -> int:
-    """How long until the next visit, by the policy; 0 if there is none.
+    """The time until the next visit, by the policy; 0 if there is none.
 
-    Adaptive: the interval of the last visit, times `growth` if the content was the same
-    and `shrink` if it was not, within the bounds. The first one is `interval`.
+    Adaptive: the last interval, times `growth` if the content is the same or `shrink` if it
+    has changed, within the bounds. The first interval is `interval`.
     """
     if settings.policy == NONE:
         return 0

@@ -1,1 +1,1 @@
-"""What a URI is: its canonical form, what makes it the same as another, where it belongs and lives."""
+"""URIs: canonical form, identity, scope, partition and queue."""

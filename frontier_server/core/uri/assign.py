@@ -1,10 +1,10 @@
-"""Canonical URI → where it lives: partition, work queue and fingerprint.
+"""Finds the place of a canonical URI: its partition, work queue and fingerprint.
 
 The partition decides which shard owns a URI. It is a pure function of the URI's
-identity and of what is fixed at the crawl's creation: its host or registered domain,
-or the named group that the host is in. Queue keys subdivide a partition: they say
-which URIs wait for each other (Heritrix 2.7). A queue never leaves its partition, so
-two hosts share a queue only where they share the partition.
+identity and of settings that are fixed at the crawl's creation: its host or registered
+domain, or the named group of the host. Queue keys subdivide a partition: URIs with the
+same key wait for each other. A queue never leaves its partition, so two hosts share a
+queue only if they share the partition.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from .surt import is_address, turned
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where a URI lives."""
+    """The place of a URI."""
 
     partition: bytes  # 8 bytes
     queue: bytes  # 16 bytes: the partition, and 8 more of the queue key's hash
@@ -30,13 +30,13 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
 
 def hash64(text: str) -> bytes:
-    """64 bits that a hostile author of URIs cannot steer cheaply (keyless BLAKE2b)."""
+    """64 bits (keyless BLAKE2b); a hostile author of URIs cannot cheaply find collisions."""
     return blake2b(text.encode(), digest_size=8).digest()
 
 
 @lru_cache(maxsize=16384)
 def partition_of(host: str) -> bytes:
-    """The partition of a host, where it is its own: of rows that are about hosts, always."""
+    """The partition that a host has by itself; rows about hosts always use this one."""
     return hash64(host)
 
 
@@ -45,8 +45,8 @@ def place_of(
 ) -> Place:
     """Partition and queue of a URI.
 
-    `identity` is what `identity_of` makes of it, and decides the partition: the same URIs
-    are in the same one. `groups` is what `groups_of` makes of the crawl's settings.
+    `identity` is `identity_of` the URI, and decides the partition: the same URIs share it.
+    `groups` is `groups_of` the crawl's settings.
     """
     queues = settings.queues
     host = identity.host
@@ -73,7 +73,7 @@ def place(scheme: str, host: str, authority: str) -> Place:
 
 
 def groups_of(settings: CrawlSettings) -> dict[str, str]:
-    """Host → the named group that it is in."""
+    """Each host of a named group, and the group's name."""
     groups: dict[str, str] = {}
     for group in settings.groups:
         for host in group.hosts:
@@ -83,9 +83,9 @@ def groups_of(settings: CrawlSettings) -> dict[str, str]:
 
 
 def group_members(host: str, identity: IdentitySettings) -> tuple[str, ...]:
-    """The hosts that one in a group's list stands for: itself, and the one that it is the same as.
+    """The hosts that an entry of a group's list stands for: itself, and the host of its identity.
 
-    Raises what `canonical` raises.
+    Raises the same errors as `canonical`.
     """
     uri = canonical(f"http://{host}/page")  # rules may treat home pages as an exception
     return (uri.host, identity_of(uri, identity).host)
@@ -93,10 +93,10 @@ def group_members(host: str, identity: IdentitySettings) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16384)
 def registered_domain(host: str) -> str:
-    """`example.co.uk` of `www.example.co.uk`, by the ICANN section of the Public Suffix List.
+    """`example.co.uk` for `www.example.co.uk`, by the ICANN section of the Public Suffix List.
 
-    Addresses, single labels and public suffixes are themselves. The list is that of
-    the `publicsuffixlist` in use: another version may move hosts to other partitions.
+    Addresses, single labels and public suffixes stay as they are. The list comes with the
+    installed `publicsuffixlist`: another version may move hosts to other partitions.
     """
     if is_address(host):
         return host
@@ -106,9 +106,9 @@ def registered_domain(host: str) -> str:
 def queue_key(scheme: str, host: str, authority: str) -> str:
     """The SURT authority: `com,example,www,`; `#443` for https, `#8080` for another port of http.
 
-    http and https of a host are two queues, as their robots.txt are two files: a
-    queue then waits for no robots.txt but its own (D23). Where the port does not
-    tell the scheme, the key does (`#8443/https`).
+    http and https of a host are two queues, since they have two robots.txt files: so each
+    queue waits only for its own robots.txt. If the port does not imply the scheme, the key
+    names it (`#8443/https`).
     """
     return turned(host) + _port(scheme, host, authority)
 
@@ -127,7 +127,7 @@ def _port(scheme: str, host: str, authority: str) -> str:
 
 
 def _by_host(scheme: str, host: str, authority: str, buckets: int) -> str:
-    """`www.example.com`, with ports as the SURT authority has them (Heritrix's Hostname)."""
+    """`www.example.com`, with ports as in the SURT authority (Heritrix's Hostname)."""
     return host + _port(scheme, host, authority)
 
 
@@ -136,12 +136,12 @@ def _by_surt_authority(scheme: str, host: str, authority: str, buckets: int) -> 
 
 
 def _by_registered_domain(scheme: str, host: str, authority: str, buckets: int) -> str:
-    """`example.com` for all hosts, schemes and ports of it (Heritrix's AssignmentLevelSurt)."""
+    """`example.com` for all its hosts, schemes and ports (Heritrix's AssignmentLevelSurt)."""
     return registered_domain(host)
 
 
 def _by_bucket(scheme: str, host: str, authority: str, buckets: int) -> str:
-    """`bucket-17`: a fixed number of queues, hosts spread over them by their hash."""
+    """`bucket-17`: hosts are spread over a fixed number of queues by their hash."""
     return f"bucket-{int.from_bytes(hash64(host)) % buckets}"
 
 
@@ -175,19 +175,19 @@ def _place(
     buckets: int,
     forced_key: str,
 ) -> Place:
-    """All that `place_of` depends on: a crawl has few settings and its hosts come again and again."""
+    """`place_of`, cached: a crawl has few settings, and its hosts come again and again."""
     if group is None:
         partition = partition_of(PARTITIONS[partition_policy](identity_host))
     else:
-        partition = partition_of(f"group:{group}")  # no host has a colon, but in brackets
+        partition = partition_of(f"group:{group}")  # unlike any host: those have a colon only in brackets
     key = (forced_key or ASSIGNMENTS[assignment](scheme, host, authority, buckets)) + branch
     return Place(partition, partition + hash64(key), key)
 
 
 def _branch(target: str, parallel_queues: int) -> str:
-    """Which of the parallel queues, by the first folder of the path; `+0` if it has none.
+    """One of the parallel queues, by the first folder of the path; `+0` if there is none.
 
-    Heritrix 2.7: what lies in one folder stays together.
+    URIs in one folder stay together, as in Heritrix.
     """
     path = target.partition("?")[0]
     end = path.find("/", 1)
@@ -197,5 +197,5 @@ def _branch(target: str, parallel_queues: int) -> str:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    """Read when it is first needed: that takes some 40 ms."""
+    """The list, read at its first use: that takes about 40 ms."""
     return PublicSuffixList(only_icann=True)

@@ -1,13 +1,12 @@
-"""URI text → canonical URI: what is fetched, and what makes two URIs the same.
+"""Makes URIs canonical. The canonical URI is fetched, and two URIs with the same one are the same.
 
 The canonical form is the WHATWG URL standard's, without fragment, user name and
-password, trailing dots of the host, and empty query. Every rule is one under
-which servers answer alike; rules that lose pages (lower case, `www.`, session ids)
-are none of them.
+password, trailing dots of the host, and empty query. Servers answer alike under each of
+these rules. Rules that may lose pages (lower case, `www.`, session ids) are in `identity`.
 
-Most URIs are canonical already. That is proved in a fifth of the time that the parser
-takes: the parser has found their origin to be so, and the rest has no character that it
-would touch.
+Most URIs are canonical already. A check finds this in a fifth of the parser's time: the
+parser has accepted their origin before, and the rest has no character that it would
+change.
 """
 
 import re
@@ -18,28 +17,28 @@ import msgspec
 
 MAX_URI_BYTES = 8192
 SCHEMES = ("http:", "https:")
-MAX_ORIGIN_BYTES = 280  # of those that are remembered: a name has 253 at most
-# A path and a query that the parser leaves as they are. Segments of dots, which it takes away, begin with `.`
-# or `%`; those are not told apart here.
+MAX_ORIGIN_BYTES = 280  # of cached origins: a host name has at most 253
+# Paths and queries that the parser does not change. It removes segments of dots: these begin with `.` or `%`,
+# so all segments that do are left to the parser.
 _PLAIN = re.compile(
     r"(?:/(?![.%])[A-Za-z0-9_~!$&()*+,;=:@%.-]*)+(?:\?[A-Za-z0-9_~!$&()*+,;=:@%./?-]+)?"
 ).fullmatch
 
 
 class Malformed(ValueError):
-    """Not a URI that can be fetched."""
+    """The text is not a valid URI."""
 
 
 class UnsupportedScheme(ValueError):
-    """A URI, but not http or https."""
+    """The scheme is neither http nor https."""
 
 
 class TooLong(ValueError):
-    """Longer than MAX_URI_BYTES, before or after it was made canonical."""
+    """The URI is longer than MAX_URI_BYTES, before or after it was made canonical."""
 
 
 class CanonicalUri(msgspec.Struct, frozen=True, gc=False):
-    """A canonical URI and the parts that decisions rest on."""
+    """A canonical URI and the parts that decisions depend on."""
 
     uri: str
     scheme: str  # "http" or "https"
@@ -61,20 +60,20 @@ def canonical(text: str) -> CanonicalUri:
 
 
 def plain_from(text: str) -> int:
-    """Where the origin of a text ends that is a canonical URI if its origin is one; 0 if that is not sure."""
-    at = text.find("/", 8)  # behind `https://`, or the first character of a host
+    """Where the origin ends, if the text is canonical whenever its origin is; 0 if that is not certain."""
+    at = text.find("/", 8)  # after `https://`, or after the first character of an http host
     return at if 8 < at <= MAX_ORIGIN_BYTES and len(text) <= MAX_URI_BYTES and _PLAIN(text, at) else 0
 
 
 def canonical_origin(origin: str) -> CanonicalUri | None:
-    """The root page of `https://host:port`, if that is canonical as it is."""
+    """The root page of `https://host:port`, if that origin is canonical."""
     parts = _parts(origin)
     return None if parts is None else CanonicalUri(f"{origin}/", *parts, "/", origin)
 
 
 @lru_cache(maxsize=16384)
 def _parts(origin: str) -> tuple[str, str, str] | None:
-    """Scheme, host and authority of `https://host:port`, if that is canonical as it is."""
+    """Scheme, host and authority of `https://host:port`, if that origin is canonical."""
     try:
         uri = parsed(f"{origin}/")
     except (Malformed, UnsupportedScheme, TooLong):
@@ -83,16 +82,16 @@ def _parts(origin: str) -> tuple[str, str, str] | None:
 
 
 def parsed(text: str) -> CanonicalUri:
-    """The same by the parser, whatever the text is."""
+    """`canonical`, always by the parser."""
     if longer_than(text, MAX_URI_BYTES):
-        raise TooLong(f"URI of {len(text)} characters; at most {MAX_URI_BYTES} bytes are taken")
+        raise TooLong(f"a URI must have at most {MAX_URI_BYTES} bytes, got {len(text)} characters")
     try:
         url = can_ada.parse(text)
     except (ValueError, TypeError) as problem:  # TypeError: lone surrogates
         raise Malformed("not an absolute URI") from problem
     protocol = url.protocol
     if protocol not in SCHEMES:
-        raise UnsupportedScheme(f"scheme {protocol!r}; http and https are fetched")
+        raise UnsupportedScheme(f"the scheme must be http or https, got {protocol!r}")
     if url.has_hash():
         url.hash = ""
     if url.has_credentials():
@@ -101,14 +100,14 @@ def parsed(text: str) -> CanonicalUri:
     hostname = url.hostname
     if hostname.endswith("."):
         url.hostname = hostname.rstrip(".")
-        hostname = url.hostname  # as it was, if it is none without the dots
+        hostname = url.hostname  # unchanged if no valid host is left
     if not hostname or ".." in hostname or hostname[0] == "." or hostname[-1] == ".":
         raise Malformed("no host name")
     uri = url.href
     if uri.endswith("?") and not url.search:
         uri = uri[:-1]
     if len(uri) > MAX_URI_BYTES:
-        raise TooLong(f"URI of {len(uri)} bytes; at most {MAX_URI_BYTES} are taken")
+        raise TooLong(f"a URI must have at most {MAX_URI_BYTES} bytes, got {len(uri)}")
     authority = url.host
     scheme = protocol[:-1]
     end = len(scheme) + 3 + len(authority)
@@ -116,7 +115,7 @@ def parsed(text: str) -> CanonicalUri:
 
 
 def longer_than(text: str, most_bytes: int) -> bool:
-    """Whether a text has more bytes than that."""
+    """Whether a text has more than `most_bytes` in UTF-8."""
     if len(text) * 4 <= most_bytes:
         return False
     return len(text) > most_bytes or len(text.encode(errors="replace")) > most_bytes

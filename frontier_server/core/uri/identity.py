@@ -1,12 +1,12 @@
-r"""Which URIs are the same: rules under which a crawl takes two of them for one (Heritrix 2.4).
+r"""Rules that make a crawl treat two different URIs as the same.
 
-By default there is none: two URIs are the same when their canonical forms are, and
-no page is lost. Each rule here trades pages for fewer doubles; a crawl names those it
-wants. They decide sameness only, so the seen-set and the partition: what is fetched
-is the canonical form of the first URI that came.
+By default there are none: two URIs are the same when their canonical forms are, and
+no page is lost. Each rule avoids duplicates, but may lose pages; a crawl's spec names
+the rules that it wants. They affect only the seen-set and the partition: the crawl
+fetches the canonical form of the first URI that came.
 
-Rewrites come after the rules, in their order: a pattern (RE2), and what each place
-that it matches becomes (`^https?://m\.` → `http://`).
+Rewrites follow the rules, in their order: each match of an RE2 pattern is replaced
+(`^https?://m\.` → `http://`).
 """
 
 import re
@@ -30,10 +30,10 @@ _COLD_FUSION = frozenset({"cfid", "cftoken"})
 
 
 def identity_of(uri: CanonicalUri, settings: IdentitySettings) -> CanonicalUri:
-    """The URI that stands for all that are the same as this one.
+    """The URI that stands for all URIs that are the same as this one.
 
-    It is a canonical URI, too, and the very same object when no rule changes it. If the
-    rules make something of it that is no URI, it stands for itself.
+    It is canonical, too, and the very same object if no rule changes it. If the rules turn
+    it into something that is not a URI, it stands for itself.
     """
     if not settings.rules and not settings.rewrites:
         return uri
@@ -49,31 +49,31 @@ def identity_of(uri: CanonicalUri, settings: IdentitySettings) -> CanonicalUri:
 
 
 def lower_case(uri: str) -> str:
-    """All in lower case.
+    """Turns the whole URI into lower case.
 
-    Loses pages of servers on case-sensitive file systems, and of ids that case tells
-    apart (short links, video ids): `/A` and `/a` are often two pages there.
+    Loses pages on case-sensitive file systems, and pages with case-sensitive ids (short
+    links, video ids): `/A` and `/a` are often two pages there.
     """
     return uri.lower()
 
 
 def strip_www(uri: str) -> str:
-    """`www.`, `www2.` and the like off the host, unless it is the home page.
+    """Removes `www.`, `www2.` and the like from the host, unless it is the home page.
 
-    Loses the pages of the one host when both answer and differ. Home pages stay two:
-    if only one of the hosts answers, the crawl still finds it.
+    Loses the pages of one host if both hosts answer, and differ. The two home pages stay
+    different: if only one of the hosts answers, the crawl still finds it.
     """
     match = _WWW.fullmatch(uri)
     return match[1] + match[2] if match else uri
 
 
 def strip_session_ids(uri: str) -> str:
-    """Session ids of Java, PHP and ASP: `jsessionid`, `phpsessid` and `sid` of 32 letters
-    and digits, `aspsessionid` and eight letters with 24; as fields of the query, the
-    first two also as `;jsessionid=…` in the path.
+    """Removes session ids of Java, PHP and ASP: the query's fields `jsessionid`, `phpsessid`
+    and `sid` with 32 letters and digits, and `aspsessionid` plus eight letters, with 24 letters;
+    also `;jsessionid=…` and `;phpsessid=…` in the path.
 
-    Loses pages where such a field is more than a session: a `sid` that names a story or
-    a station. (Heritrix takes one of each, and any field that ends in `sid`.)
+    Loses pages if such a field is more than a session: a `sid` that names a story or a
+    station. (Heritrix removes one of each, and any field that ends in `sid`.)
     """
     return _without_fields(
         _SESSION_PARAMETER.sub("", uri), lambda fields: [f for f in fields if not _SESSION_FIELD.fullmatch(f)]
@@ -81,18 +81,18 @@ def strip_session_ids(uri: str) -> str:
 
 
 def strip_cf_ids(uri: str) -> str:
-    """ColdFusion's session: `cfid` and `cftoken`, where both are in the query, and the
-    `jsessionid` that goes with them.
+    """Removes ColdFusion's session: `cfid` and `cftoken`, if the query has both, and their
+    `jsessionid`.
 
-    Loses next to nothing: the two together are ColdFusion's.
+    Loses almost no page: only ColdFusion uses the two together.
     """
     return _without_fields(uri, _without_cold_fusion)
 
 
 def strip_extra_slashes(uri: str) -> str:
-    """One slash for several in the path.
+    """Turns several slashes in a row of the path into one.
 
-    Loses pages of servers that take an empty segment for a value (`/search//2`), or have
+    Loses pages of servers that treat an empty segment as a value (`/search//2`), or have
     another URL in their path (`/save/http://…`).
     """
     start = uri.find("/", uri.index("://") + 3) if "://" in uri else -1
@@ -103,9 +103,9 @@ def strip_extra_slashes(uri: str) -> str:
 
 
 def fix_query(uri: str) -> str:
-    """`&` off the beginning and the end of the query, and `?` when nothing follows it.
+    """Removes `&` at the ends of the query, and then a `?` without a query.
 
-    Loses next to nothing: hardly a server tells an empty field from none.
+    Loses almost no page: hardly any server tells an empty field from none.
     """
     before, mark, query = uri.partition("?")
     query = query.strip("&")
@@ -113,8 +113,8 @@ def fix_query(uri: str) -> str:
 
 
 def heritrix(uri: str) -> str:
-    """Heritrix's default chain: lower-case, strip-www, strip-session-ids, strip-cf-ids,
-    fix-query. (User names and passwords are never part of a canonical URI.)
+    """Applies Heritrix's default chain: lower-case, strip-www, strip-session-ids,
+    strip-cf-ids, fix-query. (A canonical URI never has a user name or password.)
     """
     return fix_query(strip_cf_ids(strip_session_ids(strip_www(lower_case(uri)))))
 
@@ -134,7 +134,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 @lru_cache(maxsize=256)
 def _chain(settings: IdentitySettings) -> tuple[Rule, ...]:
-    """All that is done to a URI, in order."""
+    """All rules and rewrites, in order."""
     rules = [RULES[name] for name in settings.rules]
     if settings.rewrites:
         pairs = [(rewrite.pattern, rewrite.replacement) for rewrite in settings.rewrites]
@@ -143,7 +143,7 @@ def _chain(settings: IdentitySettings) -> tuple[Rule, ...]:
 
 
 def _without_fields(uri: str, kept: Callable[[list[str]], list[str]]) -> str:
-    """A URI with some of its query's fields."""
+    """A URI with only the kept fields of its query."""
     before, mark, query = uri.partition("?")
     if not mark:
         return uri

@@ -1,8 +1,7 @@
-"""Patterns in RE2's syntax: a match takes time in proportion to the text, whatever the pattern.
+"""Patterns in RE2's syntax: the time of a match is proportional to the text, whatever the pattern.
 
-RE2 has no look-around, back-references and possessive quantifiers; what it lacks is
-refused with its place.
-Syntax: https://github.com/google/re2/wiki/Syntax
+RE2 lacks look-around, back-references and possessive quantifiers; a pattern with one of them
+is refused with its place. Syntax: https://github.com/google/re2/wiki/Syntax
 """
 
 import re
@@ -15,13 +14,13 @@ import re2  # type: ignore[import-untyped]
 MAX_PATTERN_CHARACTERS = 4096
 MAX_REPLACEMENT_CHARACTERS = 1000
 MAX_REPLACED = 100
-"""Places of a text that a rewrite replaces; each may cost as much as the whole text."""
+"""Matches that a rewrite replaces in a text; each may cost as much as the whole text."""
 MAX_PATTERN_MEMORY = 256 * 1024
 """Bytes that RE2 may use for a pattern: enough for 4096 characters of plain alternatives,
-and few enough that a thousand patterns fit."""
+and small enough for a thousand patterns."""
 PATTERNS_AT_ONCE = 32
 MAX_MEMORY_AT_ONCE = 2 * 1024 * 1024
-"""Bytes for so many patterns in one: with less RE2 forgets what it has found out, and is slow."""
+"""Bytes for so many patterns in one: with less, RE2 drops its cached states, and is slow."""
 MAX_TRIES = 8  # to find the place of a problem
 
 _REFERENCE = re.compile(r"\\(.?)", re.DOTALL)
@@ -29,15 +28,15 @@ _GROUPS = frozenset("123456789")
 
 
 class BadPattern(ValueError):
-    """RE2 does not take it; the message says why and where."""
+    """RE2 refuses the pattern; the message says why and where."""
 
 
 class BadReplacement(ValueError):
-    """A rewrite's replacement refers to what there is not."""
+    """A rewrite's replacement refers to a missing group."""
 
 
 class Match(Protocol):
-    """What matched (what is used of re2's, which has no types)."""
+    """A match (the part of re2's untyped class that is used here)."""
 
     def start(self) -> int:
         """Where it begins."""
@@ -46,7 +45,7 @@ class Match(Protocol):
         """Where it ends."""
 
     def group(self, number: int, /) -> str | None:
-        """The text of a group; None if it took no part."""
+        """The text of a group; None if the group took no part."""
 
 
 class Pattern(Protocol):
@@ -60,21 +59,21 @@ class Pattern(Protocol):
         """Match a whole text."""
 
     def search(self, text: str, /) -> Match | None:
-        """The first place that matches."""
+        """The first match in a text."""
 
     def finditer(self, text: str, /) -> Iterator[Match]:
-        """All places that match, from left to right, without overlap."""
+        """All matches in a text, from left to right, without overlap."""
 
 
 def compile_pattern(text: str, captures: bool = False) -> Pattern:
     """Compile a pattern. Raises BadPattern.
 
-    Without `captures` groups only group, which is what makes matching cheap.
+    Without `captures` groups capture no text, which makes matching cheap.
     """
     if not text:
         raise BadPattern("it is empty")
     if len(text) > MAX_PATTERN_CHARACTERS:
-        raise BadPattern(f"{len(text)} characters; at most {MAX_PATTERN_CHARACTERS} are taken")
+        raise BadPattern(f"it must have at most {MAX_PATTERN_CHARACTERS} characters, got {len(text)}")
     compiled, problem = _compiled(text, captures)
     if compiled is None:
         raise BadPattern(_explained(text, problem))
@@ -87,9 +86,9 @@ def full_match(pattern: Pattern, text: str) -> bool:
 
 
 class PatternList:
-    """Patterns of which the first that matches is asked for, most often in vain.
+    """Finds the first of many patterns that matches; most texts match none.
 
-    So many are first asked as one, which costs hardly more than one of them.
+    PATTERNS_AT_ONCE are first tried as one, which costs hardly more than one of them.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -114,11 +113,10 @@ class PatternList:
 
 
 def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str], str]:
-    r"""Replaces what matches a pattern, wherever in a text, up to MAX_REPLACED times.
+    r"""A function that replaces the matches of a pattern, up to MAX_REPLACED.
 
-    In the replacement `\1` to `\9` are the groups, `\\` is a backslash. A text that would
-    become longer than `most` characters stays as it is.
-    Raises BadPattern or BadReplacement.
+    In the replacement `\1` to `\9` are the groups, and `\\` is a backslash. A text that would
+    become longer than `most` characters stays as it is. Raises BadPattern or BadReplacement.
     """
     compiled = compile_pattern(pattern, captures=True)
     pieces = _pieces(replacement, compiled.groups)
@@ -140,9 +138,9 @@ def compile_rewrite(pattern: str, replacement: str, most: int) -> Callable[[str]
 
 
 def compile_rewrites(rewrites: Sequence[tuple[str, str]], most: int) -> Callable[[str], str]:
-    """Rewrites (pattern and replacement), one after the other, as `compile_rewrite` makes each.
+    """A function that applies rewrites (pattern and replacement), one after the other.
 
-    Most texts have nothing to rewrite: so many patterns are first asked as one.
+    Most texts match none: PATTERNS_AT_ONCE patterns are first tried as one.
     """
     parts = [
         (_any_of([pattern for pattern, _ in part]), [compile_rewrite(*each, most) for each in part])
@@ -162,10 +160,10 @@ def compile_rewrites(rewrites: Sequence[tuple[str, str]], most: int) -> Callable
 
 
 def _any_of(texts: Sequence[str]) -> Pattern | None:
-    r"""A pattern that matches what one of several matches; None if they cannot be made one.
+    r"""A pattern that matches if one of several does; None if they cannot be combined.
 
-    They are then too large together, or have groups of the same name, or a quotation
-    (`\Q`) that need not end within its pattern.
+    Then they are too large together, have groups of the same name, or have a quotation
+    (`\Q`), which may end outside its pattern.
     """
     if any(r"\Q" in text for text in texts):
         return None
@@ -175,7 +173,7 @@ def _any_of(texts: Sequence[str]) -> Pattern | None:
 def _compiled(
     text: str, captures: bool = False, memory: int = MAX_PATTERN_MEMORY
 ) -> tuple[Pattern | None, str]:
-    """The compiled pattern, or None and what RE2 says."""
+    """The compiled pattern, or None and RE2's error."""
     options = re2.Options()
     options.max_mem = memory
     options.log_errors = False
@@ -183,7 +181,7 @@ def _compiled(
     try:
         compiled: Pattern = re2.compile(text, options)
     except UnicodeEncodeError:
-        return None, "half a surrogate pair, which is no character"
+        return None, "half a surrogate pair, which is not a character"
     except re2.error as problem:
         said = problem.args[0]
         return None, said.decode(errors="replace") if isinstance(said, bytes) else str(said)
@@ -191,7 +189,7 @@ def _compiled(
 
 
 def _explained(text: str, problem: str) -> str:
-    """RE2's reason with its place: RE2 tells the fragment, but not where it stands."""
+    """RE2's reason with its place: RE2 names the fragment, but not where it stands."""
     reason, _, fragment = problem.partition(": ")
     if reason == "missing )":
         return f"missing ) at the end, after {len(text)} characters"
@@ -202,7 +200,7 @@ def _explained(text: str, problem: str) -> str:
     for _ in range(MAX_TRIES):
         if start < 0:
             break
-        # It is not this one if it is escaped or in a class: then RE2 has nothing against it.
+        # Skip a fragment that is escaped or in a class: RE2 accepts it.
         before = _compiled(text[:start])[1]
         complete = not before or (before.startswith("missing )") and not unexpected)
         if complete or _compiled(text[: start + len(fragment)])[1].startswith(reason):
@@ -212,9 +210,11 @@ def _explained(text: str, problem: str) -> str:
 
 
 def _pieces(replacement: str, groups: int) -> list[str | int]:
-    """A replacement as text and numbers of groups."""
+    """A replacement as texts and numbers of groups."""
     if len(replacement) > MAX_REPLACEMENT_CHARACTERS:
-        raise BadReplacement(f"{len(replacement)} characters; at most {MAX_REPLACEMENT_CHARACTERS} are taken")
+        raise BadReplacement(
+            f"it must have at most {MAX_REPLACEMENT_CHARACTERS} characters, got {len(replacement)}"
+        )
     pieces: list[str | int] = []
     end = 0
     for reference in _REFERENCE.finditer(replacement):
@@ -224,9 +224,9 @@ def _pieces(replacement: str, groups: int) -> list[str | int]:
         if named == "\\":
             pieces.append(named)
         elif named not in _GROUPS:
-            raise BadReplacement(rf"\{named} is none of \1 to \9 and \\")
+            raise BadReplacement(rf"an escape must be \1 to \9 or \\, got \{named}")
         elif int(named) > groups:
-            raise BadReplacement(rf"\{named} is a group that the pattern does not have; it has {groups}")
+            raise BadReplacement(rf"\{named} is not a group of the pattern, which has {groups}")
         else:
             pieces.append(int(named))
     pieces.append(replacement[end:])

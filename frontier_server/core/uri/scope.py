@@ -1,7 +1,7 @@
-"""Which URIs belong to a crawl.
+"""The scope: decides which URIs belong to a crawl.
 
 Hosts in scope are rows of the store, as there may be millions of seeds. All other rules
-are the crawl's settings, and decide without the store.
+are settings of the crawl, and decide without the store.
 """
 
 import sys
@@ -18,16 +18,16 @@ from .traps import path_repeats, too_many_segments
 
 EMBEDDED = "EXI"
 MAX_SHOWN = 80
-MAX_SEED_REDIRECTS = 5  # Heritrix 2.2, seedsRedirectNewSeeds
+MAX_SEED_REDIRECTS = 5  # Heritrix's seedsRedirectNewSeeds
 HOP_RULES = frozenset({"max_link_hops", "max_embed_hops", "max_redirect_hops"})
 """The rules whose verdict is TOO_MANY_HOPS."""
 
 
 def hop_rule(path: str, scope: ScopeSettings) -> str:
-    """The rule by which a discovery path is too long, "" if it is not.
+    """The rule that a discovery path exceeds, or "".
 
-    Heritrix 2.10: links and manifests count for ever, redirects as long as they follow
-    each other, what is embedded since the last link. Prerequisites and speculation are free.
+    As in Heritrix, all links and manifests count, redirects count while they follow each
+    other, and embeds count since the last link. Prerequisites and submissions are free.
     """
     if not path:
         return ""
@@ -58,7 +58,7 @@ def add_authority(tx: Transaction, crawl: int, host: str, authority: str) -> Non
 
 
 def parse_authority(text: str) -> tuple[str, str]:
-    """`host` or `host:port` of a spec → host and authority. Raises Malformed."""
+    """The host and authority of a spec's `host` or `host:port`. Raises Malformed."""
     wrong = f"{text[:MAX_SHOWN]!r} is not HOST or HOST:PORT"
     if not text or any(mark in text for mark in "/?#@\\ \t\r\n"):
         raise Malformed(wrong)
@@ -66,12 +66,12 @@ def parse_authority(text: str) -> tuple[str, str]:
         uri = canonical(f"http://{text}/")
     except (Malformed, UnsupportedScheme, TooLong) as problem:
         raise Malformed(wrong) from problem
-    # `:443` is https's own port: the host itself is meant.
+    # `:443` is the default port of https: it means the host itself.
     return uri.host, uri.authority.removesuffix(":443")
 
 
 def parse_prefix(text: str) -> tuple[bool, str]:
-    """`+PREFIX`, `-PREFIX` or `PREFIX` of a spec → whether it lets in, and its SURT prefix.
+    """Whether a spec's `+PREFIX`, `-PREFIX` or `PREFIX` lets URIs in, and its SURT prefix.
 
     Raises Malformed.
     """
@@ -80,14 +80,14 @@ def parse_prefix(text: str) -> tuple[bool, str]:
 
 
 class ScopeStanding(NamedTuple):
-    """What is to be said of a URI before its host, its path and the way to it are looked at."""
+    """The scope's answer by a URI's scheme and prefixes, before its host, path and discovery path count."""
 
-    refused_by: str  # the rule that refuses it, whatever else there is; "" if none does
+    refused_by: str  # the rule that refuses it in any case, or ""
     let_in: bool = False  # by a prefix
 
     @property
     def leaves_it_to_hosts(self) -> bool:
-        """Whether it matters if its host is in scope."""
+        """Whether it matters that its host is in scope."""
         return not (self.refused_by or self.let_in)
 
 
@@ -96,21 +96,21 @@ _LET_IN, _NOTHING_SAID = ScopeStanding("", True), ScopeStanding("")
 
 
 class ScopeRules:
-    """A crawl's scope but for its hosts, made ready once.
+    """A crawl's scope without its hosts, compiled once.
 
-    The order of decision:
+    A URI is out, in this order,
 
-    1. A scheme that is not among `schemes` is out.
-    2. The longest of `surt_prefixes` that the URI's SURT begins with: if it is a `-`, the URI is out.
-    3. In is a seed, a host in scope, what the longest prefix is a `+` of, and what
-       matches one of `accept_patterns`. All else is out (`hosts`).
-    4. What matches one of `reject_patterns` is out.
-    5. A seed is in, whatever its path. Of all others a path that repeats itself or has too
-       many segments is out, and so is a discovery path with too many hops.
+    1. if its scheme is not among `schemes`;
+    2. if the longest of `surt_prefixes` that its SURT begins with is a `-`;
+    3. unless it is a seed, its host is in scope, that longest prefix is a `+`, or one of
+       `accept_patterns` matches it (`hosts`);
+    4. if one of `reject_patterns` matches it;
+    5. unless it is a seed: if its path repeats itself or has too many segments, or its
+       discovery path has too many hops.
     """
 
     def __init__(self, settings: ScopeSettings) -> None:
-        """Raises Malformed or BadPattern for settings that `spec_problems` would refuse."""
+        """Raises Malformed or BadPattern for settings that `spec_problems` refuses."""
         self._settings = settings
         self._schemes = frozenset(settings.schemes)
         self._prefixes: SurtPrefixes[bool] = SurtPrefixes()
@@ -119,7 +119,7 @@ class ScopeRules:
             self._prefixes.put(prefix, lets_in)
         self._accepting = PatternList(settings.accept_patterns) if settings.accept_patterns else None
         self._rejecting = PatternList(settings.reject_patterns) if settings.reject_patterns else None
-        # So many slashes, and so many hops, are well whatever they are: most URIs have no more.
+        # Up to so many slashes and hops no rule can refuse a URI: most have no more.
         slashes = []
         if settings.max_path_repetitions:
             slashes.append(settings.max_path_repetitions + 1)
@@ -131,18 +131,18 @@ class ScopeRules:
     def judge(self, uri: CanonicalUri, path: str, seed: bool, host_in_scope: bool) -> str:
         """The rule that refuses a URI with this discovery path; "" if it belongs to the crawl.
 
-        The rule is a field of the contract's ScopeSpec, a pattern with its place
-        (`reject_patterns[2]`). For a redirected seed `host_in_scope` is true; its host is
-        to be added to the scope only when it is not refused.
+        The rule is a field of the contract's ScopeSpec, for a pattern with its place
+        (`reject_patterns[2]`). For a redirected seed pass a true `host_in_scope`, and add its
+        host to the scope unless it is refused.
         """
         return self.judge_standing(self.standing(uri), uri.uri, len(uri.origin), path, seed, host_in_scope)
 
     def standing(self, uri: CanonicalUri) -> ScopeStanding:
-        """What is to be said of a URI by its scheme and the longest prefix that its SURT begins with."""
+        """The standing of a URI: by its scheme and the longest prefix of its SURT."""
         return self.standing_of(uri.scheme, surt_of(uri))
 
     def standing_of(self, scheme: str, surt: str) -> ScopeStanding:
-        """The same, of a scheme and a SURT."""
+        """The standing of a scheme and a SURT."""
         if scheme not in self._schemes:
             return _NO_SCHEME
         found = self._prefixes.longest(surt)
@@ -152,17 +152,17 @@ class ScopeRules:
 
     @property
     def has_prefixes(self) -> bool:
-        """Whether any SURT is looked at."""
+        """Whether SURTs matter."""
         return len(self._prefixes) > 0
 
     def tells_apart(self, surt: str) -> bool:
-        """Whether URIs of a SURT's origin may have another standing each."""
+        """Whether URIs of a SURT's origin may differ in their standing."""
         return self._prefixes.tells_apart(surt)
 
     def judge_standing(
         self, standing: ScopeStanding, text: str, target_at: int, path: str, seed: bool, host_in_scope: bool
     ) -> str:
-        """The same as `judge`, of a canonical URI of this standing whose path begins at `target_at`."""
+        """`judge` for a canonical URI with this standing, whose path begins at `target_at`."""
         if standing.refused_by:
             return standing.refused_by
         if not (host_in_scope or seed or standing.let_in) and not self._accepts(text):
@@ -179,7 +179,7 @@ class ScopeRules:
         return self._accepting is not None and self._accepting.first(text) is not None
 
     def longest_prefix(self, uri: CanonicalUri) -> str:
-        """The longest of `surt_prefixes` that a URI begins with; "" if none does."""
+        """The longest of `surt_prefixes` that a URI begins with, or ""."""
         found = self._prefixes.longest(surt_of(uri))
         return found[0] if found is not None else ""
 

@@ -1,8 +1,8 @@
-"""SURT: a URI with its host turned around, so that what belongs together begins alike.
+"""SURTs: URIs with the host turned around, so that related URIs have a common prefix.
 
 `https://www.example.com:8080/a` → `http://(com,example,www,:8080)/a`. As in Heritrix
-(SURT, SurtPrefixSet; 2.23 and the scope's rules): https is written http, all is lower
-case, so that neither tells two sites apart; addresses are not turned around.
+(SURT, SurtPrefixSet), https is written http, and all is lower case, so that neither
+makes two sites of one; addresses are not turned around.
 """
 
 import re
@@ -30,9 +30,9 @@ _LABEL = r"[a-z0-9_~!$&'*+;=%-]+"
 _HOST = rf"(?:(?:{_LABEL},)+|[0-9.]+|\[[0-9a-f:]+\])"
 _SURT_PREFIX = re.compile(
     rf"https?://\((?:{_HOST}(?::[0-9]+)?\)(?:/[!-~]*)?"  # closed: this host, and a path
-    rf"|(?:{_LABEL},)*(?:{_LABEL})?|[0-9.]+|\[[0-9a-f:]*\]?|{_HOST}:[0-9]*)"  # open: all that begins so
+    rf"|(?:{_LABEL},)*(?:{_LABEL})?|[0-9.]+|\[[0-9a-f:]*\]?|{_HOST}:[0-9]*)"  # open: all hosts that begin so
 )
-# Characters of hosts that mean something in a SURT, which a host could use to pass for another.
+# Characters with a meaning in a SURT, escaped: a host could use them to pass for another.
 _ESCAPES = str.maketrans({",": "%2c", "(": "%28", ")": "%29"})
 
 T = TypeVar("T")
@@ -45,18 +45,19 @@ def surt_of(uri: CanonicalUri) -> str:
 
 
 def surt_prefix(text: str) -> str:
-    """What the SURTs begin with that a text stands for. Raises Malformed, which names the text.
+    """The SURT prefix that a text stands for. Raises Malformed, which names the text.
 
-    - a host, also as `http://host`: the host and its subdomains, on every port:
+    - a host, also as `http://host`, means the host and its subdomains, on every port:
       `example.com` → `http://(com,example,`
-    - a host with a port, or an address: exactly that: `example.com:81` → `http://(com,example,:81)`
-    - a URL: its folder; the last component of the path and the query are cut off:
-      `http://example.com/a/b` → `http://(com,example,)/a/`; `http://example.com/` is that host
+    - a host with a port, or an address, means exactly that: `example.com:81` →
+      `http://(com,example,:81)`
+    - a URL means its folder, without the last component of the path and the query:
+      `http://example.com/a/b` → `http://(com,example,)/a/`; `http://example.com/` means that host
       alone, without subdomains
-    - a SURT prefix: itself, as http and in lower case
+    - a SURT prefix means itself, as http and in lower case
 
-    Heritrix leaves the parenthesis open for ports and addresses, too, so that its
-    127.0.0.1 is also 127.0.0.10.
+    Heritrix leaves the parenthesis open for ports and addresses, too: its 127.0.0.1 also
+    matches 127.0.0.10.
     """
     wrong = (
         f"{text[:MAX_SHOWN]!r} is not a host, an http(s) URL or a SURT prefix such as "
@@ -90,7 +91,7 @@ def surt_prefix(text: str) -> str:
 
 @lru_cache(maxsize=16384)
 def turned(host: str) -> str:
-    """`www.example.com` → `com,example,www,`; an address is itself."""
+    """`www.example.com` → `com,example,www,`; an address stays as it is."""
     if is_address(host):
         return host
     return ",".join(reversed(host.translate(_ESCAPES).split("."))) + ","
@@ -110,12 +111,12 @@ class SurtPrefixes(Generic[T]):
 
     def __init__(self) -> None:
         self._values: dict[str, T] = {}
-        self._deep: Counter[str] = Counter()  # SURTs of authorities → their prefixes that have a path
-        self._of_length: dict[int, int] = {}  # how many prefixes
+        self._deep: Counter[str] = Counter()  # SURT of an authority → its prefixes with a path
+        self._of_length: dict[int, int] = {}  # length → prefixes
         self._lengths: list[int] = []  # ascending
 
     def put(self, prefix: str, value: T) -> None:
-        """Set the value of a prefix, which is one that `surt_prefix` gives."""
+        """Set the value of a prefix, as `surt_prefix` returns it."""
         if prefix not in self._values:
             self._count_path(prefix, 1)
             length = len(prefix)
@@ -153,11 +154,11 @@ class SurtPrefixes(Generic[T]):
         ]
 
     def tells_apart(self, surt: str) -> bool:
-        """Whether there is a prefix that some URIs of a SURT's origin begin with, and others not."""
+        """Whether some URIs of a SURT's origin begin with a prefix that others don't."""
         return bool(self._deep) and surt[: surt.index(")") + 1] in self._deep
 
     def _count_path(self, prefix: str, by: int) -> None:
-        """Count a prefix with a path, unless all paths begin with it."""
+        """Count a prefix with a path, except for the path `/`."""
         authority, closed, path = prefix.partition(")")
         if len(path) > 1:
             left = self._deep[authority + closed] = self._deep[authority + closed] + by

@@ -1,22 +1,22 @@
-"""Paths that no author wrote: a crawler trap shows in the path of its URIs.
+"""Recognises crawler traps by the paths of their URIs.
 
-Relative links under a page that answers for every path below it (`/a/a/a/a/…`) and
-generators that go deeper without end. Both rules cost time in proportion to the path.
+Traps come from relative links on a page that answers for every path below it (`/a/a/a/a/…`),
+and from generators that go ever deeper. The time of both rules is proportional to the path.
 """
 
 from operator import eq
 
 LONGEST_SEQUENCE = 32
-"""Most segments of a sequence whose repetition is noticed. A limit on segments of up to
-`LONGEST_SEQUENCE * (most + 1)` leaves no longer one; beyond it bounds the work."""
+"""Most segments of a sequence whose repetition is noticed; this bounds the work. A limit on segments of up
+to `LONGEST_SEQUENCE * (most + 1)` excludes longer sequences."""
 
 
 def path_repeats(path: str, most: int) -> bool:
-    """Whether a sequence of whole segments stands more than `most` times in a row; 0 is never.
+    """Whether a sequence of whole segments stands more than `most` times in a row; never, if `most` is 0.
 
-    `/a/b/a/b/a/b/page` repeats `a/b/` three times. The last segment counts when a slash
-    follows it. (Heritrix's PathologicalPathDecideRule, 2 by default; that one also looks
-    at the host and the query.)
+    `/a/b/a/b/a/b/page` repeats `a/b/` three times. The last segment counts if a slash
+    follows it. (Heritrix's PathologicalPathDecideRule, 2 by default, also looks at the
+    host and the query.)
     """
     if most <= 0 or path.count("/") < most + 2:
         return False
@@ -24,7 +24,7 @@ def path_repeats(path: str, most: int) -> bool:
     if len(set(segments)) > len(segments) - most:
         return False  # too few are alike
     for length in range(1, min(LONGEST_SEQUENCE, len(segments) // (most + 1)) + 1):
-        # 1 where a segment equals the one a sequence later: `most` sequences of 1s are most + 1 alike.
+        # 1 if a segment equals the one a sequence later: `most` sequences of 1s are most + 1 equal sequences.
         alike = bytes(map(eq, segments, segments[length:]))
         if b"\x01" * (length * most) in alike:
             return True
@@ -32,8 +32,8 @@ def path_repeats(path: str, most: int) -> bool:
 
 
 def too_many_segments(path: str, most: int) -> bool:
-    """Whether a path has more than `most` segments; 0 is never.
+    """Whether a path has more than `most` segments; never, if `most` is 0.
 
-    Slashes are counted, as by Heritrix's TooManyPathSegmentsDecideRule (20 by default).
+    Counts slashes, as Heritrix's TooManyPathSegmentsDecideRule does (20 by default).
     """
     return most > 0 and path.count("/") > most

@@ -234,19 +234,18 @@ class FrontierAdminServiceServicer:
     """
 
     def CreateCrawl(self, request, context):
-        """Creates a crawl in state NASCENT. All that is wrong with the spec is told
-        at once: INVALID_SPEC, one metadata entry for each field (its path → what
-        is wrong).
+        """Creates a crawl in state NASCENT. INVALID_SPEC reports every invalid field
+        at once, one metadata entry for each (its path → the problem).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddSeeds(self, request_iterator, context):
-        """Adds seeds, any number, in a stream of batches (at most 1000 seeds and 8 MiB
-        a message). They are stored when the answer comes. Before launch they wait
-        for it; afterwards they are announced as soon as the answer is on its way.
-        Seeds that are no http(s) URIs are left out and told. If the stream breaks,
+        """Adds any number of seeds, in a stream of batches (at most 1000 seeds and
+        8 MiB a message). They are stored when the answer comes. Before launch they
+        wait for the launch; afterwards they are announced at once. The answer lists
+        seeds that are not http(s) URIs, and leaves them out. If the stream breaks,
         seeds of whole messages may have been stored; adding them again is
         harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
         RESOURCE_EXHAUSTED as for Schedule while there is no room.
@@ -261,23 +260,24 @@ class FrontierAdminServiceServicer:
         (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
         full.
 
-        With `checkpoint` it goes on from there: with all that a crawl had taken in
-        when the checkpoint was made, its queues, seen-set, statistics, overrides, jobs,
-        seeds and rests. Its own spec counts, but must agree in what cannot be
-        changed (INVALID_SPEC; see CrawlSpec); its own seeds give way. It is PREPARING
-        until all is copied, and what would change it is refused meanwhile:
-        CRAWL_HELD. What was out at nodes waits in its queue again; outcomes and
-        events of the past are not taken over. UNKNOWN_CHECKPOINT, UNKNOWN_CRAWL if
-        the checkpoint has no such crawl, ILLEGAL_STATE if this one has taken in URIs
-        or had jobs already, or if that one was only half there then: being launched
-        from a checkpoint itself, or stopped before all was copied.
+        With `checkpoint` the crawl continues another crawl as that checkpoint has
+        it: its queues, seen-set, statistics, overrides, jobs, seeds and rests. The
+        new crawl's spec applies, but its fixed settings must agree with the other's
+        (INVALID_SPEC; see CrawlSpec); its own seeds are dropped. The crawl is
+        PREPARING until all is copied, and refuses changes meanwhile: CRAWL_HELD.
+        URIs that were out at nodes wait in their queues again; past outcomes and
+        events are not copied. UNKNOWN_CHECKPOINT; UNKNOWN_CRAWL if the checkpoint
+        has no such crawl; ILLEGAL_STATE if the new crawl has already taken in URIs
+        or had jobs, or if the checkpoint has the other crawl only in part: it was
+        being launched from a checkpoint itself, or was stopped before all was
+        copied.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetCrawl(self, request, context):
-        """Describes a crawl: its spec with defaults, its state, its seeds' number.
+        """Describes a crawl: its spec with defaults, its state, its number of seeds.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -285,22 +285,21 @@ class FrontierAdminServiceServicer:
 
     def UpdateCrawl(self, request, context):
         """Changes settings of a crawl, in any state but FINISHED (CRAWL_FINISHED). They
-        count from the next decision on; leases that are out end under the old ones.
-        INVALID_SPEC tells all that is wrong at once, by path, and then nothing has
-        changed; so it is for what cannot be changed (see CrawlSpec).
+        apply from the next decision on; leases that are out end under the old ones.
+        INVALID_SPEC reports every invalid field at once, by path, settings that
+        cannot be changed included (see CrawlSpec); nothing has changed then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TearDownCrawl(self, request, context):
-        """Ends a crawl, if need be, and lets go of all that memory has of it: stops it
-        (a crawl that is STOPPING is asked again, see TARGET_STATE_FINISH), and when
-        it has FINISHED and its logs are written, its last event is TornDown (S0.25
-        to S0.30). Returns at once. What is stored stays, and can be read, until it
-        is deleted; what would change it is refused: CRAWL_TORN_DOWN
-        (FAILED_PRECONDITION). May be asked for by any number of callers, in any
-        state: it is done once.
+        """Stops a crawl, if need be, and frees the memory that it uses. A crawl that is
+        STOPPING is asked to stop again (see TARGET_STATE_FINISH). When it has
+        FINISHED and its logs are written, its last event is TornDown. Returns at
+        once. The stored crawl can be read until it is deleted; changes to it are
+        refused: CRAWL_TORN_DOWN (FAILED_PRECONDITION). Any number of callers may ask
+        for it, in any state: it is done once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -315,8 +314,8 @@ class FrontierAdminServiceServicer:
 
     def DeleteCrawl(self, request, context):
         """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise) and
-        all that is stored of it. It disappears at once; the space comes back
-        little by little.
+        everything stored of it. It disappears at once; its space is freed little by
+        little.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -330,65 +329,65 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListQueues(self, request, context):
-        """Lists work queues, in the order of their stored keys; those in state
-        INACTIVE in the order in which they will be activated.
+        """Lists work queues, in the order of their stored keys; INACTIVE queues, asked
+        for by that state, in the order in which they will be activated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetQueue(self, request, context):
-        """Describes the queues that have a key: one, unless they are of several
-        partitions (buckets, a queue_key of an override). UNKNOWN_QUEUE if there is
-        none; more than 100 are refused (INVALID_ARGUMENT).
+        """Describes the queues that have a key: one, unless several partitions have it
+        (buckets, an override's queue_key). UNKNOWN_QUEUE if there is none; more than
+        100 are refused (INVALID_ARGUMENT).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateQueue(self, request, context):
-        """Changes the queues that have a key. It counts from the next decision on: a
-        URI that is out ends as it would have. UNKNOWN_QUEUE.
+        """Changes the queues that have a key. The change applies from the next decision
+        on; a URI that is out ends as before. UNKNOWN_QUEUE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListLargestQueues(self, request, context):
-        """The queues with most URIs, at most 20, the largest first, of those that were
-        touched since the server started.
+        """Lists the queues with the most URIs, at most 20, the largest first, among
+        those that changed since the server started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSlowestQueues(self, request, context):
-        """The queues that rest longest, at most 20, the last to wake first, of those
-        in memory.
+        """Lists the queues that rest longest, at most 20, the last to wake first,
+        among those in memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListUris(self, request, context):
-        """Lists the URIs that wait, those that are out included: by queue, in the
-        order in which they will be fetched; then future URIs by their time.
+        """Lists the URIs that wait or are out: by queue, in the order in which they
+        will be fetched; then future URIs by their time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetUri(self, request, context):
-        """Tells all that the crawl knows of a URI, seen or not.
+        """Returns all that the crawl knows of a URI, seen or not.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def NoteUris(self, request, context):
-        """Notes URIs as seen, so that they will not be fetched, without asking the
-        scope. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
-        no http(s) URI; CRAWL_FINISHED.
+        """Notes URIs as seen, so that they will not be fetched. The scope does not
+        count. Idempotent. INVALID_ARGUMENT_VALUE, and nothing is noted, if one is
+        not an http(s) URI; CRAWL_FINISHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -396,8 +395,8 @@ class FrontierAdminServiceServicer:
 
     def ForgetUris(self, request, context):
         """Forgets that URIs were seen, so that they are new when they are offered
-        again. Future URIs are forgotten with their time; URIs in queues are left
-        alone (StartJob with delete_uris takes them out). Errors as for NoteUris.
+        again. Future URIs are forgotten with their time; URIs in queues stay
+        (StartJob with delete_uris removes those). Errors as for NoteUris.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -405,54 +404,56 @@ class FrontierAdminServiceServicer:
 
     def ImportUris(self, request_iterator, context):
         """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
-        a message. They are stored as they come, and a job begins when all are
-        there; the answer is that job. It works in two passes: first what has been
-        seen is noted, then candidates are scheduled as Schedule would, so that what
-        was done is not done again, in whatever order it comes (Heritrix 2.17). If
-        the stream ends, or breaks, without its `complete` message, the job is
-        cancelled and nothing is taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for
-        Schedule while there is no room.
+        a message. They are stored as they come; a job begins when all are there, and
+        is the answer. It first notes every seen URI, then schedules the candidates
+        as Schedule would, so that a URI that was done is not fetched again, in
+        whatever order the entries come (as in Heritrix). If the stream ends or
+        breaks without its `complete` message, the job is cancelled and nothing is
+        taken in. CRAWL_FINISHED; RESOURCE_EXHAUSTED as for Schedule while there is
+        no room.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportUris(self, request, context):
-        """All URIs that wait, in the order of ListUris, in pages. It may be broken off
-        and taken up again with a cursor. What changes its place meanwhile may be
-        missed, or come twice: pause the crawl for an exact copy.
+        """Streams all URIs that wait or are out, in the order of ListUris. A reader may
+        stop, and continue with a cursor. A URI that moves meanwhile may be missed,
+        or come twice: pause the crawl for an exact copy.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StartJob(self, request, context):
-        """Starts work on many URIs or queues: done little by little, by one job of a
-        crawl at a time, durable, and not in the way of nodes. Repeated, it starts
-        another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs wait.
+        """Starts durable work on many URIs or queues. Jobs of a crawl run one after
+        the other, in small slices between the requests of nodes. A repeated request
+        starts another job. INVALID_ARGUMENT_VALUE for a bad pattern, or if 20 jobs
+        wait.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListJobs(self, request, context):
-        """Lists the jobs that wait or run and the last that have ended, 100 together,
-        by number.
+        """Lists the jobs that wait or run and the latest that have ended, 100
+        together, by number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetJob(self, request, context):
-        """Describes a job. UNKNOWN_JOB if there is none of this number (any more).
+        """Describes a job. UNKNOWN_JOB if no job has this number, or none has it any
+        more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelJob(self, request, context):
-        """Asks a job to do no more; what it has done stays done. One that has ended
-        stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
+        """Asks a job to stop; the work that it has done stays done. A job that has
+        ended stays as it is. INVALID_ARGUMENT_VALUE for `seed`, `reseed` and
         `appraise-queues`, which the crawl needs. UNKNOWN_JOB.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -460,11 +461,11 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PutOverride(self, request, context):
-        """Sets the override of a SURT prefix, in place of the one it has. It counts
-        from the next decision on; queues that wait on disk get their precedence by
-        a job. INVALID_SPEC tells all that is wrong with the settings at once, by
-        path (`politeness.min_delay`). At most 100 000 of at most 64 KiB each are kept.
-        CRAWL_FINISHED.
+        """Sets the override of a SURT prefix, or replaces it. It applies from the next
+        decision on; a job updates the precedence of queues that wait on disk.
+        INVALID_SPEC reports every invalid setting at once, by path
+        (`politeness.min_delay`). A crawl keeps at most 100 000 overrides of at most
+        64 KiB each. CRAWL_FINISHED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -485,45 +486,45 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListHosts(self, request, context):
-        """Lists the hosts that URIs were fetched from, and what came of that.
+        """Lists the hosts that URIs were fetched from, with their statistics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSources(self, request, context):
-        """Lists the seeds that URIs descend from (Candidate.source), and what came of
-        those.
+        """Lists the seeds that URIs descend from (Candidate.source), with the
+        statistics of those URIs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSeeds(self, request, context):
-        """Lists seeds in the order in which they were added, and what became of each.
+        """Lists seeds in the order in which they were added, with the story of each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """Tells why a crawl, a queue or a URI is not being fetched, and when it will
-        be: each reason is read from the values that decide. UNKNOWN_QUEUE;
-        INVALID_ARGUMENT_VALUE for what is no http(s) URI.
+        """Explains why a crawl, a queue or a URI is not being fetched, and until when.
+        Each reason is read from the values that decide. UNKNOWN_QUEUE;
+        INVALID_ARGUMENT_VALUE if `uri` is not an http(s) URI.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamOutcomes(self, request, context):
-        """First the range of outcomes that is kept, then every final disposition
-        behind the cursor, in order, without gap or repeat. With `follow` also those
-        to come: while there is none an empty message comes every 10 s, and after
-        the last one of a FINISHED crawl it ends. It ends with UNAVAILABLE when the
-        server shuts down (come back with the last cursor). Outcomes behind the
-        cursor that are no longer kept (CrawlSpec.outcomes_kept), or a cursor of an
-        outcome that this crawl never had (see StateEvents): the range, then
-        OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
+        """Sends the range of outcomes that is kept, then every final disposition after
+        the cursor, in order, without gap or repeat. With `follow` the stream goes on
+        with those to come, sends an empty message every 10 s while there are none,
+        and ends after the last one of a FINISHED crawl. It ends with UNAVAILABLE
+        when the server shuts down (come back with the last cursor). If outcomes
+        after the cursor are no longer kept (CrawlSpec.outcomes_kept), or this crawl
+        never had the cursor's outcome (see StateEvents), the stream sends the range
+        and ends: OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -537,17 +538,17 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateCheckpoint(self, request, context):
-        """Keeps all crawls as they are at this moment, on the frontier's disk, by
-        links to its files: no crawl waits for it. Crawls that live hear of it by
-        the event Checkpointed (S0.8), but for those that are held. DISK_RESERVE.
+        """Makes a copy of all crawls as they are now, on the frontier's disk, by links
+        to its files: no crawl waits for it. Every crawl that lives records the event
+        Checkpointed; held crawls don't. DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListCheckpoints(self, request, context):
-        """Lists checkpoints, the oldest first. DISK_RESERVE, as its neighbours, also
-        where the disk has an error.
+        """Lists checkpoints, the oldest first. DISK_RESERVE if the disk has an error,
+        as for the other two.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -562,8 +563,8 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetPoolSize(self, request, context):
-        """Sets how many toe threads nodes have: all of them, or one by its name, which
-        goes before. Nodes hear of it with their next heartbeat, and new ones with
+        """Sets how many toe threads each node has, or one node by its name, whose own
+        size goes first. Nodes learn of it with their next heartbeat, new nodes with
         their first. At most 1000 names are kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -571,12 +572,12 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Asks a node to end in order: with its next heartbeat it takes no more leases,
-        finishes what it has started, and hands back the rest. Holds for its present
-        session; the frontier forgets it when it is restarted. Repeating it changes
-        nothing.
+        """Asks a node to end in order: from its next heartbeat on it takes no more
+        leases, finishes those that it has started, and hands back the rest. Applies
+        to the node's present session, until the frontier restarts. Repeating it
+        changes nothing.
 
-        Errors: NOT_FOUND / UNKNOWN_NODE for a node that the frontier does not hear.
+        Errors: NOT_FOUND / UNKNOWN_NODE if the frontier does not see the node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

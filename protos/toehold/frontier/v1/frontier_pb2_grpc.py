@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class FrontierServiceStub:
-    """What a fetcher or a feeder needs.
+    """The RPCs of fetchers and feeders.
     """
 
     def __init__(self, channel):
@@ -68,26 +68,26 @@ class FrontierServiceStub:
 
 
 class FrontierServiceServicer:
-    """What a fetcher or a feeder needs.
+    """The RPCs of fetchers and feeders.
     """
 
     def Schedule(self, request, context):
         """Offers URIs. At most 1000 candidates and 8 MiB a request. An answer means
         that every verdict in it is durable. Idempotent: a URI is taken in once,
-        judged by its canonical form. Nothing inside a candidate can fail the
+        judged by its canonical form. No content of a candidate can fail the
         request. Not atomic: each verdict stands alone. Accepted in every state of
-        the crawl but FINISHED (CRAWL_FINISHED), unless it is held: CRAWL_HELD, with
-        a hint when to try again.
+        the crawl but FINISHED (CRAWL_FINISHED). A held crawl answers CRAWL_HELD,
+        with a hint when to try again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Next(self, request, context):
-        """Asks for URIs to fetch: waits until one may be fetched, then returns what
-        is there at once, up to `max_leases`. Empty is an ordinary answer. A URI is
-        never given out before its host's rest is over, and at most
-        PolitenessSpec.max_parallel leases are out for a host.
+        """Asks for URIs to fetch: waits until there is one, then returns at once all
+        that there are, up to `max_leases`. Empty is an ordinary answer. The frontier
+        gives out a URI only when its host's rest is over, and at most
+        PolitenessSpec.max_parallel leases for a host at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,36 +103,36 @@ class FrontierServiceServicer:
 
     def Heartbeat(self, request, context):
         """Names the leases that a node still holds, extends exactly those, and tells
-        the node which to let go.
+        the node which ones to let go.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RequestState(self, request, context):
-        """Asks a crawl to reach a state, and returns at once with the state that it
-        is in. StateEvents tells when it is reached. RUN, PAUSE and HOLD are possible
-        in RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else
-        is refused: ILLEGAL_STATE, with metadata `state`. Asking for what is already
-        under way succeeds and changes nothing; but FINISH asked again interrupts
-        fetches, and PAUSE of a crawl that trouble has paused keeps it so when that
-        passes (CrawlSpec.resume_after_trouble). RUN while the frontier's disk is
-        nearly full is refused: DISK_RESERVE.
+        """Asks a crawl to reach a state, and returns its present state at once;
+        StateEvents shows when it gets there. RUN, PAUSE and HOLD are possible in
+        RUNNING, EMPTY, PAUSING and PAUSED, FINISH in every state. Anything else is
+        refused: ILLEGAL_STATE, with metadata `state`. Requests for a state that is
+        already reached or under way have no effect, with two exceptions: a second
+        FINISH interrupts fetches; and a crawl that trouble has paused stays paused
+        after PAUSE, when the trouble passes (CrawlSpec.resume_after_trouble). RUN is
+        refused while the frontier's disk is nearly full: DISK_RESERVE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StateEvents(self, request, context):
-        """First the present state, then every event after the cursor, in order,
-        without gap or repeat, only when durable. While nothing happens an empty
-        message comes every 10 s. Ends with OK after the event of FINISHED, or of
-        TORN_DOWN if the teardown was asked for before that; with UNAVAILABLE when
-        the server shuts down (come back with the last cursor). A cursor older than
-        what is kept, or of an event that this crawl never had (the frontier was set
-        back to a checkpoint, the crawl was deleted and made anew): the present
-        state, then OUT_OF_RANGE with CURSOR_TOO_OLD and metadata `oldest`. A reader
-        that does not read holds up nobody.
+        """Sends the present state, then every event after the cursor, in order, without
+        gap or repeat, once it is durable. While nothing happens it sends an empty
+        message every 10 s. Ends with OK after the event of FINISHED, or, if the
+        teardown was asked for before that, of TornDown; with UNAVAILABLE when the
+        server shuts down (come back with the last cursor). If the cursor is older
+        than the events that are kept, or this crawl never had its event (the
+        frontier was set back to a checkpoint, the crawl was deleted and created
+        anew), the stream sends the present state and ends: OUT_OF_RANGE with
+        CURSOR_TOO_OLD and metadata `oldest`. A slow reader delays nobody.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,7 +180,7 @@ def add_FrontierServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FrontierService:
-    """What a fetcher or a feeder needs.
+    """The RPCs of fetchers and feeders.
     """
 
     @staticmethod

@@ -26,8 +26,7 @@ if _version_not_supported:
 
 
 class NodeServiceStub:
-    """A crawler node, as it is served by each one. gRPC health tells SERVING until
-    the node drains.
+    """Served by each crawler node. gRPC health says SERVING until the node drains.
     """
 
     def __init__(self, channel):
@@ -64,8 +63,7 @@ class NodeServiceStub:
 
 
 class NodeServiceServicer:
-    """A crawler node, as it is served by each one. gRPC health tells SERVING until
-    the node drains.
+    """Served by each crawler node. gRPC health says SERVING until the node drains.
     """
 
     def GetPool(self, request, context):
@@ -76,10 +74,10 @@ class NodeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetPoolSize(self, request, context):
-        """Sets how many toe threads the node has, up or down, at any time (S4.3 to
-        S4.5). With several processes each gets its share. Threads beyond a smaller
-        size end after the URI that they are at, and at once while they wait (D25).
-        A size that the frontier asks for later goes over it. DRAINING.
+        """Sets how many toe threads the node has, up or down, at any time. With several
+        processes each gets its share. Threads beyond a smaller size end after their
+        present URI, or at once if they wait for one. A size that the frontier asks
+        for later replaces this one. DRAINING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,19 +91,18 @@ class NodeServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def KillToe(self, request, context):
-        """Kills a toe thread: what it is at is broken off and reported with -7000. One
-        that has not ended 5 s later is left behind: its URI is reported without it,
-        and whatever it still brings is discarded. Repeating it changes nothing.
-        UNKNOWN_TOE.
+        """Kills a toe thread: its URI is broken off and reported with -7000. A thread
+        that has not ended 5 s later is left behind: the node reports its URI without
+        it, and discards its results. Repeating it changes nothing. UNKNOWN_TOE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drain(self, request, context):
-        """Asks the node to end in order, as SIGTERM does: it takes no more leases,
-        finishes what it has started, hands back the rest at once, and ends. Returns
-        at once. Repeating it changes nothing.
+        """Asks the node to end in order, as SIGTERM does: it takes no more leases, hands
+        back at once those that it has not started, finishes the others, and ends.
+        Returns at once. Repeating it changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,8 +145,7 @@ def add_NodeServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class NodeService:
-    """A crawler node, as it is served by each one. gRPC health tells SERVING until
-    the node drains.
+    """Served by each crawler node. gRPC health says SERVING until the node drains.
     """
 
     @staticmethod
