@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from acceptance.judging import BRISK, slow_spec
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Program, Programs, json_of, toehold, until
+from acceptance.programs import Program, Programs, json_of, toehold
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
+from frontier_harness.waiting import eventually
 from rich.cells import cell_len
 
 TAKEN, HIDDEN = "\x1b[?1049h", "\x1b[?25l"
@@ -30,7 +31,7 @@ def terminal(programs: Programs) -> Iterator[Terminal]:
 def idle(parts: Parts) -> Parts:
     """A crawl that runs, and that no node fetches for."""
     parts.launch()
-    until(lambda: parts.status()["status"]["state"] == "RUNNING", "a crawl that runs")
+    eventually(lambda: parts.status()["status"]["state"] == "RUNNING", "a crawl that runs")
     return parts
 
 
@@ -53,7 +54,7 @@ def until_drawn(
         text = "\n".join(last[0])
         return last[0] if all(word in text for word in wanted) and without not in text else []
 
-    return until(found, f"a picture of {size} with {wanted}, without {without}")
+    return eventually(found, f"a picture of {size} with {wanted}, without {without}")
 
 
 def check_given_back(terminal: Terminal) -> str:
@@ -66,7 +67,7 @@ def check_given_back(terminal: Terminal) -> str:
 
 def watch(terminal: Terminal, parts: Parts, *options: str) -> Program:
     program = terminal.toehold("watch", "--frontier", parts.address, *options)
-    until(lambda: TAKEN in terminal.shown, "a screen that is taken")
+    eventually(lambda: TAKEN in terminal.shown, "a screen that is taken")
     return program
 
 
@@ -122,10 +123,10 @@ def test_while_it_is_stopped_the_terminal_is_free(terminal: Terminal, idle: Part
     program = watch(terminal, idle)
     until_drawn(terminal, NOBODY)
     terminal.type(CTRL_Z)
-    until(lambda: _is_stopped(program), "a program that is stopped")
+    eventually(lambda: _is_stopped(program), "a program that is stopped")
     assert check_given_back(terminal) == ""
     program.signal(signal.SIGCONT)
-    until(lambda: terminal.shown.count(TAKEN) == 2, "a screen that is taken again")
+    eventually(lambda: terminal.shown.count(TAKEN) == 2, "a screen that is taken again")
     until_drawn(terminal, NOBODY)
     terminal.type(CTRL_C)
     assert program.wait() == 130
@@ -158,7 +159,7 @@ def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, pro
     parts.launch()
     piped = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2")
     objects = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2", "--json")
-    until(lambda: NOBODY in piped.said, "why it is not going faster")
+    eventually(lambda: NOBODY in piped.said, "why it is not going faster")
     parts.node("north")
     assert (piped.wait(), objects.wait()) == (0, 0)
     states = [line.split("  ")[1] for line in piped.said.splitlines()]
@@ -170,7 +171,7 @@ def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, pro
 def test_the_slowest_queues_and_what_limits_a_crawl_are_told_by_the_frontier(parts: Parts) -> None:
     parts.launch(settings=slow_spec())
     parts.node("north")
-    until(
+    eventually(
         lambda: json_of("watch", "--once", "--frontier", parts.address)["slowest_queues"],
         "a queue that rests",
     )

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from acceptance.judging import BRISK, slow_spec
 from acceptance.parts import Parts
-from acceptance.programs import toehold, until
+from acceptance.programs import toehold
 from faults.room import filled, reserve_mib
+from frontier_harness.waiting import eventually
 
 
 @pytest.mark.parametrize("by_itself", [False, True], ids=["resumed", "by itself"])
@@ -20,14 +21,14 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
     parts.launch(settings=by_whom + slow_spec())  # lest it come to its end before the disk is full
     parts.until_asked(6)
     with filled(disk_to_fill):
-        until(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
+        eventually(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
         assert "disk low: " in parts.status()["status"]["reason"]
         assert "no leases are taken until there is room" in node.complaints
         assert node.runs
         parts.set(BRISK)
-    until(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
+    eventually(lambda: "output can be written again" in node.complaints, "the node to see that there is room")
     if not by_itself:
-        until(lambda: _resumes(parts), "the frontier to hear of it")
+        eventually(lambda: _resumes(parts), "the frontier to hear of it")
     parts.until_finished()
     assert parts.complaints() == []
 

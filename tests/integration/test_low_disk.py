@@ -6,11 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.stages import FakeFetcher, FakeWriter, stages
-from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
 from crawler_node.leases import feeder as feeder_module

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import grpc
 import pytest
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf.duration_pb2 import Duration
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
 from node_doubles.stages import FakeFetcher, FakeWriter, page, stages
-from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
 from crawler_node.exits import ExitCode

@@ -398,7 +398,7 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
     assert 0 < len(pending) < 5
     log = server.data / "crawls" / crawl / "crawl.log"
     done = len(stubs.ask("StreamOutcomes", crawl, cursor="start")[1].outcomes)
-    eventually(lambda: log.exists() and len(log.read_text().splitlines()) == done, "the log is not written")
+    eventually(lambda: log.exists() and len(log.read_text().splitlines()) == done, "the log to be written")
     here, export = At(toehold_at, crawl), tmp_path / "export"
     here.output("uris", "export", "--output", str(export))
     with ServerProcess(tmp_path / "fresh") as other:
@@ -488,7 +488,7 @@ def test_a_file_that_cannot_be_read_takes_nothing_in(fresh: At, stubs: Stubs, tm
         lambda: (
             {job.state for job in stubs.ask("ListJobs", fresh.crawl).jobs} == {admin_pb2.JOB_STATE_CANCELLED}
         ),
-        "the imports are not cancelled",
+        "the imports to be cancelled",
     )
     assert waiting(stubs, fresh.crawl) == []
 
@@ -553,7 +553,7 @@ def test_a_job_that_does_not_end_in_time_is_exit_code_6_and_one_that_is_cancelle
         enough.wait(TIMEOUT_S)
 
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
-    eventually(lambda: len(stubs.ask("ListJobs", at.crawl).jobs) == 2, "the import does not begin")
+    eventually(lambda: len(stubs.ask("ListJobs", at.crawl).jobs) == 2, "the import to begin")
     code, errors = at.refused("jobs", "show", "2", "--wait", "0.2")
     assert code == 6 and f"job 2 of {at.crawl} has not ended within 0.2 s" in errors
     assert facts(at.output("jobs", "cancel", "2"))["state"] in ("CANCELLING", "CANCELLED")

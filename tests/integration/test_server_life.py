@@ -36,11 +36,6 @@ def told(stubs: Stubs) -> list[str]:
     return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
 
 
-def until(stubs: Stubs, state: str) -> None:
-    wanted = crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}")
-    eventually(lambda: stubs.describe("t").status.state == wanted, f"the crawl is never {state}")
-
-
 def stored(data: Path) -> list[tuple[Family, bytes, bytes]]:
     """The rows of the crawl on the disk, none being served."""
     store = RocksStore(data / "store", read_only=True)
@@ -67,7 +62,7 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
         stubs.schedule("t", f"{A}more")
         stubs.finish(report(leases[0]), released(leases[1]))
         stubs.request("t", HOLD)
-        eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+        eventually(lambda: stubs.describe("t").status.held)
         before = stubs.describe("t"), stubs.events_so_far("t")
         server.kill()
     rows, written = stored(data), files(data)
@@ -98,7 +93,7 @@ def test_a_hold_that_was_under_way_is_reached_after_a_kill(tmp_path: Path) -> No
         assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING
         assert list(stubs.heartbeat([lease.token]).release_tokens) == [lease.token]
         stubs.finish(released(lease))
-        eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+        eventually(lambda: stubs.describe("t").status.held)
         assert told(stubs)[-4:] == ["by hold", "PAUSING", "PAUSED", "held"]
 
 
@@ -115,7 +110,8 @@ def test_bounds_hold_through_a_kill_and_count_from_the_request(
         server.kill()
     with ServerProcess(data, "--lease-seconds", "60") as server:
         stubs = server.stubs
-        until(stubs, "PAUSED" if target == PAUSE else "FINISHED")
+        paused, finished = crawl_pb2.CRAWL_STATE_PAUSED, crawl_pb2.CRAWL_STATE_FINISHED
+        stubs.until("t", paused if target == PAUSE else finished)
         (cancelled,) = [event for event in stubs.events_so_far("t") if event.HasField("flights_cancelled")]
         assert cancelled.flights_cancelled.bound == bound
         asked = next(event for event in stubs.events_so_far("t") if named(event) in ("PAUSING", "STOPPING"))
@@ -160,7 +156,7 @@ def test_a_teardown_that_was_under_way_is_completed_after_a_kill_though_nobody_a
         if when == "what is out":
             assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_STOPPING
             assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
-        eventually(lambda: stubs.describe("t").status.torn_down, "the crawl is not torn down")
+        eventually(lambda: stubs.describe("t").status.torn_down)
         assert told(stubs)[-4:] == ["by teardown", "STOPPING", "FINISHED", "torn_down"]
         assert not stubs.ask("TearDownCrawl", "t").begun
         server.kill()
@@ -182,7 +178,7 @@ def test_a_second_stop_is_remembered_through_a_kill(tmp_path: Path) -> None:
         assert list(server.stubs.heartbeat([lease.token]).interrupt_tokens) == [lease.token]
         status = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
         assert server.stubs.finish(report(lease, status)) == [("FAILED", False)]
-        until(server.stubs, "FINISHED")
+        server.stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
 
 
 def test_what_a_pause_was_for_is_known_after_a_kill(tmp_path: Path) -> None:
@@ -191,7 +187,7 @@ def test_what_a_pause_was_for_is_known_after_a_kill(tmp_path: Path) -> None:
         server.stubs.launch("t", A, B)
         (lease,) = server.stubs.pages("t", most=1)
         server.stubs.finish(report(lease, crawl_pb2.FETCH_STATUS_SERIOUS_ERROR))
-        until(server.stubs, "PAUSED")
+        server.stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
         status = server.stubs.describe("t").status
         server.kill()
     assert status.reason

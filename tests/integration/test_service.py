@@ -307,7 +307,7 @@ def test_figures_and_queues_tell_the_same(stubs: Stubs) -> None:
 
 def test_queues_come_in_pages_without_gap_or_repeat(stubs: Stubs, crawl: str) -> None:
     stubs.seed(crawl, *(seed_of(crawl, f"h{number}.") for number in range(25)))
-    eventually(lambda: stubs.statistics(crawl).discovered_count == 26, "the seeds are not announced")
+    eventually(lambda: stubs.statistics(crawl).discovered_count == 26, "the seeds to be announced")
     whole = {f"example,{crawl},"} | {f"example,{crawl},h{number}," for number in range(25)}
     for size in (1, 7, 26, 1000):
         paged = [queue.queue_key for queue in stubs.queues(crawl, size)]

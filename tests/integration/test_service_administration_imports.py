@@ -217,9 +217,7 @@ def test_an_entry_that_makes_no_sense_is_named_and_nothing_is_taken_in(
 
 def cancelled(stubs: Stubs, crawl: str) -> admin_pb2.Job:
     """The last job, which is an import that was cancelled."""
-    eventually(
-        lambda: stubs.ask("ListJobs", crawl).jobs[-1].state == CANCELLED, "the import is not cancelled"
-    )
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].state == CANCELLED, "the import to be cancelled")
     job: admin_pb2.Job = stubs.ask("ListJobs", crawl).jobs[-1]
     assert job.kind == "import"
     return job
@@ -297,7 +295,7 @@ def test_a_stream_that_breaks_is_cancelled_and_takes_nothing_in(stubs: Stubs, cr
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
     assert received.wait(TIMEOUT_S)
 
-    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "nothing has come")
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "something to come")
     (_, job) = stubs.ask("ListJobs", crawl).jobs
     assert (job.kind, job.state) == ("import", admin_pb2.JOB_STATE_RECEIVING)
     sending.cancel()
@@ -319,7 +317,7 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
         yield admin_pb2.ImportUrisRequest(complete=True)
 
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
-    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "nothing has come")
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "something to come")
     number = stubs.ask("ListJobs", crawl).jobs[-1].job
     stubs.ask("CancelJob", crawl, job=number)
     assert stubs.ended(crawl, number).state == CANCELLED
@@ -351,7 +349,7 @@ def test_a_server_that_is_killed_while_an_import_comes_cancels_it(tmp_path: Path
             jobs = server.stubs.ask("ListJobs", crawl).jobs
             return bool(jobs) and jobs[0].total_count == 1
 
-        eventually(received, "the first message has not come")
+        eventually(received, "the first message")
         server.kill()
         assert refusal(sending.result).code == grpc.StatusCode.UNAVAILABLE
         going_on.set()
@@ -372,7 +370,7 @@ def test_below_the_disk_reserve_imports_and_notes_are_refused(tmp_path: Path) ->
         def full() -> bool:
             return refusal_code(stubs, crawl, uri) == exhausted
 
-        eventually(full, "the server does not look at its disk")
+        eventually(full, "the server to look at its disk")
         for call in (
             lambda: stubs.bring(crawl, wanted(uri)),
             lambda: stubs.ask("NoteUris", crawl, uris=[uri]),

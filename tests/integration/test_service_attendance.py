@@ -117,7 +117,7 @@ def test_a_node_that_falls_silent_has_left_after_two_periods(short: Hosted) -> N
     stubs = short.stubs
     stubs.launch("t", A)
     stubs.next("t", wait_s=TIMEOUT_S)
-    eventually(lambda: len(attendance(stubs)) == 2, "nobody is missed")
+    eventually(lambda: len(attendance(stubs)) == 2, "a node to be missed")
     assert attendance(stubs) == ["node/session joins", "node/session silent"]
     joined, left = [
         event.event_time.ToMilliseconds()
@@ -156,5 +156,5 @@ def test_who_was_there_is_known_after_a_restart(tmp_path: Path) -> None:
         at.stubs.launch("t", A)
         at.stubs.next("t", wait_s=TIMEOUT_S, node="goes")
     with hosted(store, tmp_path, lease_ms=LEASE_MS) as at:
-        eventually(lambda: len(attendance(at.stubs)) == 2, "nobody is missed")
+        eventually(lambda: len(attendance(at.stubs)) == 2, "a node to be missed")
         assert attendance(at.stubs) == ["goes/session joins", "goes/session silent"]

@@ -134,7 +134,7 @@ def test_its_name_is_free_before_its_rows_are_gone(
     assert stubs.describe("t").seed_count == 1
     assert [event.sequence for event in stubs.events_so_far("t")] == [1, 2, 3]
     monkeypatch.undo()
-    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "rows are left")
+    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
     assert at.look(lambda _: all_rows_of(store, 2))
 
 
@@ -144,7 +144,7 @@ def test_a_crawl_that_was_never_launched_goes_with_its_seeds(at: Hosted, store: 
     for part in range(3):
         stubs.seed("t", *(f"{seed_of('t')}{part}/{number}" for number in range(1000)))
     delete(stubs, "t")
-    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "rows are left")
+    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
 
 
 def test_hosts_that_only_it_knew_go_with_it_and_shared_ones_stay(at: Hosted, store: HeldStore) -> None:
@@ -159,7 +159,7 @@ def test_hosts_that_only_it_knew_go_with_it_and_shared_ones_stay(at: Hosted, sto
     fill(stubs, "shares", 10)
     assert hosts_of(at, store) > 4
     delete(stubs, "t")
-    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "rows are left")
+    eventually(lambda: at.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
     assert hosts_of(at, store) == 2
 
 

@@ -108,7 +108,7 @@ def test_the_stream_of_a_crawl_that_was_torn_down_has_all_and_ends(at: Hosted) -
     stubs.launch("t", A)
     stubs.request("t", FINISH)
     stubs.ask("TearDownCrawl", "t")
-    eventually(lambda: stubs.describe("t").status.torn_down, "the crawl is not torn down")
+    eventually(lambda: stubs.describe("t").status.torn_down)
     whole = words(follow(stubs, cursor="start"))
     assert whole[-4:] == ["STOPPING", "FINISHED", "by teardown", "torn_down"]
     assert words(follow(stubs, cursor=stubs.events("t")[-2].cursor)) == ["torn_down"]
@@ -400,7 +400,7 @@ def test_the_figures_of_all_events_are_the_statistics_whenever_it_is_paused_or_h
 def test_figures_are_told_each_interval_in_which_something_happened_and_in_no_other(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, of=spec(statistics_interval=seconds(1)))
-    eventually(lambda: len(told(stubs, "statistics")) == 1, "no statistics are told")
+    eventually(lambda: len(told(stubs, "statistics")) == 1, "statistics")
     (first,) = told(stubs, "statistics")
     assert first.interval_duration.ToMilliseconds() >= 1000
     assert (first.discovered_count, first.queued_count) == (1, 1)
@@ -415,8 +415,8 @@ def test_figures_are_told_each_interval_in_which_something_happened_and_in_no_ot
         succeeded, received, discovered = (sum(getattr(each, name) for each in later) for name in names)
         return succeeded, received, discovered
 
-    eventually(lambda: since() == (1, 7, 1), "no statistics are told")
+    eventually(lambda: since() == (1, 7, 1), "statistics")
     count = len(told(stubs, "statistics"))
     quiet_ms = stubs.statistics("t").snapshot_time.ToMilliseconds() + 2_200
-    eventually(lambda: stubs.statistics("t").snapshot_time.ToMilliseconds() > quiet_ms, "time does not pass")
+    eventually(lambda: stubs.statistics("t").snapshot_time.ToMilliseconds() > quiet_ms)
     assert len(told(stubs, "statistics")) == count

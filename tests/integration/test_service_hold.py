@@ -74,7 +74,7 @@ def held_page(stubs: Stubs) -> frontier_pb2.Lease:
 def hold(stubs: Stubs) -> None:
     """Hold crawl `t`, and wait until it is."""
     stubs.request("t", HOLD)
-    eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+    eventually(lambda: stubs.describe("t").status.held)
 
 
 def told(stubs: Stubs) -> list[str]:
@@ -177,7 +177,7 @@ def test_time_writes_nothing_and_who_fell_silent_is_told_once_it_is_released(
             return silent and now_ms > held_ms + 1_500
 
         with still(at, store):
-            eventually(over, "time does not pass")
+            eventually(over)
         stubs.request("t", PAUSE)
         assert told(stubs)[-4:] == ["held", "by pause", "released", "node_left"]
         (left,) = [event.node_left for event in stubs.events_so_far("t") if event.HasField("node_left")]
@@ -193,7 +193,7 @@ def test_other_crawls_go_on_while_one_is_held(at: Hosted, store: HeldStore, page
         stubs.finish(report(lease))
         stubs.until("other", crawl_pb2.CRAWL_STATE_FINISHED)
         stubs.ask("TearDownCrawl", "other")
-        eventually(lambda: stubs.describe("other").status.torn_down, "the other one is not torn down")
+        eventually(lambda: stubs.describe("other").status.torn_down)
         stubs.ask("DeleteCrawl", "other")
 
 
@@ -243,10 +243,12 @@ def test_held_waits_for_a_crawl_log_that_cannot_be_written(
         stubs.schedule("other", f"{B}more")
         stubs.finish(*(report(page) for page in pages))
         stubs.request("other", HOLD)
-        eventually(lambda: stubs.describe("other").status.held, "one log holds up the other")
+        eventually(
+            lambda: stubs.describe("other").status.held, "the other log, which this one must not hold up"
+        )
         assert not stubs.describe("t").status.held
         obstacle.rmdir()
-        eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+        eventually(lambda: stubs.describe("t").status.held)
         assert len(obstacle.read_text().splitlines()) == 2
 
 
@@ -258,7 +260,7 @@ def test_held_waits_for_what_is_out(at: Hosted) -> None:
     assert list(stubs.heartbeat([lease.token]).release_tokens) == [lease.token]
     assert not stubs.describe("t").status.held
     stubs.finish(released(lease))
-    eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+    eventually(lambda: stubs.describe("t").status.held)
     assert told(stubs)[-3:] == ["statistics", "PAUSED", "held"]
 
 
@@ -276,12 +278,12 @@ def test_held_waits_for_an_import_that_comes_in_whose_job_waits_for_the_release(
         yield admin_pb2.ImportUrisRequest(entries=[entry(f"{A}two")], complete=True)
 
     call: Any = stubs.admin.ImportUris.future(parts(), timeout=TIMEOUT_S)
-    eventually(lambda: stubs.ask("ListJobs", "t").jobs[-1].kind == "import", "the import does not begin")
+    eventually(lambda: stubs.ask("ListJobs", "t").jobs[-1].kind == "import", "the import to begin")
     assert first_is_there.wait(TIMEOUT_S)
     assert stubs.request("t", HOLD).state == crawl_pb2.CRAWL_STATE_PAUSING
     complete.set()
     job = call.result(timeout=TIMEOUT_S).job
-    eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+    eventually(lambda: stubs.describe("t").status.held)
     with still(at, store):
         assert stubs.ask("GetJob", "t", job=job.job).job.state == admin_pb2.JOB_STATE_RUNNING
     stubs.request("t", PAUSE)
@@ -339,7 +341,7 @@ def test_any_other_state_that_is_asked_for_releases_it(
 def test_a_teardown_releases_it_and_is_completed(at: Hosted, page: frontier_pb2.Lease) -> None:
     stubs = at.stubs
     assert stubs.ask("TearDownCrawl", "t").begun
-    eventually(lambda: stubs.describe("t").status.torn_down, "the crawl is not torn down")
+    eventually(lambda: stubs.describe("t").status.torn_down)
     words = told(stubs)
     assert [word for word in words[words.index("held") + 1 :] if word != "node_left"] == [
         *("by teardown", "released", "STOPPING", "FINISHED", "torn_down")
@@ -364,7 +366,7 @@ def test_who_waits_for_a_lease_of_a_crawl_that_is_held_hears_of_it_at_once(at: H
     stubs.launch("u", B)
     (lease,) = stubs.pages("t")
     waiting: Any = stubs.frontier.Next.future(next_request("t", wait_s=60, node="waits"), timeout=70)
-    eventually(lambda: at.served.runner.waiting, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "a node that waits")
     stubs.request("t", HOLD)
     assert waiting.result(timeout=TIMEOUT_S).empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
     stubs.finish(released(lease))

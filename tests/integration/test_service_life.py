@@ -44,13 +44,6 @@ def moments(stubs: Stubs, crawl: str = "t") -> dict[str, int]:
     return {named(event): event.event_time.ToMilliseconds() for event in stubs.events_so_far(crawl)}
 
 
-def until(stubs: Stubs, state: str, crawl: str = "t") -> crawl_pb2.CrawlStatus:
-    """Wait for a state; the crawl's status then."""
-    wanted = crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}")
-    eventually(lambda: stubs.describe(crawl).status.state == wanted, f"the crawl is never {state}")
-    return stubs.describe(crawl).status
-
-
 def pages(stubs: Stubs, count: int, crawl: str = "t") -> list[frontier_pb2.Lease]:
     """So many pages that are out, by their URIs."""
     found = stubs.pages(crawl)
@@ -68,7 +61,7 @@ def test_a_crawl_may_be_paused_at_its_start(at: Hosted) -> None:
     stubs.create("t", spec(pause_at_start=True))
     stubs.seed("t", A, B)
     stubs.ask("LaunchCrawl", "t")
-    until(stubs, "PAUSED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert told(stubs)[-3:] == ["PREPARING", "seeds_concluded", "PAUSED"]
     assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
     assert stubs.statistics("t").queued_count == 2
@@ -81,13 +74,16 @@ def test_a_crawl_that_was_paused_at_its_start_may_be_held_and_stopped_without_ev
     at: Hosted,
 ) -> None:
     stubs = at.stubs
-    for crawl, target, end in (("t", FINISH, "FINISHED"), ("u", HOLD, "PAUSED")):
+    for crawl, target, end in (
+        ("t", FINISH, crawl_pb2.CRAWL_STATE_FINISHED),
+        ("u", HOLD, crawl_pb2.CRAWL_STATE_PAUSED),
+    ):
         stubs.create(crawl, spec(pause_at_start=True))
         stubs.seed(crawl, A)
         stubs.ask("LaunchCrawl", crawl)
-        until(stubs, "PAUSED", crawl)
+        stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
         stubs.request(crawl, target)
-        until(stubs, end, crawl)
+        stubs.until(crawl, end)
         assert "RUNNING" not in told(stubs, crawl)
     assert stubs.describe("u").status.held
 
@@ -102,7 +98,7 @@ def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: H
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
     assert list(stubs.heartbeat([first.token]).release_tokens) == [first.token]
     stubs.update("t", pause_timeout=seconds(1))  # from the pause on
-    until(stubs, "PAUSED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert told(stubs)[-5:] == ["by pause", "PAUSING", "by update", "flights_cancelled", "PAUSED"]
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["PAUSING"] >= 1000
@@ -138,7 +134,7 @@ def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> Non
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_STOPPING
     assert stubs.finish(report(first)) == [("SUCCEEDED", False)]
     stubs.update("t", stop_timeout=seconds(1))  # from the stop on
-    until(stubs, "FINISHED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["STOPPING"] >= 1000
     assert told(stubs)[-5:] == ["by stop", "STOPPING", "by update", "flights_cancelled", "FINISHED"]
@@ -146,7 +142,7 @@ def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> Non
     assert stubs.finish(report(second)) == [("STALE", False)]
     assert stubs.describe("t").status.exit_status == crawl_pb2.EXIT_STATUS_ABORTED
     log = at.served.logs.path("t")
-    eventually(lambda: log.is_file() and " -7000 " in log.read_text(), "the log has no line of it")
+    eventually(lambda: log.is_file() and " -7000 " in log.read_text(), "its line in the log")
     (line,) = [line for line in log.read_text().splitlines() if " -7000 " in line]
     assert B in line
 
@@ -159,7 +155,8 @@ def test_a_natural_end_is_bounded_too_and_stays_one(at: Hosted) -> None:
     stubs.finish(report(first, body_bytes=10))
     assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_STOPPING
     stubs.update("t", stop_timeout=seconds(1))  # from the end's beginning on
-    status = until(stubs, "FINISHED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
+    status = stubs.describe("t").status
     assert status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED_DATA_LIMIT
     (reached,) = [event.limit_reached for event in stubs.events("t") if event.HasField("limit_reached")]
     assert (reached.limit, reached.value, reached.reached, reached.leased_count) == ("max_bytes", 10, 10, 1)
@@ -206,7 +203,7 @@ def test_what_is_still_out_a_while_after_that_is_cancelled(
     (lease,) = stubs.pages("t")
     finish(stubs, lease.token)
     finish(stubs, lease.token)
-    until(stubs, "FINISHED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["by interrupt"] >= wait_ms
     (cancelled,) = [e.flights_cancelled for e in stubs.events("t") if e.HasField("flights_cancelled")]
@@ -258,7 +255,7 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     stubs.seed("t", A, B)
     assert not limited_by(stubs)
     stubs.ask("LaunchCrawl", "t")
-    until(stubs, "PAUSED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert not limited_by(stubs)
     stubs.request("t", RUN)
     assert limited_by(stubs) == "no node has asked for leases since the server started"
@@ -317,4 +314,4 @@ def test_the_slowest_queues_of_a_crawl_are_its_own(at: Hosted) -> None:
     queues: list[admin_pb2.WorkQueue] = list(stubs.ask("ListSlowestQueues", "t").queues)
     assert [queue.queue_key for queue in queues] == ["example,t,"]
     stubs.request("t", FINISH)
-    eventually(lambda: not stubs.ask("ListSlowestQueues", "t").queues, "its queues stay in memory")
+    eventually(lambda: not stubs.ask("ListSlowestQueues", "t").queues, "its queues to leave memory")

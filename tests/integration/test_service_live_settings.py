@@ -66,7 +66,7 @@ def test_who_waits_for_a_lease_gets_one_when_more_toes_are_allowed(at: Hosted) -
         crawl="t", node="waits", session="s", max_leases=9, wait_duration=seconds(60)
     )
     waiting: Any = stubs.frontier.Next.future(request, timeout=70)
-    eventually(lambda: at.served.runner.waiting, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "a node that waits")
     stubs.update("t", max_toes=2)
     assert len(waiting.result(timeout=TIMEOUT_S).leases) == 1
 
@@ -158,7 +158,7 @@ def test_more_requests_at_once_are_made_at_once(at: Hosted, how: str) -> None:
         crawl="t", node="waits", session="s", max_leases=9, wait_duration=seconds(60)
     )
     waiting: Any = stubs.frontier.Next.future(request, timeout=70)
-    eventually(lambda: at.served.runner.waiting, "nobody waits")
+    eventually(lambda: at.served.runner.waiting, "a node that waits")
     parallel = crawl_pb2.PolitenessSpec(max_parallel=3)
     if how == "override":
         stubs.ask(
@@ -214,7 +214,7 @@ def test_queues_that_wait_get_what_a_changed_policy_gives_them(at: Hosted) -> No
     stubs.update("t", "queues.precedence_floor")
     eventually(
         lambda: {queue.state for queue in stubs.queues("t")} == {crawl_pb2.QUEUE_STATE_INACTIVE},
-        "the queues are not admitted again",
+        "the queues to be admitted again",
     )
     assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
     assert len(stubs.next("t", wait_s=TIMEOUT_S).leases) == 3
@@ -235,7 +235,7 @@ def test_a_wait_that_is_under_way_is_cut_short_by_a_shorter_bound(
     stubs.update("t", **{timeout: seconds(1)})
     eventually(
         lambda: crawl_pb2.CrawlState.Name(stubs.describe("t").status.state) == f"CRAWL_STATE_{end}",
-        "the new bound does not count",
+        "the new bound to count",
     )
     (cancelled,) = [e.flights_cancelled for e in stubs.events_so_far("t") if e.HasField("flights_cancelled")]
     assert (cancelled.leased_count, cancelled.bound) == (1, timeout)
@@ -247,4 +247,4 @@ def test_figures_are_told_as_often_as_is_said_now(at: Hosted) -> None:
     stubs.launch("t", seed_of("t"), of=spec(statistics_interval=seconds(86_400)))
     assert "statistics" not in told(stubs, "t")
     stubs.update("t", statistics_interval=seconds(1))
-    eventually(lambda: "statistics" in told(stubs, "t"), "no statistics are told")
+    eventually(lambda: "statistics" in told(stubs, "t"), "statistics")

@@ -199,7 +199,7 @@ def test_a_page_that_three_nodes_were_lost_with_fails(short: Stubs) -> None:
     for attempt in (2, 3):
         (lease,) = short.next(crawl, wait_s=TIMEOUT_S, node=f"n{attempt}").leases
         assert lease.attempt == attempt
-    eventually(lambda: short.statistics(crawl).failed_count, "the page is not given up")
+    eventually(lambda: short.statistics(crawl).failed_count, "the page to be given up")
     killed = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
     assert short.statistics(crawl).fetch_status_counts == {killed: 1}
     short.until(crawl, crawl_pb2.CRAWL_STATE_FINISHED)

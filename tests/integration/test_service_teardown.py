@@ -53,7 +53,7 @@ def tear_down(stubs: Stubs, crawl: str = "t") -> admin_pb2.TearDownCrawlResponse
 
 
 def until_torn_down(stubs: Stubs, crawl: str = "t") -> None:
-    eventually(lambda: stubs.describe(crawl).status.torn_down, "the crawl is not torn down")
+    eventually(lambda: stubs.describe(crawl).status.torn_down)
 
 
 def told(stubs: Stubs) -> list[str]:
@@ -105,7 +105,7 @@ def paused(stubs: Stubs) -> None:
 def held(stubs: Stubs) -> None:
     running(stubs)
     stubs.request("t", HOLD)
-    eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+    eventually(lambda: stubs.describe("t").status.held)
 
 
 def finished(stubs: Stubs) -> None:
@@ -202,7 +202,7 @@ def test_it_waits_for_the_crawl_log(store: HeldStore, tmp_path: Path) -> None:
         stubs.schedule("t", f"{A}more")
         stubs.finish(report(lease))
         tear_down(stubs)
-        eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues stay in memory")
+        eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues to leave memory")
         assert told(stubs)[-1] == "FINISHED" and not stubs.describe("t").status.torn_down
         at.write_logs()
         until_torn_down(stubs)
@@ -359,8 +359,8 @@ def test_all_that_can_be_read_of_it_is_what_it_was(at: Hosted, store: HeldStore,
     stubs = at.stubs
     furnished(stubs)
     stubs.request("t", FINISH)
-    eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues stay in memory")
-    eventually(lambda: at.look(lambda core: core.shard.crawls[1].logged), "its log is late")
+    eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues to leave memory")
+    eventually(lambda: at.look(lambda core: core.shard.crawls[1].logged), "its log")
     before = {rpc: readable(stubs, rpc) for rpc in READING}
     tear_down(stubs)
     until_torn_down(stubs)
@@ -404,7 +404,7 @@ def test_it_is_deleted_with_all_its_rows_and_files_and_its_name_is_free(
     refused(lambda: stubs.describe("t"), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL", "'t'")
     assert not (torn.data / "crawls" / "t").exists()
     stubs.launch("t", A)
-    eventually(lambda: torn.look(lambda _: nothing_is_left_of(store, 1)), "rows are left")
+    eventually(lambda: torn.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
     assert stubs.statistics("t").discovered_count == 1
     assert told(stubs)[:4] == ["by create", "NASCENT", "by add-seeds", "by launch"]
     (lease,) = stubs.pages("t")
