@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from frontier_harness.calls import (
     FINISH,
-    HOLD,
     PAUSE,
     RUN,
     TIMEOUT_S,
@@ -15,14 +14,13 @@ from frontier_harness.calls import (
     released,
     report,
     seconds,
-    seed_of,
     spec,
 )
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
 
@@ -52,42 +50,6 @@ def pages(stubs: Stubs, count: int, crawl: str = "t") -> list[frontier_pb2.Lease
     return sorted(found, key=lambda lease: lease.uri)
 
 
-# Its start.
-
-
-def test_a_crawl_may_be_paused_at_its_start(at: Hosted) -> None:
-    """S0.11: nothing is given out between."""
-    stubs = at.stubs
-    stubs.create("t", spec(pause_at_start=True))
-    stubs.seed("t", A, B)
-    stubs.ask("LaunchCrawl", "t")
-    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
-    assert told(stubs)[-3:] == ["PREPARING", "seeds_concluded", "PAUSED"]
-    assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
-    assert stubs.statistics("t").queued_count == 2
-    assert not stubs.describe("t").status.reason
-    assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
-    assert len(pages(stubs, 2)) == 2
-
-
-def test_a_crawl_that_was_paused_at_its_start_may_be_held_and_stopped_without_ever_running(
-    at: Hosted,
-) -> None:
-    stubs = at.stubs
-    for crawl, target, end in (
-        ("t", FINISH, crawl_pb2.CRAWL_STATE_FINISHED),
-        ("u", HOLD, crawl_pb2.CRAWL_STATE_PAUSED),
-    ):
-        stubs.create(crawl, spec(pause_at_start=True))
-        stubs.seed(crawl, A)
-        stubs.ask("LaunchCrawl", crawl)
-        stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
-        stubs.request(crawl, target)
-        stubs.until(crawl, end)
-        assert "RUNNING" not in told(stubs, crawl)
-    assert stubs.describe("u").status.held
-
-
 # Pauses and ends that wait for what is in flight, and no longer than they should.
 
 
@@ -113,19 +75,6 @@ def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: H
     assert [(lease.uri, lease.attempt) for lease in again] == [(A, 1), (B, 1)], "a pause is no attempt"
 
 
-def test_a_pause_is_over_when_the_last_that_is_out_comes_back(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
-    stubs.schedule("t", f"{A}more")
-    stubs.request("t", PAUSE)
-    stubs.finish(report(first))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING
-    stubs.finish(released(second))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSED
-    assert "flights_cancelled" not in told(stubs)
-
-
 def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, B)
@@ -145,21 +94,6 @@ def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> Non
     eventually(lambda: log.is_file() and " -7000 " in log.read_text(), "its line in the log")
     (line,) = [line for line in log.read_text().splitlines() if " -7000 " in line]
     assert B in line
-
-
-def test_a_natural_end_is_bounded_too_and_stays_one(at: Hosted) -> None:
-    """CrawlSpec.stop_timeout: the end of the crawl, however it came."""
-    stubs = at.stubs
-    stubs.launch("t", A, B, of=spec(limits=crawl_pb2.LimitSpec(max_bytes=10)))
-    first, _ = pages(stubs, 2)
-    stubs.finish(report(first, body_bytes=10))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_STOPPING
-    stubs.update("t", stop_timeout=seconds(1))  # from the end's beginning on
-    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
-    status = stubs.describe("t").status
-    assert status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED_DATA_LIMIT
-    (reached,) = [event.limit_reached for event in stubs.events("t") if event.HasField("limit_reached")]
-    assert (reached.limit, reached.value, reached.reached, reached.leased_count) == ("max_bytes", 10, 10, 1)
 
 
 # Asked for the end again.
@@ -191,34 +125,6 @@ def test_an_end_that_is_asked_for_again_interrupts_fetches(at: Hosted) -> None:
     assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_FINISHED
     assert dict(stubs.statistics("t").fetch_status_counts) == {-7000: 1}
     assert not stubs.heartbeat([other.token]).interrupt_tokens
-
-
-def test_what_is_still_out_a_while_after_that_is_cancelled(
-    at: Hosted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_ms = 300
-    monkeypatch.setattr("frontier_server.core.crawl.INTERRUPT_WAIT_MS", wait_ms)
-    stubs = at.stubs
-    stubs.launch("t", A)
-    (lease,) = stubs.pages("t")
-    finish(stubs, lease.token)
-    finish(stubs, lease.token)
-    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
-    at_ms = moments(stubs)
-    assert at_ms["flights_cancelled"] - at_ms["by interrupt"] >= wait_ms
-    (cancelled,) = [e.flights_cancelled for e in stubs.events("t") if e.HasField("flights_cancelled")]
-    assert (cancelled.leased_count, cancelled.bound) == (1, "interrupt")
-
-
-def test_interrupts_survive_a_restart(tmp_path: Path) -> None:
-    store = HeldStore()
-    with hosted(store, tmp_path) as at:
-        at.stubs.launch("t", A)
-        (lease,) = at.stubs.pages("t")
-        finish(at.stubs)
-        finish(at.stubs)
-    with hosted(store, tmp_path) as at:
-        assert list(at.stubs.heartbeat([lease.token]).interrupt_tokens) == [lease.token]
 
 
 # Problems.
@@ -274,18 +180,6 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     assert not limited_by(stubs)
 
 
-def test_why_a_crawl_is_not_faster_tells_of_busy_toe_threads(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", *(seed_of("t", f"{letter}.") for letter in "abc"))
-    (lease,) = stubs.next("t", 1, TIMEOUT_S).leases
-    steps = [frontier_pb2.ToeStepCount(step="FETCHING", count=1)]
-    beat = frontier_pb2.HeartbeatRequest(
-        node="node", session="session", tokens=[lease.token], toe_steps=steps
-    )
-    stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
-    assert limited_by(stubs) == "toes: 1 of 1 toe threads are busy, and 2 queues are ready"
-
-
 def test_the_queues_that_rest_longest_come_first(at: Hosted) -> None:
     stubs = at.stubs
     hosts = [f"h{number}.t.example" for number in range(25)]
@@ -303,15 +197,3 @@ def test_the_queues_that_rest_longest_come_first(at: Hosted) -> None:
     every = sorted(queue.wake_time.ToMilliseconds() for queue in stubs.queues("t"))
     assert sorted(wakes) == every[-20:]
     assert all(queue.state == crawl_pb2.QUEUE_STATE_SNOOZED and queue.reason for queue in slowest)
-
-
-def test_the_slowest_queues_of_a_crawl_are_its_own(at: Hosted) -> None:
-    stubs = at.stubs
-    for crawl in ("t", "u"):
-        stubs.launch(crawl, seed_of(crawl), of=spec(min_delay_s=500))
-        (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-        stubs.finish(report(robots))
-    queues: list[admin_pb2.WorkQueue] = list(stubs.ask("ListSlowestQueues", "t").queues)
-    assert [queue.queue_key for queue in queues] == ["example,t,"]
-    stubs.request("t", FINISH)
-    eventually(lambda: not stubs.ask("ListSlowestQueues", "t").queues, "its queues to leave memory")
