@@ -410,18 +410,3 @@ async def test_readers_end_with_unavailable_when_the_server_shuts_down(tmp_path:
                 await asyncio.wait_for(reading, TIMEOUT_S)
             problem = Refusal.of(caught.value)
             assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
-
-
-async def test_readers_of_a_crawl_that_is_deleted_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("frontier_server.following.HEARTBEAT_S", 0.2)
-    async with serving(MemoryStore(), config(tmp_path)) as served:
-        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
-        stream = events(served, "")
-        await read(stream)
-        await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            while True:
-                await read(stream)
-        assert Refusal.of(caught.value).reason == "UNKNOWN_CRAWL"

@@ -178,22 +178,3 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     assert not limited_by(stubs)
     stubs.request("t", FINISH)
     assert not limited_by(stubs)
-
-
-def test_the_queues_that_rest_longest_come_first(at: Hosted) -> None:
-    stubs = at.stubs
-    hosts = [f"h{number}.t.example" for number in range(25)]
-    stubs.launch("t", *(f"http://{host}/" for host in hosts), of=spec(min_delay_s=500))
-    assert list(stubs.ask("ListSlowestQueues", "t").queues) == []
-    leases = list(stubs.next("t", 100, TIMEOUT_S).leases)
-    assert len(leases) == 25
-    for lease in leases:
-        stubs.finish(report(lease, crawl_pb2.FETCH_STATUS_CONNECT_FAILED))
-    assert not stubs.next("t").leases
-    slowest = list(stubs.ask("ListSlowestQueues", "t").queues)
-    assert len(slowest) == 20
-    wakes = [queue.wake_time.ToMilliseconds() for queue in slowest]
-    assert wakes == sorted(wakes, reverse=True)
-    every = sorted(queue.wake_time.ToMilliseconds() for queue in stubs.queues("t"))
-    assert sorted(wakes) == every[-20:]
-    assert all(queue.state == crawl_pb2.QUEUE_STATE_SNOOZED and queue.reason for queue in slowest)

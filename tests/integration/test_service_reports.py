@@ -194,16 +194,6 @@ def test_the_next_visit_has_what_the_last_one_said_and_the_source(stubs: Stubs) 
     assert (second.etag, second.last_modified, second.last_digest) == ('"7"', "yesterday", "sha1:ABC")
 
 
-def test_a_queue_that_a_report_retires_keeps_its_uris(stubs: Stubs, crawl: str) -> None:
-    """T12."""
-    stubs.schedule(crawl, f"{seed_of(crawl)}1")
-    (lease,) = stubs.pages(crawl, most=1)
-    assert stubs.finish(report(lease, retire_queue=True)) == [("SUCCEEDED", False)]
-    (queue,) = stubs.queues(crawl)
-    assert queue.state == crawl_pb2.QUEUE_STATE_RETIRED
-    assert stubs.statistics(crawl).retired_uri_count == 1
-
-
 @pytest.mark.parametrize(
     "address", ["www.example.com", "192.0.2.1:80", "x" * 10_000, "fe80::1%" + "x" * 5_000_000]
 )

@@ -9,16 +9,13 @@ import pytest
 from frontier_harness.calls import (
     FINISH,
     INVALID,
-    PAUSE,
     PRECONDITION,
     TIMEOUT_S,
     Stubs,
     fresh_name,
     named,
     refused,
-    report,
     seconds,
-    seed_of,
     spec,
 )
 from frontier_harness.held_store import HeldStore
@@ -208,28 +205,6 @@ def test_enum_values_that_the_contract_does_not_have_are_refused(stubs: Stubs, c
     assert set(problem.metadata) == {"robots.unreachable"}
 
 
-@pytest.mark.parametrize("state", ["NASCENT", "RUNNING", "EMPTY", "PAUSING", "PAUSED", "STOPPING"])
-def test_a_crawl_is_changed_in_any_state_but_finished(stubs: Stubs, state: str) -> None:
-    crawl = fresh_name()
-    stubs.create(crawl, spec(run_while_empty=True))
-    stubs.seed(crawl, seed_of(crawl))
-    if state != "NASCENT":
-        stubs.ask("LaunchCrawl", crawl)
-        stubs.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
-    if state in ("EMPTY", "PAUSING", "STOPPING"):
-        (lease,) = stubs.pages(crawl)
-    if state == "EMPTY":
-        stubs.finish(report(lease))
-    elif state in ("PAUSING", "PAUSED"):
-        stubs.request(crawl, PAUSE)
-    elif state == "STOPPING":
-        stubs.request(crawl, FINISH)
-    assert crawl_pb2.CrawlState.Name(stubs.describe(crawl).status.state) == f"CRAWL_STATE_{state}"
-    status = stubs.describe(crawl).status
-    assert stubs.update(crawl, weight=7).weight == 7
-    assert stubs.describe(crawl).status == status
-
-
 def test_a_crawl_that_has_finished_is_not_changed_any_more(stubs: Stubs, crawl: str) -> None:
     stubs.request(crawl, FINISH)
     before = stubs.describe(crawl)
@@ -250,17 +225,6 @@ def test_who_changed_what_is_told_once_and_what_changes_nothing_is_told_of_nobod
     assert [(each.action, each.detail) for each in acted] == [
         *(("create", ""), ("update", "limits.max_documents, weight"))
     ]
-
-
-def test_a_change_survives_a_restart(tmp_path: Path) -> None:
-    store = HeldStore()
-    with hosted(store, tmp_path) as at:
-        at.stubs.launch("t", seed_of("t"))
-        at.stubs.update("t", max_toes=3, limits=crawl_pb2.LimitSpec(max_bytes=9))
-        changed = at.stubs.describe("t").spec
-    with hosted(store, tmp_path) as at:
-        assert at.stubs.describe("t").spec == changed
-        assert (changed.max_toes, changed.limits.max_bytes) == (3, 9)
 
 
 def test_changes_of_several_controllers_at_once_lose_nothing_of_each_other(stubs: Stubs) -> None:
