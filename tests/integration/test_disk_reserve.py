@@ -16,7 +16,6 @@ from frontier_harness.calls import (
     Refusal,
     Stubs,
     candidates,
-    named,
     refused,
     released,
     report,
@@ -177,8 +176,8 @@ def refuses(stubs: Stubs) -> bool:
 
 def told(stubs: Stubs) -> list[str]:
     """What happened to the crawl since it ran first, but for its statistics and its nodes."""
-    words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words[words.index("RUNNING") + 1 :] if word not in ("statistics", "node_joined")]
+    words = stubs.told("t")
+    return words[words.index("RUNNING") + 1 :]
 
 
 def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is_room(

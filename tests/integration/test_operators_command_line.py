@@ -48,10 +48,6 @@ def key(at: At, host: str = "a") -> str:
     return f"example,{at.crawl},{host},"
 
 
-def waiting(stubs: Stubs, crawl: str) -> list[admin_pb2.WaitingUri]:
-    return [uri for message in stubs.ask("ExportUris", crawl) for uri in message.uris]
-
-
 # All commands.
 
 
@@ -221,10 +217,10 @@ def test_many_queues_are_changed_by_a_job(at: At) -> None:
 
 def test_a_queue_is_emptied_by_a_job(at: At, stubs: Stubs) -> None:
     (dry,) = at.json("queues", "delete", key(at), "--dry-run", "--wait", "60")
-    assert (dry["changed_count"], len(waiting(stubs, at.crawl))) == (4, 5)
+    assert (dry["changed_count"], len(stubs.waiting(at.crawl))) == (4, 5)
     shown = facts(at.output("queues", "delete", key(at), "--wait", "60"))
     assert shown["changed"] == "4"
-    assert [uri.queue_key for uri in waiting(stubs, at.crawl)] == [key(at, "b")]
+    assert [uri.queue_key for uri in stubs.waiting(at.crawl)] == [key(at, "b")]
 
 
 def test_a_queue_that_is_not_there_is_exit_code_4(at: At) -> None:
@@ -277,9 +273,9 @@ def test_uris_are_deleted_by_pattern_after_a_dry_run(at: At, stubs: Stubs) -> No
     assert [line for line in output.splitlines() if line.startswith("  http")] == [
         f"  {seed_of(at.crawl, 'a.')}{page}" for page in "xy"
     ]
-    assert len(waiting(stubs, at.crawl)) == 5
+    assert len(stubs.waiting(at.crawl)) == 5
     (told,) = at.json(*asked)
-    assert (told["changed_count"], len(waiting(stubs, at.crawl))) == (2, 3)
+    assert (told["changed_count"], len(stubs.waiting(at.crawl))) == (2, 3)
 
 
 def test_an_export_is_a_file_that_is_never_overwritten(at: At, tmp_path: Path) -> None:
@@ -343,7 +339,7 @@ def test_a_heritrix_journal_restores_seen_pending_and_failed(fresh: At, stubs: S
     assert output.splitlines()[0] == told
     assert facts(output)["counts"] == "ALREADY_SEEN: 3, OUT_OF_SCOPE: 1, QUEUED: 2"
     assert "  OUT_OF_SCOPE http://elsewhere.example/" in output.splitlines()
-    pending = waiting(stubs, fresh.crawl)
+    pending = stubs.waiting(fresh.crawl)
     assert [(uri.candidate.uri, uri.candidate.path) for uri in pending] == [
         (f"{base}pending", "L"),
         (f"{base}image", "E"),
@@ -371,7 +367,7 @@ def test_failures_of_a_journal_may_be_tried_again(fresh: At, stubs: Stubs, tmp_p
     asked = ("uris", "import", str(journal), "--format", "recovery-journal", "--wait", "60")
     (told,) = fresh.json(*asked, "--no-failures")
     assert (told["scheduled_count"], told["seen_count"], told["left_out_count"]) == (2, 1, 1)
-    assert [uri.candidate.uri for uri in waiting(stubs, fresh.crawl)] == [f"{base}a"]
+    assert [uri.candidate.uri for uri in stubs.waiting(fresh.crawl)] == [f"{base}a"]
     (told,) = fresh.json(*asked, "--force")
     assert told["job"]["counts"] == {"ALREADY_QUEUED": 1, "QUEUED": 1}
 
@@ -394,7 +390,7 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
         stubs.finish(report(lease, -4 if lease.uri.endswith("bad") else 200))
     stubs.request(crawl, PAUSE)
     stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
-    pending = waiting(stubs, crawl)
+    pending = stubs.waiting(crawl)
     assert 0 < len(pending) < 5
     log = server.data / "crawls" / crawl / "crawl.log"
     done = len(stubs.ask("StreamOutcomes", crawl, cursor="start")[1].outcomes)
@@ -410,7 +406,7 @@ def test_a_crawl_moves_to_a_fresh_frontier_with_all_that_it_knows(
         other.stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl), timeout=TIMEOUT_S)
         (told,) = there.json("uris", "import", str(export), "--format", "export", "--wait", "60")
         assert (told["scheduled_count"], told["malformed_count"]) == (len(pending), 0)
-        moved = waiting(other.stubs, crawl)
+        moved = other.stubs.waiting(crawl)
         assert [uri.candidate for uri in moved] == [uri.candidate for uri in pending]
         assert [uri.queue_key for uri in moved] == [uri.queue_key for uri in pending]
         for uri in (first, second, f"{second}bad"):
@@ -442,7 +438,7 @@ hosts = ["{crawl}.example"]
     code, output, errors = toehold_at("launch", str(file))
     assert (code, errors) == (0, "") and output.startswith(f"{crawl}: ")
     stubs.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
-    assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == [seed_of(crawl), f"{seed_of(crawl)}a"]
+    assert [uri.candidate.uri for uri in stubs.waiting(crawl)] == [seed_of(crawl), f"{seed_of(crawl)}a"]
 
 
 def test_a_list_comes_through_a_pipe(server: ServerProcess, fresh: At, stubs: Stubs) -> None:
@@ -472,7 +468,7 @@ def test_a_list_comes_through_a_pipe(server: ServerProcess, fresh: At, stubs: St
     assert (done.returncode, done.stderr) == (0, "Left out, line 4: not one URI: 'no uri at all'\n")
     told = json.loads(done.stdout)
     assert (told["scheduled_count"], told["malformed_count"], told["job"]["changed_count"]) == (2, 1, 2)
-    assert [uri.candidate.uri for uri in waiting(stubs, fresh.crawl)] == [f"{base}a", f"{base}b"]
+    assert [uri.candidate.uri for uri in stubs.waiting(fresh.crawl)] == [f"{base}a", f"{base}b"]
 
 
 def test_a_file_that_cannot_be_read_takes_nothing_in(fresh: At, stubs: Stubs, tmp_path: Path) -> None:
@@ -490,7 +486,7 @@ def test_a_file_that_cannot_be_read_takes_nothing_in(fresh: At, stubs: Stubs, tm
         ),
         "the imports to be cancelled",
     )
-    assert waiting(stubs, fresh.crawl) == []
+    assert stubs.waiting(fresh.crawl) == []
 
 
 def test_a_journal_that_a_crash_has_cut_is_taken_in_as_far_as_it_goes(fresh: At, tmp_path: Path) -> None:
@@ -642,9 +638,7 @@ def test_a_file_that_makes_no_override_is_told_with_its_place(
 def crawled(at: At, stubs: Stubs) -> At:
     """The same crawl with its first host's seed fetched, and its second's failed."""
     stubs.request(at.crawl, RUN)
-    leases: dict[str, frontier_pb2.Lease] = {}
-    while len(leases) < 2:
-        leases |= {lease.uri: lease for lease in stubs.pages(at.crawl)}
+    leases = {lease.uri: lease for lease in stubs.pages(at.crawl, least=2)}
     stubs.finish(
         report(
             leases[seed_of(at.crawl, "a.")],

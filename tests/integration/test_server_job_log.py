@@ -3,7 +3,6 @@
 import random
 import re
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -33,17 +32,6 @@ from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 A = "http://a.example/"
 LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (\d+) (.+)")
-
-
-@pytest.fixture
-def store() -> HeldStore:
-    return HeldStore()
-
-
-@pytest.fixture
-def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(store, tmp_path) as made:
-        yield made
 
 
 def log_of(data: Path, crawl: str = "t") -> Path:

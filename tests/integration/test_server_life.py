@@ -29,12 +29,6 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 A, B = "http://a.example/", "http://b.example/"
 
 
-def told(stubs: Stubs, crawl: str = "t") -> list[str]:
-    """What happened to the crawl, in a word each, but for its statistics and nodes."""
-    words = [named(event) for event in stubs.events_so_far(crawl)]
-    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
-
-
 def stored(data: Path) -> list[tuple[Family, bytes, bytes]]:
     """The rows of the crawl on the disk, none being served."""
     store = RocksStore(data / "store", read_only=True)
@@ -55,9 +49,7 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
     with ServerProcess(data) as server:
         stubs = server.stubs
         stubs.launch("t", A, B, of=spec(statistics_interval=seconds(1)))
-        leases = stubs.pages("t")
-        while len(leases) < 2:
-            leases += stubs.pages("t")
+        leases = stubs.pages("t", least=2)
         stubs.schedule("t", f"{A}more")
         stubs.finish(report(leases[0]), released(leases[1]))
         stubs.request("t", HOLD)
@@ -76,7 +68,7 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
         assert (stored(data), files(data)) == (rows, written)
     with ServerProcess(data) as server:
         assert not server.stubs.request("t", RUN).held
-        assert told(server.stubs)[-3:] == ["by resume", "released", "RUNNING"]
+        assert server.stubs.told("t")[-3:] == ["by resume", "released", "RUNNING"]
         assert server.stubs.schedule("t", f"{A}x") == ["QUEUED"]
 
 
@@ -113,7 +105,7 @@ def test_what_was_under_way_goes_on_after_a_kill(tmp_path: Path) -> None:
         assert list(stubs.heartbeat([pages["holding"].token]).release_tokens) == [pages["holding"].token]
         stubs.finish(released(pages["holding"]))
         eventually(lambda: stubs.describe("holding").status.held)
-        assert told(stubs, "holding")[-4:] == ["by hold", "PAUSING", "PAUSED", "held"]
+        assert stubs.told("holding")[-4:] == ["by hold", "PAUSING", "PAUSED", "held"]
         interrupted = pages["interrupted"]
         assert list(stubs.heartbeat([interrupted.token]).interrupt_tokens) == [interrupted.token]
         assert stubs.finish(report(interrupted, THREAD_KILLED)) == [("FAILED", False)]
@@ -163,6 +155,6 @@ def check_torn_down(stubs: Stubs) -> None:
     """Assert that both teardowns are completed, though nobody asks again, and told once."""
     for crawl in ("torn", "torn-for-its-log"):
         eventually(lambda crawl=crawl: stubs.describe(crawl).status.torn_down)  # type: ignore[misc]  # a default binds it
-        assert told(stubs, crawl)[-4:] == ["by teardown", "STOPPING", "FINISHED", "torn_down"]
+        assert stubs.told(crawl)[-4:] == ["by teardown", "STOPPING", "FINISHED", "torn_down"]
         assert not stubs.ask("TearDownCrawl", crawl).begun
         assert stubs.statistics(crawl).succeeded_count == 1

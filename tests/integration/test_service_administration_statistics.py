@@ -46,9 +46,7 @@ def crawled(stubs: Stubs) -> str:
         )
     )
     stubs.schedule(crawl, f"{seeds[0]}private/x", f"{seeds[1]}left")
-    leases = {lease.uri: lease for lease in stubs.pages(crawl)}
-    while len(leases) < 2:
-        leases |= {lease.uri: lease for lease in stubs.pages(crawl)}
+    leases = {lease.uri: lease for lease in stubs.pages(crawl, least=2)}
     stubs.finish(
         report(leases[seeds[0]], 404, body_bytes=10, media_type="text/html", digest="sha1:A"),
         report(leases[seeds[1]], -4),

@@ -18,12 +18,6 @@ LEASE_MS = 400
 
 
 @pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
 def short(tmp_path: Path) -> Iterator[Hosted]:
     """Where nodes fall silent soon."""
     with hosted(HeldStore(), tmp_path, lease_ms=LEASE_MS) as made:

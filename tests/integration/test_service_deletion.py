@@ -19,7 +19,7 @@ from frontier_harness.calls import (
     spec,
 )
 from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.hosted import Hosted
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
@@ -58,18 +58,10 @@ def store() -> ReadStore:
     return ReadStore()
 
 
-@pytest.fixture
-def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(store, tmp_path) as made:
-        yield made
-
-
 def fill(stubs: Stubs, crawl: str, uris: int, of: crawl_pb2.CrawlSpec | None = None) -> None:
     """A crawl with so many URIs that wait, and rows of every other kind; it has been stopped."""
     stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."), of=of)
-    leases = stubs.pages(crawl)
-    while len(leases) < 2:
-        leases += stubs.pages(crawl)
+    leases = stubs.pages(crawl, least=2)
     later = frontier_pb2.Candidate(uri=f"{seed_of(crawl, 'a.')}later", path="L")
     later.not_before_time.FromSeconds(4_000_000_000)
     stubs.frontier.Schedule(frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[later]), timeout=TIMEOUT_S)

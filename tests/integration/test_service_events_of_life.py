@@ -1,7 +1,7 @@
 """What a crawl's events tell of its life: who asked, what became of URIs, and where they end."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,6 @@ from frontier_harness.waiting import eventually
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
 
 
 def told(stubs: Stubs, kind: str, crawl: str = "t") -> list[Any]:

@@ -1,6 +1,5 @@
 """HOLD: a crawl that is held stands still, whatever is asked of it, until somebody releases it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -31,17 +30,6 @@ A, B = "http://a.example/", "http://b.example/"
 
 
 @pytest.fixture
-def store() -> HeldStore:
-    return HeldStore()
-
-
-@pytest.fixture
-def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(store, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
 def page(at: Hosted) -> frontier_pb2.Lease:
     return held_page(at.stubs)
 
@@ -52,9 +40,7 @@ def held_page(stubs: Stubs) -> frontier_pb2.Lease:
     stubs.schedule("t", f"{A}more")
     stubs.ask("PutOverride", "t", override={"surt_prefix": B, "settings": {"retry": {"max_attempts": 3}}})
     stubs.job("t", verify={})
-    leases = stubs.pages("t")
-    while len(leases) < 2:
-        leases += stubs.pages("t")
+    leases = stubs.pages("t", least=2)
     fetched, other = sorted(leases, key=lambda lease: lease.uri)
     assert stubs.finish(report(fetched), released(other)) == [("SUCCEEDED", False), ("RELEASED", False)]
     hold(stubs)
@@ -65,11 +51,6 @@ def hold(stubs: Stubs) -> None:
     """Hold crawl `t`, and wait until it is."""
     stubs.request("t", HOLD)
     eventually(lambda: stubs.describe("t").status.held)
-
-
-def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl, in a word each."""
-    return [named(event) for event in stubs.events_so_far("t")]
 
 
 # What is asked while it is held.
@@ -132,7 +113,7 @@ def test_held_is_told_when_the_crawl_log_is_written_and_not_before(store: HeldSt
         assert stubs.request("t", HOLD).state == crawl_pb2.CRAWL_STATE_PAUSING
         assert stubs.request("t", HOLD).state == crawl_pb2.CRAWL_STATE_PAUSING
         assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
-        assert told(stubs)[-1] == "PAUSING"
+        assert stubs.told("t")[-1] == "PAUSING"
         assert stubs.schedule("t", f"{A}until-it-is-held") == ["QUEUED"]
         request = frontier_pb2.StateEventsRequest(crawl="t")
         events = stubs.frontier.StateEvents(request, timeout=TIMEOUT_S)

@@ -1,9 +1,5 @@
 """A crawl's life over real gRPC: pauses and ends that are bounded, problems, and what limits it."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from frontier_harness.calls import (
     FINISH,
     PAUSE,
@@ -16,8 +12,7 @@ from frontier_harness.calls import (
     seconds,
     spec,
 )
-from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.hosted import Hosted
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
@@ -25,29 +20,13 @@ from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 A, B = "http://a.example/", "http://b.example/"
 
 
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
-
-
-def told(stubs: Stubs, crawl: str = "t") -> list[str]:
-    """What happened to the crawl, in a word each, but for its statistics and nodes."""
-    words = [named(event) for event in stubs.events_so_far(crawl)]
-    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
+def by_uri(lease: frontier_pb2.Lease) -> str:
+    return lease.uri
 
 
 def moments(stubs: Stubs, crawl: str = "t") -> dict[str, int]:
     """When each kind of thing happened last, in milliseconds."""
     return {named(event): event.event_time.ToMilliseconds() for event in stubs.events_so_far(crawl)}
-
-
-def pages(stubs: Stubs, count: int, crawl: str = "t") -> list[frontier_pb2.Lease]:
-    """So many pages that are out, by their URIs."""
-    found = stubs.pages(crawl)
-    while len(found) < count:
-        found += stubs.pages(crawl)
-    return sorted(found, key=lambda lease: lease.uri)
 
 
 # Pauses and ends that wait for what is in flight, and no longer than they should.
@@ -56,12 +35,12 @@ def pages(stubs: Stubs, count: int, crawl: str = "t") -> list[frontier_pb2.Lease
 def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
     assert list(stubs.heartbeat([first.token]).release_tokens) == [first.token]
     stubs.update("t", pause_timeout=seconds(1))  # from the pause on
     stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
-    assert told(stubs)[-5:] == ["by pause", "PAUSING", "by update", "flights_cancelled", "PAUSED"]
+    assert stubs.told("t")[-5:] == ["by pause", "PAUSING", "by update", "flights_cancelled", "PAUSED"]
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["PAUSING"] >= 1000
     (cancelled,) = [e.flights_cancelled for e in stubs.events_so_far("t") if e.HasField("flights_cancelled")]
@@ -71,14 +50,14 @@ def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: H
     statistics = stubs.statistics("t")
     assert (statistics.queued_count, statistics.leased_count, statistics.lapsed_count) == (2, 0, 2)
     stubs.request("t", RUN)
-    again = pages(stubs, 2)
+    again = sorted(stubs.pages("t", least=2), key=by_uri)
     assert [(lease.uri, lease.attempt) for lease in again] == [(A, 1), (B, 1)], "a pause is no attempt"
 
 
 def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     stubs.schedule("t", f"{A}never-fetched")
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_STOPPING
     assert stubs.finish(report(first)) == [("SUCCEEDED", False)]
@@ -86,7 +65,7 @@ def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> Non
     stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["STOPPING"] >= 1000
-    assert told(stubs)[-5:] == ["by stop", "STOPPING", "by update", "flights_cancelled", "FINISHED"]
+    assert stubs.told("t")[-5:] == ["by stop", "STOPPING", "by update", "flights_cancelled", "FINISHED"]
     assert dict(stubs.statistics("t").fetch_status_counts) == {200: 1, -7000: 1}
     assert stubs.finish(report(second)) == [("STALE", False)]
     assert stubs.describe("t").status.exit_status == crawl_pb2.EXIT_STATUS_ABORTED
@@ -111,7 +90,7 @@ def test_an_end_that_is_asked_for_again_interrupts_fetches(at: Hosted) -> None:
     stubs.launch("t", A, B)
     stubs.launch("u", "http://c.example/")
     (other,) = stubs.pages("u")
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     tokens = [first.token, second.token, other.token]
     asked_once = finish(stubs, *tokens)
     assert (list(asked_once.release_tokens), list(asked_once.interrupt_tokens)) == (tokens[:2], [])
@@ -119,7 +98,7 @@ def test_an_end_that_is_asked_for_again_interrupts_fetches(at: Hosted) -> None:
     assert (list(asked_twice.release_tokens), list(asked_twice.interrupt_tokens)) == ([], tokens[:2])
     asked_thrice = finish(stubs, *tokens)
     assert list(asked_thrice.interrupt_tokens) == tokens[:2] and not asked_thrice.ended_tokens
-    assert told(stubs)[-3:] == ["by stop", "STOPPING", "by interrupt"]
+    assert stubs.told("t")[-3:] == ["by stop", "STOPPING", "by interrupt"]
     broken_off = report(first, crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED)
     assert stubs.finish(broken_off, released(second)) == [("FAILED", False), ("RELEASED", False)]
     assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_FINISHED
@@ -134,7 +113,7 @@ def test_a_node_that_failed_badly_pauses_the_crawl_which_may_be_resumed(at: Host
     """S4.12."""
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     stubs.finish(report(first, crawl_pb2.FETCH_STATUS_SERIOUS_ERROR))
     pausing = stubs.describe("t").status
     assert pausing.state == crawl_pb2.CRAWL_STATE_PAUSING and pausing.reason
@@ -143,7 +122,7 @@ def test_a_node_that_failed_badly_pauses_the_crawl_which_may_be_resumed(at: Host
     assert (paused.state, paused.reason) == (crawl_pb2.CRAWL_STATE_PAUSED, pausing.reason)
     (problem,) = [event.problem for event in stubs.events_so_far("t") if event.HasField("problem")]
     assert (problem.kind, problem.detail) == ("serious-error", paused.reason)
-    assert told(stubs)[-3:] == ["problem", "PAUSING", "PAUSED"]
+    assert stubs.told("t")[-3:] == ["problem", "PAUSING", "PAUSED"]
     assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
     assert not stubs.describe("t").status.reason
 

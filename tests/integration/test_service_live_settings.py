@@ -1,22 +1,13 @@
 """A node that waits for a lease gets it as soon as changed settings allow it."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from frontier_harness.calls import TIMEOUT_S, released, seconds, seed_of, spec
-from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.hosted import Hosted
 from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
 
 
 def test_who_waits_for_a_lease_gets_one_when_more_toes_are_allowed(at: Hosted) -> None:

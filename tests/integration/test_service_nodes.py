@@ -130,7 +130,7 @@ def test_a_heartbeat_extends_exactly_the_leases_that_it_names(tmp_path: Path) ->
         stubs = server.stubs
         crawl = fresh_name()
         stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
-        named, unnamed = pages_of(stubs, crawl, 2)
+        named, unnamed = stubs.pages(crawl, least=2)
         assert stubs.heartbeat().interval_duration.ToMilliseconds() == HEARTBEAT_S * 1000
         found: list[frontier_pb2.Lease] = []
         while (
@@ -149,10 +149,3 @@ def test_a_heartbeat_extends_exactly_the_leases_that_it_names(tmp_path: Path) ->
         assert stubs.finish(report(unnamed)) == [("STALE", False)]
         assert stubs.finish(report(again), node="other") == [("SUCCEEDED", False)]
         assert stubs.statistics(crawl).lapsed_count == 1
-
-
-def pages_of(stubs: Stubs, crawl: str, count: int) -> list[frontier_pb2.Lease]:
-    pages: list[frontier_pb2.Lease] = []
-    while len(pages) < count:
-        pages += stubs.pages(crawl)
-    return pages

@@ -3,7 +3,6 @@
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from frontier_harness.calls import (
     PRECONDITION,
     TIMEOUT_S,
     Stubs,
-    named,
     refused,
     released,
     report,
@@ -30,17 +28,6 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 A, B = "http://a.example/", "http://b.example/"
 
 
-@pytest.fixture
-def store() -> HeldStore:
-    return HeldStore()
-
-
-@pytest.fixture
-def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(store, tmp_path) as made:
-        yield made
-
-
 def tear_down(stubs: Stubs, crawl: str = "t") -> admin_pb2.TearDownCrawlResponse:
     answer: admin_pb2.TearDownCrawlResponse = stubs.ask("TearDownCrawl", crawl)
     return answer
@@ -50,18 +37,10 @@ def until_torn_down(stubs: Stubs, crawl: str = "t") -> None:
     eventually(lambda: stubs.describe(crawl).status.torn_down)
 
 
-def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl, in a word each, but for its statistics and nodes."""
-    words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
-
-
 def furnished(stubs: Stubs) -> frontier_pb2.Lease:
     """Crawl `t` with a bit of everything: URIs that wait, a job, an override; its first page."""
     stubs.launch("t", A, B)
-    leases = stubs.pages("t")
-    while len(leases) < 2:
-        leases += stubs.pages("t")
+    leases = stubs.pages("t", least=2)
     fetched, other = sorted(leases, key=lambda lease: lease.uri)
     later = frontier_pb2.Candidate(uri=f"{A}later", path="L")
     later.not_before_time.FromSeconds(4_000_000_000)
@@ -87,7 +66,7 @@ def test_with_something_in_flight_it_is_completed_later_by_the_frontier(at: Host
     assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_FINISHED
     assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
     until_torn_down(stubs)
-    assert told(stubs)[-2:] == ["FINISHED", "torn_down"]
+    assert stubs.told("t")[-2:] == ["FINISHED", "torn_down"]
     assert stubs.statistics("t").succeeded_count == 1
 
 
@@ -100,7 +79,7 @@ def test_it_waits_for_the_crawl_log(store: HeldStore, tmp_path: Path) -> None:
         stubs.finish(report(lease))
         tear_down(stubs)
         eventually(lambda: at.look(lambda core: not core.upkeep.has_work), "its queues to leave memory")
-        assert told(stubs)[-1] == "FINISHED" and not stubs.describe("t").status.torn_down
+        assert stubs.told("t")[-1] == "FINISHED" and not stubs.describe("t").status.torn_down
         at.write_logs()
         until_torn_down(stubs)
         log = at.served.logs.path("t").read_text()
@@ -203,7 +182,7 @@ def test_it_is_deleted_with_all_its_rows_and_files_and_its_name_is_free(
     stubs.launch("t", A)
     eventually(lambda: torn.look(lambda _: nothing_is_left_of(store, 1)), "the last row to go")
     assert stubs.statistics("t").discovered_count == 1
-    assert told(stubs)[:4] == ["by create", "NASCENT", "by add-seeds", "by launch"]
+    assert stubs.told("t")[:4] == ["by create", "NASCENT", "by add-seeds", "by launch"]
     (lease,) = stubs.pages("t")
     assert (lease.uri, lease.etag) == (A, "")  # nothing of the first one is known
     assert not stubs.describe("t").status.tearing_down

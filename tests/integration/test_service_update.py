@@ -1,8 +1,6 @@
 """UpdateCrawl: settings changed while the crawl lives, checked before they count, all or nothing."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,28 +11,14 @@ from frontier_harness.calls import (
     TIMEOUT_S,
     Stubs,
     fresh_name,
-    named,
     refused,
     seconds,
     spec,
 )
-from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.hosted import Hosted
 from google.protobuf.duration_pb2 import Duration
 
 from toehold.frontier.v1 import crawl_pb2
-
-
-def told(stubs: Stubs, crawl: str) -> list[str]:
-    """What happened to the crawl, in a word each."""
-    return [named(event) for event in stubs.events_so_far(crawl)]
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
-
 
 # Which fields are changed.
 
@@ -176,7 +160,7 @@ def test_what_cannot_be_changed_is_refused_by_its_path(stubs: Stubs) -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once_and_nothing_of_it_counts(stubs: Stubs, crawl: str) -> None:
-    before, events = stubs.describe(crawl), told(stubs, crawl)
+    before, events = stubs.describe(crawl), stubs.told(crawl)
     wrong: dict[str, Any] = {
         "contact": "nobody",
         "weight": 0,
@@ -193,7 +177,7 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_of_it_counts(stubs: Stubs
         *("identity", "queues.partition", "queues.cost"),
     }
     assert stubs.describe(crawl) == before
-    assert told(stubs, crawl) == events
+    assert stubs.told(crawl) == events
     assert len(stubs.pages(crawl)) == 1  # it goes on
 
 
