@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptance.judging import FEW, SPEC, complaints, node_options, seeds_of
-from acceptance.outcomes import (
-    LogLine,
-    check_failures,
-    closed_files,
-    crawl_log,
-    pages,
-    unstored_pages,
-)
+from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages, unstored_pages
 from acceptance.programs import Program, Programs, toehold
 from frontier_harness.ports import KeptPort
 from frontier_harness.waiting import WHOLE_CRAWL_S, eventually

@@ -10,14 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    TIMEOUT_S,
-    Refusal,
-    next_request,
-    schedule_request,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import TIMEOUT_S, Refusal, next_request, schedule_request, seed_of, spec
 from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess

@@ -14,13 +14,7 @@ from typing import Any
 
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    TIMEOUT_S,
-    finished_request,
-    next_request,
-    report,
-    spec,
-)
+from frontier_harness.calls import TIMEOUT_S, finished_request, next_request, report, spec
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import PATIENCE_S, callers, soon
 from structlog.testing import capture_logs

@@ -4,16 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    INVALID,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seconds,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import INVALID, Stubs, fresh_name, refused, report, seconds, seed_of, spec
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 

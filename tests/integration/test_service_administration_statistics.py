@@ -5,16 +5,7 @@ from pathlib import Path
 
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    INVALID,
-    PAUSE,
-    TIMEOUT_S,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seed_of,
-)
+from frontier_harness.calls import INVALID, PAUSE, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of
 from frontier_harness.hosted import hosted
 
 from frontier_server.core.model import CrawlView

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    PRECONDITION,
-    TIMEOUT_S,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import PRECONDITION, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of, spec
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import PATIENCE_S
 

@@ -9,14 +9,7 @@ from typing import Any
 import grpc
 import pytest
 from core_doubles.rows import all_rows_of, nothing_is_left_of
-from frontier_harness.calls import (
-    PRECONDITION,
-    TIMEOUT_S,
-    Stubs,
-    refused,
-    released,
-    report,
-)
+from frontier_harness.calls import PRECONDITION, TIMEOUT_S, Stubs, refused, released, report
 from frontier_harness.every_rpc import CHANGING, READING, ask
 from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted

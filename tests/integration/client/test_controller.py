@@ -40,12 +40,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriOutcome,
     WaitingUri,
 )
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    TargetState,
-)
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
 from toehold_client import CrawlController
 from toehold_client.errors import (
