@@ -17,7 +17,7 @@ from frontier_server.core.model import HeartbeatAnswer
 from frontier_server.exchange import Exchange
 from frontier_server.runner import Runner
 
-LEASE_S, HEARTBEAT_S, AWAY_S = 8, 1, 12  # away for longer than a lease lives
+LEASE_S, HEARTBEAT_S, AWAY_S = 4, 1, 5  # away for longer than a lease lives
 
 
 def test_a_server_that_was_stopped_and_goes_on_has_kept_its_leases(tmp_path: Path) -> None:

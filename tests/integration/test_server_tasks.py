@@ -59,6 +59,7 @@ def test_a_server_that_has_lost_a_task_says_so_to_everybody_and_ends_with_exit_c
         if problem.reason != "STORE_FAILED":  # nobody listens any more, or gRPC took the call up no more
             assert problem.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED), problem
         assert next(healths).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        healths.cancel()  # the server would wait for it
         with pytest.raises(grpc.RpcError) as ended:
             list(events)
         assert Refusal.of(ended.value).reason == "STORE_FAILED", ended.value
