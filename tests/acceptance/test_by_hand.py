@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from acceptance.judging import in_flight
+from acceptance.judging import ONE, in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
 from acceptance.programs import Programs, pass_time
@@ -13,7 +13,7 @@ from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
 
-PATIENT_LEASE_S = 10.0
+PATIENT_LEASE_S = 6.0
 """A lease period in which a node on a busy machine is heard."""
 
 
@@ -54,8 +54,8 @@ def test_a_killed_node_that_is_started_again_goes_on_at_once(
     """Its leases come back when its next session first asks, not after a lease period."""
     parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_CRAWL_S)
     node = parts.node("again")
-    parts.launch()
-    parts.until_asked(100)
+    parts.launch(ONE)
+    parts.until_asked(30)
     moment = node.kill()
     parts.node("again")
     parts.until_finished()

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import BRISK, slow_spec
+from acceptance.judging import BRISK, ONE, slow_spec
 from acceptance.parts import CRAWL, Parts
 from acceptance.programs import Program, Programs, json_of, toehold
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
 from frontier_harness.waiting import eventually
 from rich.cells import cell_len
+
+from practice_web.practice import PracticeWeb
 
 TAKEN, HIDDEN = "\x1b[?1049h", "\x1b[?25l"
 GIVEN_BACK, SHOWN = "\x1b[?1049l", "\x1b[?25h"
@@ -27,12 +29,20 @@ def terminal(programs: Programs) -> Iterator[Terminal]:
         yield opened
 
 
-@pytest.fixture
-def idle(parts: Parts) -> Parts:
-    """A crawl that runs, and that no node fetches for."""
-    parts.launch()
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    """A crawl that runs, and that no node fetches for: for those who only look at it."""
+    folder = tmp_path_factory.mktemp("idle")
+    with PracticeWeb(folder / "web") as web, Programs(folder) as programs:
+        parts = Parts(web, programs, folder)
+        begin(parts)
+        yield parts
+
+
+def begin(parts: Parts) -> None:
+    """Launch the crawl, and wait until it runs."""
+    parts.launch(ONE)
     eventually(lambda: parts.status()["status"]["state"] == "RUNNING", "a crawl that runs")
-    return parts
 
 
 def frames(terminal: Terminal) -> list[list[str]]:
@@ -133,15 +143,16 @@ def test_while_it_is_stopped_the_terminal_is_free(terminal: Terminal, idle: Part
     check_given_back(terminal)
 
 
-def test_it_outlives_the_frontier(terminal: Terminal, idle: Parts) -> None:
-    program = watch(terminal, idle, "--interval", "0.1")
+def test_it_outlives_the_frontier(terminal: Terminal, parts: Parts) -> None:
+    begin(parts)
+    program = watch(terminal, parts, "--interval", "0.1")
     until_drawn(terminal, "RUNNING")
-    idle.frontier.kill()
-    lines = until_drawn(terminal, "no answer for", "RUNNING", f"no frontier answers at {idle.address}")
+    parts.frontier.kill()
+    lines = until_drawn(terminal, "no answer for", "RUNNING", f"no frontier answers at {parts.address}")
     assert lines[1].startswith("away     no answer for ")
-    idle.start_frontier()
+    parts.start_frontier()
     until_drawn(terminal, "RUNNING", NOBODY, without="no answer")
-    assert toehold("stop", "--frontier", idle.address).returncode == 0
+    assert toehold("stop", "--frontier", parts.address).returncode == 0
     assert program.wait() == 0
     assert "FINISHED (ABORTED)" in check_given_back(terminal)
 
@@ -156,7 +167,7 @@ def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: P
 
 
 def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, programs: Programs) -> None:
-    parts.launch()
+    parts.launch(ONE)
     piped = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2")
     objects = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2", "--json")
     eventually(lambda: NOBODY in piped.said, "why it is not going faster")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from acceptance.judging import BRISK, slow_spec
+from acceptance.judging import BRISK, ONE, slow_spec
 from acceptance.parts import Parts
 from acceptance.programs import toehold
 from faults.room import filled, reserve_mib
@@ -18,8 +18,8 @@ def test_a_crawl_pauses_with_the_reason_while_its_nodes_disk_is_low_and_nothing_
 ) -> None:
     node = parts.node("narrow", "--disk-reserve-mib", str(reserve_mib(disk_to_fill)))
     by_whom = f"resume_after_trouble = {'true' if by_itself else 'false'}\n"
-    parts.launch(settings=by_whom + slow_spec())  # lest it come to its end before the disk is full
-    parts.until_asked(6)
+    parts.launch(ONE, by_whom + slow_spec())  # lest it come to its end before the disk is full
+    parts.until_asked(3)
     with filled(disk_to_fill):
         eventually(lambda: parts.status()["status"]["state"] == "PAUSED", "the crawl to be paused")
         assert "disk low: " in parts.status()["status"]["reason"]
