@@ -118,15 +118,6 @@ def test_a_whole_life_line_by_line(at: Hosted) -> None:
     agrees(stubs, at.data)
 
 
-def test_crawls_have_logs_of_their_own(at: Hosted) -> None:
-    for crawl in ("t", "u"):
-        at.stubs.launch(crawl, seed_of(crawl))
-    at.stubs.request("u", FINISH)
-    for crawl in ("t", "u"):
-        agrees(at.stubs, at.data, crawl)
-    assert lines(at.data, "u")[-1][2].startswith("FINISHED ")
-
-
 def test_a_held_crawls_last_line_says_so_until_it_is_released(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A)
@@ -151,16 +142,6 @@ def test_it_goes_with_the_crawl_and_the_next_of_its_name_begins_one(at: Hosted) 
         (1, "OPERATOR"),
         (2, "NASCENT"),
     ]
-
-
-def test_one_that_is_moved_away_goes_on_in_a_new_file(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", A)
-    log = log_of(at.data)
-    early = lines(at.data)
-    log.rename(log.with_suffix(".1"))
-    stubs.request("t", FINISH)
-    assert [number for _, number, _ in early + lines(at.data)] == [number for _, number, _ in expected(stubs)]
 
 
 def test_lines_wait_until_what_stands_in_their_way_is_gone(

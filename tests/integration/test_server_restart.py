@@ -9,19 +9,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    FINISH,
-    PAUSE,
-    PRECONDITION,
-    RUN,
-    TIMEOUT_S,
-    Stubs,
-    refused,
-    report,
-    schedule_request,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import FINISH, PAUSE, RUN, TIMEOUT_S, Stubs, report, schedule_request, seed_of
 from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import eventually
 
@@ -59,37 +47,8 @@ def test_crawls_seeds_and_events_are_as_they_were(tmp_path: Path, end: Ending) -
         assert stubs.create("deleted").seed_count == 0
 
 
-@pytest.mark.parametrize("end", ENDINGS)
-def test_a_session_that_was_replaced_is_refused_and_the_one_that_has_the_name_goes_on(
-    tmp_path: Path, end: Ending
-) -> None:
-    with ServerProcess(tmp_path / "data") as server:
-        server.stubs.launch("crawl", seed_of("crawl"))
-        server.stubs.heartbeat(session="first")
-        (lease,) = server.stubs.pages("crawl", session="second")
-        end(server)
-    with ServerProcess(tmp_path / "data") as server:
-        refused(lambda: server.stubs.heartbeat(session="first"), PRECONDITION, "SESSION_SUPERSEDED", "node")
-        assert server.stubs.finish(report(lease), session="second") == [("SUCCEEDED", False)]
-
-
 def described(stubs: Stubs) -> list[admin_pb2.Crawl]:
     return list(stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(), timeout=TIMEOUT_S).crawls)
-
-
-def test_a_reader_of_events_goes_on_with_its_cursor(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data") as server:
-        server.stubs.launch("t", seed_of("t"))
-        stream = server.stubs.frontier.StateEvents(
-            frontier_pb2.StateEventsRequest(crawl="t", cursor="start"), timeout=TIMEOUT_S
-        )
-        told = [next(stream) for _ in range(3)]
-        server.kill()
-    with ServerProcess(tmp_path / "data") as server:
-        server.stubs.request("t", FINISH)
-        later = server.stubs.events("t", told[-1].cursor)
-        assert [event.sequence for event in later] == list(range(3, 12))
-        assert [answer.event for answer in told[1:]] + later == server.stubs.events("t")
 
 
 def test_leases_are_still_out_and_their_reports_count(tmp_path: Path) -> None:
@@ -109,24 +68,6 @@ def test_leases_are_still_out_and_their_reports_count(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         assert server.stubs.finish(report(lease)) == [("SUCCEEDED", True)]
         assert [found.uri for found in server.stubs.pages("t")] == [f"{lease.uri}more"]
-
-
-def test_a_hosts_rest_goes_on_where_it_stood(tmp_path: Path) -> None:
-    """Also for a crawl that did not cause it, and neither shorter nor from the start."""
-
-    def wakes(server: ServerProcess, crawl: str) -> list[int]:
-        return [queue.wake_time.ToMilliseconds() for queue in server.stubs.queues(crawl)]
-
-    with ServerProcess(tmp_path / "data") as server:
-        server.stubs.launch("t", seed_of("t"), of=spec(600))
-        (robots,) = server.stubs.next("t", wait_s=TIMEOUT_S).leases
-        server.stubs.finish(report(robots))
-        (wake_ms,) = wakes(server, "t")
-        server.kill()
-    with ServerProcess(tmp_path / "data") as server:
-        server.stubs.launch("other", seed_of("t"), of=spec(0))
-        assert not server.stubs.next("other").leases and not server.stubs.next("t").leases
-        assert wakes(server, "t") == wakes(server, "other") == [wake_ms]
 
 
 def test_what_kill_9_finds_acknowledged_is_there_and_counted_exactly(tmp_path: Path) -> None:
@@ -252,21 +193,6 @@ def test_the_log_has_each_final_disposition_once_however_often_the_server_is_kil
     assert dispositions == {"succeeded": statistics.succeeded_count + statistics.robots_fetch_count}
     times = [line[0] for line in lines]
     assert times == sorted(times)
-
-
-def test_a_log_that_was_moved_away_goes_on_in_a_new_file(tmp_path: Path) -> None:
-    """An operator may rotate it while the server is down."""
-    with ServerProcess(tmp_path / "data") as server:
-        launch_for_log(server.stubs)
-        crawl_on(server.stubs, succeeded(server, 50))
-        server.stop()
-        early = [line[3] for line in log_lines(server)]
-        log_of(server).rename(log_of(server).with_suffix(".1"))
-    with ServerProcess(tmp_path / "data") as server:
-        crawl_on(server.stubs, lambda: False)
-        server.stop()
-        late = [line[3] for line in log_lines(server)]
-    assert Counter(early + late) == Counter(everything())
 
 
 def test_the_servers_time_never_goes_back_nor_stands_still(tmp_path: Path) -> None:
