@@ -11,7 +11,8 @@ from io import StringIO
 from pathlib import Path
 
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Programs, until
+from acceptance.programs import Programs
+from frontier_harness.waiting import eventually
 from rich.console import Console
 from rich.text import Text
 
@@ -53,7 +54,7 @@ def look_at(parts: Parts) -> Look:
                 raise SystemExit("The crawl ended before the node was missed; this machine is too busy now.")
             return look if look.problems else None
 
-        look = until(looked, "a node that is missed")
+        look = eventually(looked, "a node that is missed")
     assert look is not None
     return look
 

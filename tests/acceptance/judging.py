@@ -24,6 +24,9 @@ MIN_DELAY_S, MIN_REST_S = 0.03, 1.0
 FEW = ("alpha", "gamma", "theta")
 """Library hosts of a smaller crawl: one is plain, one compresses, one wants https."""
 
+ONE = FEW[:1]
+"""Enough where a test is about programs, and not about what is fetched."""
+
 
 def slow_spec() -> str:
     """SPEC, with a second between two requests to a host."""

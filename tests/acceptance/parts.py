@@ -9,17 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from acceptance.judging import FEW, SPEC, complaints, node_options, seeds_of
-from acceptance.outcomes import (
-    LogLine,
-    check_failures,
-    closed_files,
-    crawl_log,
-    pages,
-    unstored_pages,
-)
-from acceptance.programs import Program, Programs, toehold, until
+from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages, unstored_pages
+from acceptance.programs import Program, Programs, toehold
 from frontier_harness.ports import KeptPort
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
 from practice_web.truth import request_counts
@@ -72,7 +65,7 @@ class Parts:
         launched = toehold("launch", str(spec), "--frontier", self.address)
         assert launched.returncode == 0, launched.stderr
         follow = self._programs.toehold("events", "--follow", "--json", "--frontier", self.address)
-        until(lambda: follow.said, "the crawl's first event")
+        eventually(lambda: follow.said, "the crawl's first event")
         self._followed = follow
 
     def node(self, name: str, *options: str, frontier: str = "") -> Program:
@@ -87,18 +80,18 @@ class Parts:
 
     def until_asked(self, count: int) -> None:
         """Waits until the web has had so many requests."""
-        until(lambda: len(self.web.log()) >= count, f"{count} requests", WHOLE_CRAWL_S)
+        eventually(lambda: len(self.web.log()) >= count, f"{count} requests", WHOLE_CRAWL_S)
 
     def until_finished(self) -> None:
         """Waits until the crawl has come to its end, as its events tell."""
         assert self._followed is not None
         assert self._followed.wait(WHOLE_CRAWL_S) == 0, self._followed.complaints
-        until(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
+        eventually(lambda: self.status()["status"]["state"] == "FINISHED", "the crawl's end")
         self.until_logged()
 
     def until_logged(self) -> None:
         """Waits until crawl.log has all that has come to an end: its last lines may be late."""
-        until(lambda: len(self.pages) >= sum(self.ended().values()), "crawl.log to be complete")
+        eventually(lambda: len(self.pages) >= sum(self.ended().values()), "crawl.log to be complete")
 
     def ended(self) -> dict[str, int]:
         """How many pages have come to each end, by the crawl's statistics."""

@@ -12,19 +12,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from frontier_harness.waiting import PATIENCE_S, Late, eventually
-
-_T = TypeVar("_T")
-
-
-def until(condition: Callable[[], _T], what: str, within_s: float = PATIENCE_S) -> _T:
-    """`eventually`, at the pace of whole programs."""
-    return eventually(condition, what, within_s, poll_s=0.02)
 
 
 def pass_time(seconds: float) -> None:
@@ -82,7 +75,7 @@ class Program:
 
     def wait_ready(self) -> str:
         """Its first line. Raises Late, or AssertionError if it ends instead."""
-        until(lambda: "\n" in self.said or not self.runs, f"the ready line of {self.name}")
+        eventually(lambda: "\n" in self.said or not self.runs, f"the ready line of {self.name}")
         assert "\n" in self.said, f"{self.name} ended with {self._process.poll()}: {self.complaints}"
         return self.said.partition("\n")[0]
 

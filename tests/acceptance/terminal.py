@@ -10,7 +10,8 @@ import threading
 from types import TracebackType
 from typing import Self
 
-from acceptance.programs import Program, Programs, script, until
+from acceptance.programs import Program, Programs, script
+from frontier_harness.waiting import eventually
 
 CTRL_C = b"\x03"
 CTRL_Z = b"\x1a"
@@ -47,7 +48,7 @@ class Terminal:
         """All that programs have written to it that have ended, or been stopped."""
         marks = self._shown.count(_MARK)
         os.write(self._slave, _MARK)  # behind all that
-        until(lambda: self._shown.count(_MARK) > marks, "the last that was written to the terminal")
+        eventually(lambda: self._shown.count(_MARK) > marks, "the last that was written to the terminal")
         return self.shown
 
     def toehold(self, *arguments: str) -> Program:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from acceptance.judging import BRISK, FEW, complaints, in_flight, slow_spec
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import script, toehold, until
-from frontier_harness.waiting import PATIENCE_S
+from acceptance.programs import script, toehold
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 OPERATING = Path(__file__).parents[2] / "docs/operating.md"
 
@@ -50,7 +50,7 @@ class Operator:
 
 def until_logged(parts: Parts, pages: int) -> None:
     """Waits until crawl.log has so many."""
-    until(lambda: len(parts.pages) >= pages, f"{pages} pages in crawl.log")
+    eventually(lambda: len(parts.pages) >= pages, f"{pages} pages in crawl.log")
 
 
 def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path: Path) -> None:
@@ -79,7 +79,9 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     assert start == "toehold-frontier --data OTHER --listen HOST:PORT"
     parts.data = other
     parts.start_frontier()
-    until(lambda: parts.status()["status"]["state"] == "PAUSED", "the pause")  # what was out has come back
+    eventually(
+        lambda: parts.status()["status"]["state"] == "PAUSED", "the pause"
+    )  # what was out has come back
     assert "kept in" in parts.status()["status"]["reason"]
     newer = toehold("events", "--from", newest, "--frontier", parts.address)
     assert newer.returncode != 0 and "is not the one that was read" in newer.stderr, newer
@@ -87,7 +89,7 @@ def test_a_crawl_goes_on_on_another_machine_from_a_backup(parts: Parts, tmp_path
     assert re.search(r"^changed +0$", operator.types(verify), re.M)
     operator.types(resume)
     parts.set(BRISK)
-    until(lambda: parts.status()["status"]["state"] == "FINISHED", "the crawl's end")
+    eventually(lambda: parts.status()["status"]["state"] == "FINISHED", "the crawl's end")
     parts.until_logged()
     assert node.runs
     log = parts.web.log()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from acceptance.judging import in_flight
+from acceptance.judging import ONE, in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
-from acceptance.programs import Programs, pass_time, until
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from acceptance.programs import Programs, pass_time
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
 
-PATIENT_LEASE_S = 10.0
+PATIENT_LEASE_S = 6.0
 """A lease period in which a node on a busy machine is heard."""
 
 
@@ -39,7 +39,7 @@ def test_two_nodes_share_one_crawl_and_end_in_order(parts: Parts) -> None:
 def test_kill_9_of_a_node_loses_nothing_and_the_other_fetches_what_it_held(parts: Parts) -> None:
     killed, _ = parts.node("killed"), parts.node("other")
     parts.launch()
-    until(lambda: len(parts.pages_of("killed")) >= 30, "pages of the node")
+    eventually(lambda: len(parts.pages_of("killed")) >= 30, "pages of the node")
     moment = killed.kill()
     parts.until_finished()
     assert parts.complaints(again=in_flight(parts.web.log(), moment)) == []
@@ -54,8 +54,8 @@ def test_a_killed_node_that_is_started_again_goes_on_at_once(
     """Its leases come back when its next session first asks, not after a lease period."""
     parts = Parts(web, programs, tmp_path, lease_s=2 * WHOLE_CRAWL_S)
     node = parts.node("again")
-    parts.launch()
-    parts.until_asked(100)
+    parts.launch(ONE)
+    parts.until_asked(30)
     moment = node.kill()
     parts.node("again")
     parts.until_finished()
@@ -68,7 +68,7 @@ def test_kill_9_of_the_frontier_loses_nothing_keeps_rests_and_nodes_go_on_when_i
     nodes = [parts.node(name) for name in ("one", "two")]
     parts.launch(("alpha", "theta", "nu", "kappa", "lambda"))
     # Hosts rest long then: one for its Crawl-delay, two for their Retry-After.
-    until(lambda: sum(entry.retry_until is not None for entry in parts.web.log()) >= 2, "busy hosts")
+    eventually(lambda: sum(entry.retry_until is not None for entry in parts.web.log()) >= 2, "busy hosts")
     moment = parts.frontier.kill()
     acknowledged = {line.url for line in parts.pages}
     parts.start_frontier()

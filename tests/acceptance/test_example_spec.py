@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from acceptance.outcomes import Exchange, LogLine, all_exchanges, crawl_log, pages
-from acceptance.programs import Programs, json_of, toehold, until
+from acceptance.programs import Programs, json_of, toehold
+from frontier_harness.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 LIBRARY, PICTURES = "www.library.example", "img.library.example"
@@ -161,7 +162,7 @@ def test_each_setting_of_the_example_does_what_it_says(
         done = toehold(*command, *there)
         assert done.returncode == 0, done.stderr
     crawl = programs.toehold("run", spec, *there)
-    until(lambda: _is_through(library, *there), "the whole site, and the news once more")
+    eventually(lambda: _is_through(library, *there), "the whole site, and the news once more")
     assert toehold("stop", *there).returncode == 0
     assert crawl.wait() == STOPPED, crawl.complaints
 

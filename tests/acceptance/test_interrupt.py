@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import BRISK, FEW, complaints, crawl_arguments, in_flight, seeds_of, slow_spec
+from acceptance.judging import BRISK, FEW, ONE, complaints, crawl_arguments, in_flight, seeds_of, slow_spec
 from acceptance.outcomes import LogLine, check_failures, closed_files, crawl_log, pages
-from acceptance.programs import Programs, children, json_of, program_of, toehold, until
+from acceptance.programs import Programs, children, json_of, program_of, toehold
 from acceptance.terminal import CTRL_C, Terminal
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from practice_web import truth
 from practice_web.practice import PracticeWeb
@@ -46,7 +46,7 @@ def test_ctrl_c_pauses_and_the_same_command_goes_on_without_a_page_twice(
 ) -> None:
     command = crawl_arguments(web, directory)
     crawl = terminal.toehold(*command)
-    until(lambda: len(web.log()) >= 100, "pages requested")
+    eventually(lambda: len(web.log()) >= 100, "pages requested")
     terminal.type(CTRL_C)
     assert crawl.wait(SOON_S) == INTERRUPTED
     asked = len(web.log())
@@ -84,12 +84,12 @@ def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_agai
     crawl = terminal.toehold(*command)
     _await_slow_page(web, directory)
     terminal.type(CTRL_C)
-    until(lambda: "Ctrl-C again stops at once" in _plain(terminal.shown), "the answer to Ctrl-C")
+    eventually(lambda: "Ctrl-C again stops at once" in _plain(terminal.shown), "the answer to Ctrl-C")
     terminal.type(CTRL_C)
     assert crawl.wait(SOON_S) == INTERRUPTED
     assert "To continue:" in _plain(terminal.all_shown())
     slow = web.web.url("mu", "/traps/drip.html")
-    until(lambda: slow in {entry.url for entry in web.log()}, "the web to see that it was broken off")
+    eventually(lambda: slow in {entry.url for entry in web.log()}, "the web to see that it was broken off")
     broken_off = [entry for entry in web.log() if entry.url == slow]
     assert [entry.aborted for entry in broken_off] == [True]
     assert broken_off[0].duration_s < deadline_s - 1
@@ -103,15 +103,15 @@ def test_a_second_ctrl_c_stops_at_once_and_the_same_command_makes_the_fetch_agai
 def test_sigterm_pauses_and_the_command_that_it_names_goes_on(
     web: PracticeWeb, programs: Programs, directory: Path
 ) -> None:
-    crawl = programs.toehold(*crawl_arguments(web, directory))
-    until(lambda: len(web.log()) >= 100, "pages requested")
+    crawl = programs.toehold(*crawl_arguments(web, directory, keys=ONE))
+    eventually(lambda: len(web.log()) >= 30, "pages requested")
     crawl.signal(signal.SIGTERM)
     assert crawl.wait(SOON_S) == INTERRUPTED
     named = re.search(r"To continue: (.*)", crawl.said)
     assert named is not None, crawl.said
     again = programs.start("again", *shlex.split(named[1]))
     assert again.wait() == 0, again.complaints
-    assert complaints(web) == []
+    assert complaints(web, ONE) == []
     _check_warcs(directory)
 
 
@@ -120,15 +120,15 @@ def test_kill_9_leaves_no_child_behind_and_the_same_command_goes_on_later_or_at_
 ) -> None:
     command = crawl_arguments(web, directory)
     crawl = programs.toehold(*command)
-    until(lambda: len(web.log()) >= 80, "pages requested")
+    eventually(lambda: len(web.log()) >= 80, "pages requested")
     left = children(crawl.pid)
     found = re.findall("frontier_server|crawler_node", " ".join(map(program_of, left)))
     assert set(found) == {"crawler_node", "frontier_server"}
     later = crawl.kill()
-    until(lambda: not any(map(program_of, left)), "the children to end", SOON_S)
+    eventually(lambda: not any(map(program_of, left)), "the children to end", SOON_S)
 
     crawl = programs.toehold(*command)
-    until(lambda: len(web.log()) >= 160, "more pages requested")
+    eventually(lambda: len(web.log()) >= 160, "more pages requested")
     at_once = crawl.kill()
     crawl = programs.toehold(*command)
     assert crawl.wait() == 0, crawl.complaints
@@ -163,7 +163,7 @@ def test_another_spec_is_refused_with_what_differs(
     web: PracticeWeb, programs: Programs, directory: Path
 ) -> None:
     crawl = programs.toehold(*crawl_arguments(web, directory))
-    until(lambda: len(web.log()) >= 20, "pages requested")
+    eventually(lambda: len(web.log()) >= 20, "pages requested")
     crawl.signal(signal.SIGTERM)
     assert crawl.wait(SOON_S) == INTERRUPTED
     asked = len(web.log())
@@ -181,16 +181,16 @@ def test_another_spec_is_refused_with_what_differs(
 def test_a_second_crawl_in_the_same_directory_is_refused(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    command = crawl_arguments(web, directory, *slow(tmp_path))
+    command = crawl_arguments(web, directory, *slow(tmp_path), keys=ONE)
     crawl = programs.toehold(*command)
-    until(lambda: len(web.log()) >= 6, "pages requested")
+    eventually(lambda: len(web.log()) >= 2, "pages requested")
     for more in ((), ("--fresh",)):
         refused = toehold(*command, *more)
         assert refused.returncode == REFUSED
         assert "another `toehold crawl` is running" in refused.stderr
     assert toehold("set", BRISK, "--dir", str(directory)).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
-    assert complaints(web) == []
+    assert complaints(web, ONE) == []
 
 
 def test_without_a_contact_nothing_beyond_loopback_is_crawled(directory: Path) -> None:
@@ -207,7 +207,7 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
     crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path)))
-    until(lambda: len(web.log()) >= 6, "pages requested")
+    eventually(lambda: len(web.log()) >= 6, "pages requested")
     there = ("--dir", str(directory))
 
     status = json_of("status", *there)
@@ -230,7 +230,7 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
     assert len(web.log()) == asked  # nothing was fetched while it was paused
 
     assert json_of("resume", "--wait", "60", *there)["status"]["state"] == "RUNNING"
-    until(lambda: len(web.log()) > asked, "the crawl to go on")
+    eventually(lambda: len(web.log()) > asked, "the crawl to go on")
     assert json_of("stop", "--wait", "60", *there)["status"] | {"reach_time": ""} == {
         "state": "FINISHED",
         "exit_status": "ABORTED",
@@ -248,12 +248,12 @@ def test_another_shell_sees_and_steers_a_running_crawl_by_its_directory(
 def test_another_shell_follows_the_events_of_a_crawl_to_its_end(
     web: PracticeWeb, programs: Programs, directory: Path, tmp_path: Path
 ) -> None:
-    crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path)))
-    until((directory / "frontier.json").exists, "the frontier")
+    crawl = programs.toehold(*crawl_arguments(web, directory, *slow(tmp_path), keys=ONE))
+    eventually((directory / "frontier.json").exists, "the frontier")
     there = ("--dir", str(directory))
-    until(lambda: toehold("status", *there).returncode == 0, "the crawl")
+    eventually(lambda: toehold("status", *there).returncode == 0, "the crawl")
     followed = programs.toehold("events", "--follow", "--json", *there)
-    until(lambda: followed.said, "the first event")
+    eventually(lambda: followed.said, "the first event")
     assert toehold("set", BRISK, *there).returncode == 0
     assert crawl.wait() == 0, crawl.complaints
     assert followed.wait() == 0, followed.complaints
@@ -282,8 +282,8 @@ def _slow(deadline_s: float) -> list[str]:
 def _await_slow_page(web: PracticeWeb, directory: Path) -> None:
     """Waits until the page is under way whose bytes come one by one: the first of its host's list."""
     listing = web.web.url("mu", "/traps/")
-    until(lambda: listing in {line.url for line in _pages(directory)}, "the list of the host's pages")
-    until(lambda: _leased(directory), "the next page")
+    eventually(lambda: listing in {line.url for line in _pages(directory)}, "the list of the host's pages")
+    eventually(lambda: _leased(directory), "the next page")
 
 
 def _leased(directory: Path) -> bool:

@@ -12,7 +12,7 @@ from acceptance.hooks import fails_at
 from acceptance.judging import in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
-from acceptance.programs import until
+from frontier_harness.waiting import eventually
 
 from practice_web.truth import LATE
 
@@ -37,7 +37,7 @@ def test_whatever_was_reported_is_in_every_kind_of_file_after_kill_9(parts: Part
     ]
     node = parts.node("writer", *options)
     parts.launch()
-    until(lambda: len(parts.pages) >= 40, "pages of the node")
+    eventually(lambda: len(parts.pages) >= 40, "pages of the node")
     moment = node.kill()
     assert list(pages.glob("*.open")) and open_files(parts.warcs("writer"))
     node = parts.node("writer", *options)

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.judging import BRISK, slow_spec
+from acceptance.judging import BRISK, ONE, slow_spec
 from acceptance.parts import CRAWL, Parts
-from acceptance.programs import Program, Programs, json_of, toehold, until
+from acceptance.programs import Program, Programs, json_of, toehold
 from acceptance.terminal import CTRL_C, CTRL_Z, Terminal
+from frontier_harness.waiting import eventually
 from rich.cells import cell_len
+
+from practice_web.practice import PracticeWeb
 
 TAKEN, HIDDEN = "\x1b[?1049h", "\x1b[?25l"
 GIVEN_BACK, SHOWN = "\x1b[?1049l", "\x1b[?25h"
@@ -26,12 +29,20 @@ def terminal(programs: Programs) -> Iterator[Terminal]:
         yield opened
 
 
-@pytest.fixture
-def idle(parts: Parts) -> Parts:
-    """A crawl that runs, and that no node fetches for."""
-    parts.launch()
-    until(lambda: parts.status()["status"]["state"] == "RUNNING", "a crawl that runs")
-    return parts
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    """A crawl that runs, and that no node fetches for: for those who only look at it."""
+    folder = tmp_path_factory.mktemp("idle")
+    with PracticeWeb(folder / "web") as web, Programs(folder) as programs:
+        parts = Parts(web, programs, folder)
+        begin(parts)
+        yield parts
+
+
+def begin(parts: Parts) -> None:
+    """Launch the crawl, and wait until it runs."""
+    parts.launch(ONE)
+    eventually(lambda: parts.status()["status"]["state"] == "RUNNING", "a crawl that runs")
 
 
 def frames(terminal: Terminal) -> list[list[str]]:
@@ -53,7 +64,7 @@ def until_drawn(
         text = "\n".join(last[0])
         return last[0] if all(word in text for word in wanted) and without not in text else []
 
-    return until(found, f"a picture of {size} with {wanted}, without {without}")
+    return eventually(found, f"a picture of {size} with {wanted}, without {without}")
 
 
 def check_given_back(terminal: Terminal) -> str:
@@ -66,7 +77,7 @@ def check_given_back(terminal: Terminal) -> str:
 
 def watch(terminal: Terminal, parts: Parts, *options: str) -> Program:
     program = terminal.toehold("watch", "--frontier", parts.address, *options)
-    until(lambda: TAKEN in terminal.shown, "a screen that is taken")
+    eventually(lambda: TAKEN in terminal.shown, "a screen that is taken")
     return program
 
 
@@ -122,25 +133,26 @@ def test_while_it_is_stopped_the_terminal_is_free(terminal: Terminal, idle: Part
     program = watch(terminal, idle)
     until_drawn(terminal, NOBODY)
     terminal.type(CTRL_Z)
-    until(lambda: _is_stopped(program), "a program that is stopped")
+    eventually(lambda: _is_stopped(program), "a program that is stopped")
     assert check_given_back(terminal) == ""
     program.signal(signal.SIGCONT)
-    until(lambda: terminal.shown.count(TAKEN) == 2, "a screen that is taken again")
+    eventually(lambda: terminal.shown.count(TAKEN) == 2, "a screen that is taken again")
     until_drawn(terminal, NOBODY)
     terminal.type(CTRL_C)
     assert program.wait() == 130
     check_given_back(terminal)
 
 
-def test_it_outlives_the_frontier(terminal: Terminal, idle: Parts) -> None:
-    program = watch(terminal, idle, "--interval", "0.1")
+def test_it_outlives_the_frontier(terminal: Terminal, parts: Parts) -> None:
+    begin(parts)
+    program = watch(terminal, parts, "--interval", "0.1")
     until_drawn(terminal, "RUNNING")
-    idle.frontier.kill()
-    lines = until_drawn(terminal, "no answer for", "RUNNING", f"no frontier answers at {idle.address}")
+    parts.frontier.kill()
+    lines = until_drawn(terminal, "no answer for", "RUNNING", f"no frontier answers at {parts.address}")
     assert lines[1].startswith("away     no answer for ")
-    idle.start_frontier()
+    parts.start_frontier()
     until_drawn(terminal, "RUNNING", NOBODY, without="no answer")
-    assert toehold("stop", "--frontier", idle.address).returncode == 0
+    assert toehold("stop", "--frontier", parts.address).returncode == 0
     assert program.wait() == 0
     assert "FINISHED (ABORTED)" in check_given_back(terminal)
 
@@ -155,10 +167,10 @@ def test_a_picture_for_good_fits_and_takes_no_screen(terminal: Terminal, idle: P
 
 
 def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, programs: Programs) -> None:
-    parts.launch()
+    parts.launch(ONE)
     piped = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2")
     objects = programs.toehold("watch", "--frontier", parts.address, "--interval", "0.2", "--json")
-    until(lambda: NOBODY in piped.said, "why it is not going faster")
+    eventually(lambda: NOBODY in piped.said, "why it is not going faster")
     parts.node("north")
     assert (piped.wait(), objects.wait()) == (0, 0)
     states = [line.split("  ")[1] for line in piped.said.splitlines()]
@@ -170,7 +182,7 @@ def test_in_a_pipe_it_tells_lines_until_the_crawl_has_finished(parts: Parts, pro
 def test_the_slowest_queues_and_what_limits_a_crawl_are_told_by_the_frontier(parts: Parts) -> None:
     parts.launch(settings=slow_spec())
     parts.node("north")
-    until(
+    eventually(
         lambda: json_of("watch", "--once", "--frontier", parts.address)["slowest_queues"],
         "a queue that rests",
     )

@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Self
 
 import grpc
-from acceptance.programs import until
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 MOST_CALLS = 16
 """At the same time."""
@@ -104,4 +103,4 @@ class Blade(grpc.GenericRpcHandler):
 def kill(pid: int) -> None:
     """`kill -9`, and waits until it is gone."""
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{pid}").exists(), "the program to be gone")
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), "the program to be gone")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import grpc
 from acceptance.outcomes import LogLine, crawl_log, pages
-from acceptance.programs import Program, Programs, until
+from acceptance.programs import Program, Programs
 from faults.finite_site import FiniteSite
-from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S
+from frontier_harness.waiting import PATIENCE_S, WHOLE_CRAWL_S, eventually
 
 from crawler_node.process import service_of
 from crawler_node.toes.chain import Step
@@ -94,8 +94,8 @@ class Stage:
         def finished() -> bool:
             return self.client.get_crawl("stuck").status.state == crawl_pb2.CRAWL_STATE_FINISHED
 
-        until(finished, "the crawl's end", within_s)
-        until(lambda: len({line.url for line in self.outcomes()}) >= len(self.site.urls), "the log")
+        eventually(finished, "the crawl's end", within_s)
+        eventually(lambda: len({line.url for line in self.outcomes()}) >= len(self.site.urls), "the log")
         told = Counter(line.url for line in self.outcomes())
         assert {url for url, count in told.items() if count > 1} == set(), "twice"
         assert set(told) == self.site.urls, "each page, and nothing else"

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.programs import Programs, until
+from acceptance.programs import Programs
 from faults.load import Load, told
 from faults.slow_site import SlowSite
+from frontier_harness.waiting import eventually
 
 HOSTS = 24
 LEASE_S = 3.0
@@ -36,7 +37,7 @@ def test_who_fetches_for_a_crawl_is_told_when_it_comes_and_how_it_goes(load: Loa
 
     def until_told(*words: str) -> None:
         expected.extend(words)
-        until(lambda: attendance() == expected, f"events {expected}")
+        eventually(lambda: attendance() == expected, f"events {expected}")
 
     expected: list[str] = []
     polite = load.node("polite", 4)
@@ -68,27 +69,27 @@ def test_the_toes_of_nodes_that_run_are_as_many_as_is_asked(load: Load) -> None:
         return {node.node: sum(step.count for step in node.toe_steps) for node in nodes}
 
     def until_toes(one: int, two: int) -> None:
-        until(lambda: toes() == {"one": one, "two": two}, f"{one} and {two} toes; there are {toes()}")
+        eventually(lambda: toes() == {"one": one, "two": two}, f"{one} and {two} toes; there are {toes()}")
 
     until_toes(4, 6)
-    until(lambda: len(load.site.in_flight()) == 10, "a page for every toe")
+    eventually(lambda: len(load.site.in_flight()) == 10, "a page for every toe")
     crawl.set_pool_size(7)
     until_toes(7, 7)
-    until(lambda: len(load.site.in_flight()) == 14, "a page for every toe")
+    eventually(lambda: len(load.site.in_flight()) == 14, "a page for every toe")
     load.client.set_pool_size(9, node="one")
     until_toes(9, 7)
     load.frontier.kill()
     load.start_frontier()
     until_toes(9, 7)  # it is as durable as anything
-    until(lambda: len(load.site.in_flight()) == 16, "a page for every toe")
+    eventually(lambda: len(load.site.in_flight()) == 16, "a page for every toe")
 
     load.site.let_go()
     crawl.set_pool_size(0)
     until_toes(9, 0)
     load.client.set_pool_size(None, node="one")
     until_toes(0, 0)
-    until(lambda: crawl.statistics().statistics.leased_count == 0, "nothing to be fetched any more")
+    eventually(lambda: crawl.statistics().statistics.leased_count == 0, "nothing to be fetched any more")
     asked = len(load.site.log())
     crawl.set_pool_size(None)
     until_toes(4, 6)
-    until(lambda: len(load.site.log()) > asked + HOSTS, "pages again")
+    eventually(lambda: len(load.site.log()) > asked + HOSTS, "pages again")

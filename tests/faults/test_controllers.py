@@ -11,14 +11,13 @@ from types import TracebackType
 from typing import Self
 
 import pytest
-from acceptance.programs import until
 from faults import controllers
 from faults.blade import Blade
 from faults.controllers import SEED_COUNT
 from faults.load import told
 from frontier_harness.calls import TIMEOUT_S, report, seed_of, spec
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import frontier_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -115,13 +114,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 def test_a_launch_is_completed_by_another_whenever_the_first_is_killed(scene: Scene) -> None:
     """D4: seeds are announced once, however often they are sent."""
     ended = scene.begin("launch", "launch", 0)
-    until(ended, "the launch")
+    eventually(ended, "the launch")
     messages = list(scene.passed)
     assert messages.count("AddSeeds request") == 2 and "LaunchCrawl answer" in messages
     for number in range(1, len(messages) + 1):
         crawl = f"launch-{number}"
         ended = scene.begin("launch", crawl, number)
-        until(ended, "the first controller's end")
+        eventually(ended, "the first controller's end")
         second = scene.second(crawl)
         assert controllers.launch(second)
         moment = f"killed at {number}, {messages[number - 1]}"
@@ -165,9 +164,9 @@ def test_what_one_has_asked_is_completed_by_another_whenever_the_first_is_killed
         gone = scene.begin(step, crawl.crawl, number)
         asked, out = number > 1, number <= waits
         if not out:
-            until(lambda: len(scene.passed) >= waits, "the first controller to wait")
+            eventually(lambda: len(scene.passed) >= waits, "the first controller to wait")
             scene.stubs.finish(report(lease))
-        until(gone, "the first controller's end")
+        eventually(gone, "the first controller's end")
         assert scene.fallen, moment
         happened = _since_launch(crawl)
         if out:
@@ -188,9 +187,9 @@ def _messages(scene: Scene, step: str) -> list[str]:
     crawl = scene.second(f"{step}-0")
     lease = _with_a_page_out(scene, crawl)
     gone = scene.begin(step, crawl.crawl, 0)
-    until(lambda: "StateEvents answer" in scene.passed, "the first controller to wait")
+    eventually(lambda: "StateEvents answer" in scene.passed, "the first controller to wait")
     scene.stubs.finish(report(lease))
-    until(gone, "the first controller's end")
+    eventually(gone, "the first controller's end")
     return list(scene.passed)
 
 
@@ -237,7 +236,7 @@ def _race(scene: Scene, *, rounds: int) -> None:
             first.take("teardown", crawl.crawl)
             second.take("teardown", crawl.crawl)
             if leases:
-                until(lambda crawl=crawl: crawl.status().tearing_down, "the teardown")  # type: ignore[misc]
+                eventually(lambda crawl=crawl: crawl.status().tearing_down, "the teardown")  # type: ignore[misc]
                 scene.stubs.finish(*map(report, leases))
             answers = [one.said(), other.said()]
             assert sorted(answers) == [f"{crawl.crawl} False True", f"{crawl.crawl} True True"]

@@ -12,9 +12,9 @@ import pytest
 from acceptance.judging import FEW
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import LEASE_S, Parts
-from acceptance.programs import Programs, pass_time, until
+from acceptance.programs import Programs, pass_time
 from faults.proxy import Network, Proxy
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
 
@@ -22,7 +22,7 @@ from practice_web.practice import PracticeWeb
 def test_a_node_that_hung_for_longer_than_a_lease_counts_nothing_twice(parts: Parts) -> None:
     hung, _ = parts.node("hung"), parts.node("other")
     parts.launch()
-    until(lambda: len(parts.pages_of("hung")) >= 20, "pages of the node")
+    eventually(lambda: len(parts.pages_of("hung")) >= 20, "pages of the node")
     _cut_off(parts, "hung", partial(hung.signal, signal.SIGSTOP), partial(hung.signal, signal.SIGCONT))
     _wait_until_lapsed(parts)
     hung.signal(signal.SIGCONT)
@@ -42,7 +42,7 @@ def test_a_node_cut_off_for_longer_than_a_lease_fetches_nothing_that_was_given_t
     with Proxy(parts.address) as proxy:
         cut_off, _ = parts.node("cut-off", frontier=proxy.address), parts.node("other")
         parts.launch()
-        until(lambda: len(parts.pages_of("cut-off")) >= 20, "pages of the node")
+        eventually(lambda: len(parts.pages_of("cut-off")) >= 20, "pages of the node")
         become = proxy.become
         cut_off_s = _cut_off(parts, "cut-off", partial(become, network), partial(become, Network.WELL))
         _wait_until_lapsed(parts)
@@ -99,14 +99,14 @@ def _cut_off(parts: Parts, node: str, begin: Callable[[], object], end: Callable
         if parts.leased(node):
             return begin_s
         end()
-        until(lambda: parts.leased(node), "a lease of the node")  # its connections may be new
+        eventually(lambda: parts.leased(node), "a lease of the node")  # its connections may be new
         return 0.0
 
-    return until(cut_off, "leases that a node which is cut off holds")
+    return eventually(cut_off, "leases that a node which is cut off holds")
 
 
 def _wait_until_lapsed(parts: Parts) -> None:
     """Waits until leases have lapsed that a cut-off node held, and their hosts' next pages were fetched."""
-    until(lambda: parts.status()["statistics"]["lapsed_count"] > 0, "a lease to lapse")
+    eventually(lambda: parts.status()["statistics"]["lapsed_count"] > 0, "a lease to lapse")
     asked = len(parts.web.log())
     parts.until_asked(asked + len(FEW))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from acceptance.programs import until
 from faults.load import EMPTY, PAUSED, PAUSING, RUNNING, told
 from faults.room import filled, free_mib, reserve_mib
 from frontier_harness.calls import TIMEOUT_S, report, seed_of, spec
 from frontier_harness.process import ServerProcess
+from frontier_harness.waiting import eventually
 
 from toehold.frontier.v1 import crawl_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -58,7 +58,7 @@ def test_crawls_pause_when_the_disk_is_nearly_full_and_go_on_when_asked_once_the
             assert [crawl.status().state for crawl in (busy, empty, paused)] == [PAUSED] * 3
             assert nascent.status().state == crawl_pb2.CRAWL_STATE_NASCENT
 
-        until(lambda: _resumes(busy), "the frontier to see that there is room")
+        eventually(lambda: _resumes(busy), "the frontier to see that there is room")
         for crawl in (empty, paused):
             crawl.resume()
         nascent.launch()

@@ -8,7 +8,8 @@ import signal
 from acceptance.judging import in_flight
 from acceptance.outcomes import closed_files, open_files
 from acceptance.parts import Parts
-from acceptance.programs import Program, until
+from acceptance.programs import Program
+from frontier_harness.waiting import eventually
 
 WARC_BYTES = 200_000
 """A part of what the crawl has to store, and less than what a node tries to write before it goes on."""
@@ -18,8 +19,8 @@ def test_a_node_that_cannot_store_reports_nothing_and_goes_on_when_it_can(parts:
     node = parts.node("full")
     _limit_files(node, WARC_BYTES)
     parts.launch()
-    until(lambda: "output cannot be written" in node.complaints, "the disk to be full")
-    until(lambda: parts.status()["statistics"]["leased_count"] == 0, "the leases to be handed back")
+    eventually(lambda: "output cannot be written" in node.complaints, "the disk to be full")
+    eventually(lambda: parts.status()["statistics"]["leased_count"] == 0, "the leases to be handed back")
     asked = len(parts.web.log())
     reported = parts.pages
     assert reported

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from acceptance.judging import complaints, crawl_arguments, in_flight
 from acceptance.parts import Parts
-from acceptance.programs import Program, Programs, children, pass_time, program_of, until
+from acceptance.programs import Program, Programs, children, pass_time, program_of
 from frontier_harness.soaking import Soak
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from practice_web.practice import PracticeWeb
 from toehold_client.cli.exits import ExitCode
@@ -61,7 +61,7 @@ def test_a_crawl_of_one_command_comes_through_whatever_ends_it(
     for _ in range(20):
         asked = len(web.log()) + chance.randrange(1, 30)
         crawl = programs.toehold(*command)
-        until(partial(_got_so_far, web, crawl, asked), "requests")
+        eventually(partial(_got_so_far, web, crawl, asked), "requests")
         if not crawl.runs:
             break
         pass_time(chance.uniform(0, 0.1))
@@ -91,7 +91,7 @@ def test_nodes_supervisors_their_processes_and_followers_are_killed_and_nothing_
     done = 0
     for number in range(kills):
         asked = len(parts.web.log()) + chance.randrange(1, 20)
-        until(partial(_goes_on, parts, asked), "requests", WHOLE_CRAWL_S)
+        eventually(partial(_goes_on, parts, asked), "requests", WHOLE_CRAWL_S)
         if parts.has_finished():
             break
         pass_time(chance.uniform(0, 0.1))
@@ -142,7 +142,7 @@ class _Crew:
         if what == "supervisor":
             left = children(self._many.pid)
             moment = self._many.kill()
-            until(lambda: not any(map(program_of, left)), "the end of processes that nobody watches")
+            eventually(lambda: not any(map(program_of, left)), "the end of processes that nobody watches")
             moments = [moment, time.monotonic()]
             self._many = self._parts.node("many", "--processes", "2")
             return moments

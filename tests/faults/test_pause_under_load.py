@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 from acceptance.outcomes import crawl_log, pages
-from acceptance.programs import Programs, until
+from acceptance.programs import Programs
 from faults.load import (
     FINISHED,
     LOOK_AHEAD,
@@ -31,7 +31,7 @@ from faults.relay import Relay
 from faults.slow_site import ROBOTS, SlowSite
 from faults.stored import files_of, rows_of
 from frontier_harness.calls import TIMEOUT_S, candidates, refused, schedule_request, seconds
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 from toehold_client import CrawlController, FrontierClient
@@ -76,7 +76,7 @@ def site(load: Load) -> Iterator[SlowSite]:
 def full(load: Load, crawl: str, **more: object) -> CrawlController:
     """A crawl whose node has a page in flight for every toe, none of which ends by itself."""
     controller = load.launch(crawl, **more)
-    until(lambda: len(load.site.in_flight()) == TOES, "a page for every toe")
+    eventually(lambda: len(load.site.in_flight()) == TOES, "a page for every toe")
     return controller
 
 
@@ -85,12 +85,12 @@ def end(load: Load, controller: CrawlController) -> None:
     load.site.let_go()
     controller.stop()
     controller.wait_for({FINISHED}, TIMEOUT_S)
-    until(lambda: not load.site.in_flight(), "the last page")
+    eventually(lambda: not load.site.in_flight(), "the last page")
 
 
 def until_out(controller: CrawlController, count: int) -> None:
     """Waits until so many leases are out."""
-    until(
+    eventually(
         lambda: controller.statistics().statistics.leased_count == count,
         f"{count} leases to be out",
     )
@@ -102,7 +102,7 @@ def test_a_pause_gives_out_nothing_more_and_is_reached_when_and_only_when_nothin
     """S0.15, S0.16."""
     crawl = full(load, "pause")
     with Asker(load.stubs, "pause") as asker:
-        until(lambda: sum(asker.leases(0)), "leases for another node")
+        eventually(lambda: sum(asker.leases(0)), "leases for another node")
         assert crawl.pause().state == PAUSING
         acknowledged_s = time.monotonic()
         until_out(crawl, TOES)  # what was not started yet has been handed back
@@ -110,21 +110,21 @@ def test_a_pause_gives_out_nothing_more_and_is_reached_when_and_only_when_nothin
         site.let_go(others)
         until_out(crawl, 1)
         asked_s = time.monotonic()
-        until(lambda: len(asker.leases(asked_s)) >= ASKED, "another node to ask")
+        eventually(lambda: len(asker.leases(asked_s)) >= ASKED, "another node to ask")
         assert crawl.status().state == PAUSING
         site.let_go([last])
         assert crawl.wait_for({PAUSED}, TIMEOUT_S).state == PAUSED
         assert site.in_flight() == []
         paused_s = time.monotonic()
-        until(lambda: len(asker.leases(paused_s)) >= ASKED, "another node to ask")
+        eventually(lambda: len(asker.leases(paused_s)) >= ASKED, "another node to ask")
         assert not any(asker.leases(acknowledged_s))
         assert [visit for visit in site.log() if visit.start_s > acknowledged_s] == []
 
         site.hold()
         crawl.resume()
         resumed_s = time.monotonic()
-        until(lambda: sum(asker.leases(resumed_s)), "leases for another node")
-    until(lambda: len(site.in_flight()) == TOES, "a page for every toe again")
+        eventually(lambda: sum(asker.leases(resumed_s)), "leases for another node")
+    eventually(lambda: len(site.in_flight()) == TOES, "a page for every toe again")
     end(load, crawl)
     states = ["PREPARING", "RUNNING", "pause", "PAUSING", "PAUSED", "resume", "RUNNING", "stop", "STOPPING"]
     assert told(crawl.events(), *BESIDE).words[3:] == ["launch", *states, "FINISHED"]
@@ -140,17 +140,17 @@ def test_paused_and_resumed_again_and_again_a_crawl_keeps_quiet_and_its_rests(
     began = len(site.log())
     for _ in range(5):
         asked = len(site.log()) + chance.randrange(20, 80)
-        until(lambda asked=asked: len(site.log()) >= asked, "pages")  # type: ignore[misc]  # bound here
+        eventually(lambda asked=asked: len(site.log()) >= asked, "pages")  # type: ignore[misc]  # bound here
         crawl.pause()
         crawl.wait_for({PAUSED}, TIMEOUT_S)
         visited = len(site.log())
         assert site.in_flight() == []
         assert crawl.statistics().statistics.leased_count == 0
         heard = _heard(load)
-        until(lambda heard=heard: _heard(load) > heard, "the node to be heard again")  # type: ignore[misc]
+        eventually(lambda heard=heard: _heard(load) > heard, "the node to be heard again")  # type: ignore[misc]
         assert len(site.log()) == visited
         crawl.resume()
-    until(lambda: len(site.log()) >= visited + HOSTS, "pages after the last resume")
+    eventually(lambda: len(site.log()) >= visited + HOSTS, "pages after the last resume")
     end(load, crawl)
     log = site.log()[began:]
     assert impolite(log) == []
@@ -179,7 +179,7 @@ def test_a_pause_waits_for_slow_pages_up_to_its_bound_and_what_it_broke_off_is_f
     statistics = crawl.statistics().statistics
     assert (statistics.leased_count, statistics.failed_count) == (0, 0)
     assert statistics.lapsed_count == cancelled.leased_count
-    until(lambda: not site.in_flight(), "the node to break off what it need not finish")
+    eventually(lambda: not site.in_flight(), "the node to break off what it need not finish")
 
     site.let_go()
     resumed_s = time.monotonic()
@@ -189,10 +189,10 @@ def test_a_pause_waits_for_slow_pages_up_to_its_bound_and_what_it_broke_off_is_f
         visits = [visit for visit in site.log() if visit.start_s > resumed_s and visit.path == "/"]
         return {visit.host for visit in visits if visit.end_s is not None}
 
-    until(lambda: hosts <= again(), "the pages that were broken off")
+    eventually(lambda: hosts <= again(), "the pages that were broken off")
     end(load, crawl)
     fetched = {site.page(host): 1 for host in hosts}
-    until(lambda: fetched.items() <= _logged(load, "bound").items(), "lines of the crawl log")
+    eventually(lambda: fetched.items() <= _logged(load, "bound").items(), "lines of the crawl log")
     assert impolite(site.log()) == []
 
 
@@ -216,7 +216,7 @@ def test_pages_that_never_end_keep_a_crawl_from_its_end_no_longer_than_its_bound
     assert crawl.status().exit_status == crawl_pb2.EXIT_STATUS_ABORTED
     statistics = crawl.statistics().statistics
     assert statistics.failed_count == cancelled.leased_count
-    until(lambda: not site.in_flight(), "the node to break off what nobody wants")
+    eventually(lambda: not site.in_flight(), "the node to break off what nobody wants")
 
 
 def test_a_second_stop_has_nodes_break_off_what_they_fetch_and_the_crawl_ends_soon(
@@ -239,7 +239,7 @@ def test_a_second_stop_has_nodes_break_off_what_they_fetch_and_the_crawl_ends_so
         "FINISHED",
     ]
     assert _killed(load, "nudge", TOES) == {site.page(host): "node" for host in hosts}
-    until(lambda: not site.in_flight(), "the site to see that they were broken off")
+    eventually(lambda: not site.in_flight(), "the site to see that they were broken off")
     cut = [visit.host for visit in site.log()[-TOES:] if visit.cut]
     assert sorted(cut) == sorted(hosts)
 
@@ -256,7 +256,7 @@ def _killed(load: Load, crawl: str, count: int) -> dict[str, str]:
     def failed() -> dict[str, str]:
         return {line.url: line.node for line in crawl_log(file) if line.status == -7000}
 
-    until(lambda: len(failed()) >= count, "lines of the crawl log")
+    eventually(lambda: len(failed()) >= count, "lines of the crawl log")
     found = failed()
     assert len(found) == count
     return found
@@ -267,7 +267,7 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
     crawl = full(load, "held")
     assert crawl.hold().state == PAUSING
     site.let_go()
-    until(lambda: told(crawl.events()).words[-1] == "held", "the crawl to stand still")
+    eventually(lambda: told(crawl.events()).words[-1] == "held", "the crawl to stand still")
     rows, files = rows_of(load.data, "held"), files_of(load.data, "held")
     statistics = crawl.statistics().statistics
     assert crawl.status().held
@@ -275,7 +275,7 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
 
     another = load.launch("another")
     visited = len(site.log())
-    until(lambda: len(site.log()) >= visited + 2 * HOSTS, "pages of another crawl")
+    eventually(lambda: len(site.log()) >= visited + 2 * HOSTS, "pages of another crawl")
     offer = schedule_request("held", site.page(site.hosts[0], "/100"))
     refusal = refused(
         lambda: load.stubs.frontier.Schedule(offer, timeout=TIMEOUT_S),
@@ -300,13 +300,15 @@ def test_a_crawl_that_is_held_stands_still_whatever_goes_on_around_it(load: Load
         uris = candidates(site.page(site.hosts[0], "/100"))
         waiting = threading.Thread(target=lambda: verdicts.extend(patient.schedule("held", uris)))
         waiting.start()
-        until(lambda: relay.refused["Schedule"] >= 2, "the client to try again")
+        eventually(lambda: relay.refused["Schedule"] >= 2, "the client to try again")
         assert rows_of(load.data, "held") == rows
         crawl.resume()
         waiting.join(TIMEOUT_S)
     assert verdicts == [crawl_pb2.VERDICT_QUEUED]
     crawl.wait_for({RUNNING}, TIMEOUT_S)
-    until(lambda: crawl.statistics().statistics.succeeded_count > statistics.succeeded_count, "more pages")
+    eventually(
+        lambda: crawl.statistics().statistics.succeeded_count > statistics.succeeded_count, "more pages"
+    )
     end(load, crawl)
     words = told(crawl.events(), *BESIDE).words
     begin = words.index("hold")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.programs import Programs, until
+from acceptance.programs import Programs
 from faults.finite_site import FiniteSite
 from faults.stage import Stage, of_those_at
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 HOSTS = 66
 MOST, FEWEST, KILLED = 64, 4, 10
@@ -34,9 +34,9 @@ def test_the_pool_comes_to_its_size_whatever_happens_to_its_threads(stage: Stage
     stage.site.gate.clear()
     node = stage.node("--toes", "1", "--hook", "faults.stuck_hook:page")
     stage.crawl()
-    until(lambda: len(stage.toes_at("/")) == 1, "the one thread to be at work")
+    eventually(lambda: len(stage.toes_at("/")) == 1, "the one thread to be at work")
     stage.resize(MOST)
-    until(lambda: len(stage.toes_at("/")) == MOST, "all threads to be at work")
+    eventually(lambda: len(stage.toes_at("/")) == MOST, "all threads to be at work")
     stage.resize(FEWEST)
     assert stage.pool().pool.size == FEWEST and stage.pool().pool.alive_count == MOST
     assert sum(toe.retired for toe in stage.toes_at("/")) == MOST - FEWEST
@@ -44,13 +44,15 @@ def test_the_pool_comes_to_its_size_whatever_happens_to_its_threads(stage: Stage
     for toe in doomed:
         stage.kill(toe)
     left = MOST - KILLED + FEWEST  # those that had retired are not missed
-    until(lambda: stage.pool().pool.alive_count == left, "killed threads to end, and some to be replaced")
+    eventually(
+        lambda: stage.pool().pool.alive_count == left, "killed threads to end, and some to be replaced"
+    )
     stage.site.gate.set()
-    until(lambda: stage.pool().pool.alive_count == FEWEST, "the pool to come to its size")
+    eventually(lambda: stage.pool().pool.alive_count == FEWEST, "the pool to come to its size")
     statuses = stage.until_finished()
     died = [*of_those_at(statuses, "/ends-the-thread")]
-    until(lambda: stage.pool().pool.died_count == len(died), "the last one that died to be noticed")
-    until(lambda: stage.pool().pool.alive_count == FEWEST, "the pool to come to its size again")
+    eventually(lambda: stage.pool().pool.died_count == len(died), "the last one that died to be noticed")
+    eventually(lambda: stage.pool().pool.alive_count == FEWEST, "the pool to come to its size again")
     told = stage.pool().pool
     serials = [toe.serial for toe in stage.toes_at("")]
     assert sorted(toe.uri for toe in doomed) == sorted(
@@ -71,14 +73,14 @@ def test_a_node_that_is_told_to_end_reports_what_it_has_begun_and_hands_back_the
     stage.site.pages.remove("/ends-the-thread")
     node = stage.node("--toes", "32", *processes)
     crawl = stage.crawl()
-    until(lambda: len(stage.toes_at("/")) == 32, "all threads to be at work")
+    eventually(lambda: len(stage.toes_at("/")) == 32, "all threads to be at work")
     begun = {toe.uri for toe in stage.toes_at("/")}
     node.signal(signal.SIGTERM)
-    until(lambda: stage.pool().draining, "the node to drain")
+    eventually(lambda: stage.pool().draining, "the node to drain")
     stage.site.gate.set()
     assert node.wait(PATIENCE_S) == 0, node.complaints
     assert crawl.statistics().statistics.leased_count == 0, "nothing waits for a lease to lapse"
-    until(
+    eventually(
         lambda: {line.url for line in stage.outcomes()} >= begun, "lines in crawl.log, which come in batches"
     )
     stage.node("--toes", "32", name="next")

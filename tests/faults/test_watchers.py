@@ -12,14 +12,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from acceptance.programs import Programs, pass_time, until
+from acceptance.programs import Programs, pass_time
 from faults.deaf import WINDOW_BYTES, DeafReader
 from faults.load import Load, told
 from faults.slow_site import SlowSite
 from faults.watchers import Listening, Plain, Read, Restless, Streaming, StreamingAsync, Watcher, read
 from frontier_harness.calls import seconds, seed_of
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold_client import CrawlController, FrontierClient
 
@@ -73,16 +73,18 @@ def _watch(programs: Programs, folder: Path, *, kills: int, random: random.Rando
             return reader
 
         deaf = deaf_reader()
-        until(lambda: command.said, "the first event")
+        eventually(lambda: command.said, "the first event")
         with _steered(load.address, "c"):
             for _ in range(kills):
                 heard = len(watchers[0].read) + random.randrange(20, 60)
-                until(lambda heard=heard: len(watchers[0].read) >= heard, "events")  # type: ignore[misc]
+                eventually(lambda heard=heard: len(watchers[0].read) >= heard, "events")  # type: ignore[misc]
                 pass_time(random.uniform(0, 0.1))
                 load.frontier.kill()
                 load.start_frontier()
                 deaf = deaf_reader()
-            until(lambda: deaf.unread_bytes >= WINDOW_BYTES, "more events than one takes who does not read")
+            eventually(
+                lambda: deaf.unread_bytes >= WINDOW_BYTES, "more events than one takes who does not read"
+            )
         assert crawl.teardown(None)
         events = list(crawl.events())
         kept = [read(event.cursor, event) for event in events]
@@ -173,7 +175,7 @@ def _deaf(server: ServerProcess, count: int) -> Iterator[None]:
         readers = [DeafReader(server.address, "c") for _ in range(count)]
         for reader in readers:
             opened.callback(reader.close)
-        until(
+        eventually(
             lambda: all(reader.unread_bytes >= WINDOW_BYTES for reader in readers), "all of them to be full"
         )
         yield

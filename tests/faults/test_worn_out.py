@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acceptance.programs import Programs, until
+from acceptance.programs import Programs
 from faults.finite_site import FiniteSite
 from faults.stage import Stage, of_those_at
-from frontier_harness.waiting import WHOLE_CRAWL_S
+from frontier_harness.waiting import WHOLE_CRAWL_S, eventually
 
 from crawler_node.toes.chain import Step
 from toehold.frontier.v1 import crawl_pb2
@@ -43,9 +43,9 @@ def test_threads_that_loop_or_die_are_replaced_and_so_is_the_process_that_they_w
 
     def leave_one_behind() -> None:
         # Killed before its page reaches the hook, a thread ends by itself.
-        toe, *_ = until(lambda: stage.toes_at("/loop-in-python", Step.WRITING), "a thread that loops")
+        toe, *_ = eventually(lambda: stage.toes_at("/loop-in-python", Step.WRITING), "a thread that loops")
         stage.kill(toe)
-        until(lambda: stage.is_left_behind(toe), "a thread to be left behind")
+        eventually(lambda: stage.is_left_behind(toe), "a thread to be left behind")
 
     for _ in stage.site.hosts:
         leave_one_behind()
@@ -54,8 +54,10 @@ def test_threads_that_loop_or_die_are_replaced_and_so_is_the_process_that_they_w
     assert (
         of_those_at(statuses, "python") == of_those_at(statuses, "thread") == [-7000] * len(stage.site.hosts)
     )
-    until(lambda: sum(worker.restart_count for worker in stage.pool().workers) >= 1, "a worn-out process")
-    until(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
+    eventually(
+        lambda: sum(worker.restart_count for worker in stage.pool().workers) >= 1, "a worn-out process"
+    )
+    eventually(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
     node.signal(signal.SIGTERM)
     assert node.wait() == 0, node.complaints
 
@@ -69,7 +71,7 @@ def test_processes_that_hang_or_die_are_replaced_and_their_pages_given_up_after_
     statuses = stage.until_finished()
     assert stage.good_ones(statuses) == [200] * (1 + len(GOOD))
     assert of_those_at(statuses, "in-c") == of_those_at(statuses, "process") == [-7000]
-    until(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
+    eventually(lambda: stage.pool().pool.alive_count == TOES, "all toe threads")
     # Three tries of two pages; both may be in the process that one of them ends. A busy machine may add one.
     assert sum(worker.restart_count for worker in stage.pool().workers) >= 3
     node.signal(signal.SIGTERM)
@@ -83,11 +85,11 @@ def test_processes_whose_supervisor_is_killed_end_by_themselves_and_the_node_can
     stage.site.gate.clear()
     node = stage.node(*PROCESSES)
     stage.crawl()
-    until(lambda: len(stage.toes_at("/")) == 2, "pages under way")
+    eventually(lambda: len(stage.toes_at("/")) == 2, "pages under way")
     workers = [worker.process_id for worker in stage.pool().workers]
     node.kill()
     stage.site.gate.set()
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end")
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "the processes to end")
     stage.node(*PROCESSES)
     assert set(stage.until_finished().values()) == {200}
 

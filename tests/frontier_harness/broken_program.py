@@ -56,4 +56,6 @@ if __name__ == "__main__":
     setattr(owner, name, breaking(getattr(owner, name), problem, Path(trigger)))
     vars(program)["CLOCK_CHECK_S"] = 0.05
     vars(program)["CLOSE_S"] = vars(runner)["CLOSE_S"] = 0.5
+    if part == STALL:  # and nobody is answered any more
+        vars(program)["GRACE_S"] = 0.5
     program.main(flags)

@@ -199,17 +199,21 @@ class Stubs:
         )
 
     def pages(
-        self, crawl: str = "", most: int = 100, node: str = "node", session: str = "session"
+        self, crawl: str = "", most: int = 100, node: str = "node", session: str = "session", least: int = 1
     ) -> list[frontier_pb2.Lease]:
-        """Leases of pages, robots.txt of their hosts being out of the way."""
-        while True:
+        """Leases of pages, `least` of them or more, robots.txt of their hosts being out of the way; fewer if
+        nothing more comes.
+        """
+        found: list[frontier_pb2.Lease] = []
+        while len(found) < least:
             leases = self.next(crawl, most, TIMEOUT_S, node, session).leases
+            if not leases:
+                break
             robots = [lease for lease in leases if lease.purpose == frontier_pb2.PURPOSE_ROBOTS]
-            if not robots:
-                return list(leases)
-            self.finish(*(report(lease) for lease in robots), node=node, session=session)
-            if pages := [lease for lease in leases if lease.purpose == frontier_pb2.PURPOSE_PAGE]:
-                return pages
+            if robots:
+                self.finish(*(report(lease) for lease in robots), node=node, session=session)
+            found += [lease for lease in leases if lease.purpose == frontier_pb2.PURPOSE_PAGE]
+        return found
 
     def finish(
         self, *reports: frontier_pb2.Report, node: str = "node", session: str = "session"
@@ -272,6 +276,10 @@ class Stubs:
             if not token:
                 return pages
 
+    def waiting(self, crawl: str) -> list[admin_pb2.WaitingUri]:
+        """All URIs that wait."""
+        return [uri for message in self.ask("ExportUris", crawl) for uri in message.uris]
+
     def job(self, crawl: str, **asked: Any) -> admin_pb2.Job:
         """Start a job; how it ended."""
         return self.ended(crawl, self.ask("StartJob", crawl, **asked).job.job)
@@ -314,6 +322,11 @@ class Stubs:
                 stream.cancel()
                 break
         return found
+
+    def told(self, crawl: str) -> list[str]:
+        """What has happened to a crawl, in a word each, but for its statistics and nodes."""
+        words = [named(event) for event in self.events_so_far(crawl)]
+        return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
 
 
 def named(event: crawl_pb2.Event) -> str:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from .calls import PAUSE, Stubs, fresh_name, seed_of, spec
+
 Toehold: TypeAlias = Callable[..., tuple[int, str, str]]
 """Runs `toehold` with these arguments: exit code, output, errors."""
 
@@ -36,6 +38,20 @@ class At:
         code, output, errors = self.run(*arguments)
         assert (output, code != 0) == ("", True)
         return code, errors
+
+    def key(self, host: str = "a") -> str:
+        """The key of the queue of a host of the crawl's own."""
+        return f"example,{self.crawl},{host},"
+
+
+def paused_crawl(toehold_at: Toehold, stubs: Stubs) -> At:
+    """A paused crawl of two hosts, whose seeds and three pages of the first wait."""
+    crawl = fresh_name()
+    first = seed_of(crawl, "a.")
+    stubs.launch(crawl, first, seed_of(crawl, "b."), of=spec(run_while_empty=True))
+    stubs.schedule(crawl, *(f"{first}{page}" for page in ("x", "y", "z")))
+    stubs.request(crawl, PAUSE)
+    return At(toehold_at, crawl)
 
 
 def facts(output: str) -> dict[str, str]:

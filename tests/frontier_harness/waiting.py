@@ -6,6 +6,7 @@ that fits a quiet machine fails on a busy one. pytest's own, in pyproject.toml, 
 
 import asyncio
 import contextlib
+import inspect
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
@@ -25,25 +26,37 @@ class Late(AssertionError):
     """Something did not come in time."""
 
 
-def eventually(
-    holds: Callable[[], _T | None], what: str = "", deadline_s: float = PATIENCE_S, poll_s: float = 0.005
-) -> _T:
-    """What the condition gives, as soon as that is truthy. Raises Late, naming `what` was awaited."""
-    until_s = time.monotonic() + deadline_s
+def eventually(holds: Callable[[], _T | None], awaited: str = "", within_s: float = PATIENCE_S) -> _T:
+    """Wait until a condition is truthy, and return its value. Raises Late, which names what was `awaited`;
+    without a name it quotes the condition.
+    """
+    begun_s = time.monotonic()
     while not (found := holds()):
-        if time.monotonic() > until_s:
-            raise Late(f"not within {deadline_s:.0f} s: {what or 'what was waited for'}")
-        time.sleep(poll_s)
+        time.sleep(_pause_s(begun_s, within_s, holds, awaited))
     return found
 
 
-async def soon(holds: Callable[[], object], what: str) -> None:
+async def soon(holds: Callable[[], object], awaited: str = "") -> None:
     """The same on an event loop."""
-    until_s = time.monotonic() + PATIENCE_S
+    begun_s = time.monotonic()
     while not holds():
-        if time.monotonic() > until_s:
-            raise Late(f"not within {PATIENCE_S:.0f} s: {what}")
-        await asyncio.sleep(0.002)
+        pause_s = _pause_s(begun_s, PATIENCE_S, holds, awaited)
+        await asyncio.sleep(pause_s)
+
+
+def _pause_s(begun_s: float, within_s: float, holds: Callable[[], object], awaited: str) -> float:
+    """The time to the next look, which grows with the wait: a look may be a call or a process of its own."""
+    waited_s = time.monotonic() - begun_s
+    if waited_s > within_s:
+        raise Late(f"not within {within_s:.0f} s: {awaited or _source_of(holds)}")
+    return min(max(0.002, waited_s / 10), 0.05)
+
+
+def _source_of(condition: Callable[[], object]) -> str:
+    try:
+        return " ".join(inspect.getsource(condition).split())
+    except (OSError, TypeError):  # a partial, or a method of a type in C
+        return repr(condition)
 
 
 async def turns(count: int = 50) -> None:

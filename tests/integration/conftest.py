@@ -1,10 +1,13 @@
-"""A frontier server for the tests that only talk to one."""
+"""A frontier server for the tests that only talk to one, and one whose parts a test has in its hands."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from frontier_harness.calls import Stubs, fresh_name, seed_of
 from frontier_harness.command_line import Toehold
+from frontier_harness.held_store import HeldStore
+from frontier_harness.hosted import Hosted, hosted
 from frontier_harness.process import ServerProcess
 from frontier_harness.shared import SharedServer
 
@@ -54,3 +57,16 @@ def toehold_at(
         return code, captured.out, captured.err
 
     return run_it
+
+
+@pytest.fixture
+def store() -> HeldStore:
+    """A store in memory, whose writes can be held up and looked at."""
+    return HeldStore()
+
+
+@pytest.fixture
+def at(store: HeldStore, tmp_path: Path) -> Iterator[Hosted]:
+    """A frontier in the test's process, over that store."""
+    with hosted(store, tmp_path) as made:
+        yield made

@@ -10,14 +10,7 @@ from typing import Any
 import grpc
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    TIMEOUT_S,
-    Refusal,
-    next_request,
-    schedule_request,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import TIMEOUT_S, Refusal, next_request, schedule_request, seed_of, spec
 from frontier_harness.held_store import HeldStore
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.process import ServerProcess
@@ -92,11 +85,11 @@ async def test_large_requests_beyond_the_room_for_all_have_to_come_again_and_sma
         try:
             fit = arrivals.MAX_BYTES // large("t", 0).ByteSize()
             held = [calls.start(served.frontier.Schedule(large("t", number))) for number in range(fit)]
-            await soon(lambda: served.exchange._schedules == fit, "the requests do not arrive")
+            await soon(lambda: served.exchange._schedules == fit, "the requests to arrive")
             problem = await refused(served.frontier.Schedule(large("t", fit)))
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
             small = calls.start(served.frontier.Schedule(schedule_request("t", f"{seed_of('t')}small")))
-            await soon(lambda: served.exchange._schedules == fit + 1, "the small one does not arrive")
+            await soon(lambda: served.exchange._schedules == fit + 1, "the small one to arrive")
         finally:
             store.release()
         await asyncio.wait_for(asyncio.gather(small, *held), TIMEOUT_S)
@@ -119,7 +112,7 @@ async def test_so_many_streams_of_uris_are_taken_in_at_once(tmp_path: Path, rpc:
 
         method = getattr(served.admin, rpc)
         streams = [calls.start(method(messages())) for _ in range(arrivals.MAX_STREAMS)]
-        await soon(lambda: len(served.arrivals._streams) == arrivals.MAX_STREAMS, "the streams do not arrive")
+        await soon(lambda: len(served.arrivals._streams) == arrivals.MAX_STREAMS, "the streams to arrive")
         problem = await refused(method(messages()))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         go_on.set()
@@ -148,7 +141,7 @@ async def test_streams_without_end_give_way_to_others(
             lambda: (
                 sum(stream.silent_since_s < math.inf for stream in served.arrivals._streams) == len(streams)
             ),
-            "not all are silent",
+            "all streams to be silent",
         )
         monkeypatch.setattr(arrivals, "RECEIVE_S", 0)
         seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[f"{seed_of('t')}more"])
@@ -172,7 +165,7 @@ async def test_a_batch_that_does_not_arrive_makes_room_for_others(
 
         slow: Any = served.channel.stream_unary(SCHEDULE)
         waiting = [calls.start(slow(nothing())) for _ in range(arrivals.MAX_RECEIVING)]
-        await soon(served.arrivals._receiving.locked, "they do not come")
+        await soon(served.arrivals._receiving.locked, "them to come")
         for problem in [await refused(call) for call in waiting]:
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         monkeypatch.setattr(arrivals, "RECEIVE_S", PATIENCE_S)
@@ -206,7 +199,7 @@ async def test_calls_beyond_those_that_may_be_open_are_refused_with_a_hint(
             problem = await refused(each)
             assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         streams[0].cancel()
-        await soon(lambda: served.arrivals._calls < 3, "the call stays open")
+        await soon(lambda: served.arrivals._calls < 3, "the end of the call")
         await turns()
         await served.frontier.Next(next_request("t", wait_s=0))
 
@@ -265,8 +258,8 @@ async def test_requests_that_are_kept_while_their_callers_wait_have_so_much_room
         fit = arrivals.MAX_BYTES // len(long)
         for number in range(fit):
             calls.start(wait(long))
-            await soon(partial(are_open, number + 1), "a call does not arrive")
+            await soon(partial(are_open, number + 1), "a call to arrive")
         problem = await refused(wait(long))
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         calls.start(wait(short))
-        await soon(lambda: served.arrivals._calls == fit + 1, "a short one is not taken")
+        await soon(lambda: served.arrivals._calls == fit + 1, "a short one to be taken in")

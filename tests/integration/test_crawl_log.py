@@ -14,13 +14,7 @@ from typing import Any
 
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    TIMEOUT_S,
-    finished_request,
-    next_request,
-    report,
-    spec,
-)
+from frontier_harness.calls import TIMEOUT_S, finished_request, next_request, report, spec
 from frontier_harness.in_process import Served, config, serving
 from frontier_harness.waiting import PATIENCE_S, callers, soon
 from structlog.testing import capture_logs
@@ -83,7 +77,9 @@ def logged(served: Served, name: str) -> list[str]:
 async def test_each_crawl_has_a_log_of_its_own(tmp_path: Path) -> None:
     async with logging(tmp_path) as served:
         await asyncio.gather(crawl(served, "one", "x", "y"), crawl(served, "two"))
-        await soon(lambda: len(logged(served, "one")) == 4 and len(logged(served, "two")) == 2, "no lines")
+        await soon(
+            lambda: len(logged(served, "one")) == 4 and len(logged(served, "two")) == 2, "lines in the log"
+        )
         one = "http://one.example/"
         assert sorted(logged(served, "one")) == [one, f"{one}robots.txt", f"{one}x", f"{one}y"]
         assert {uri.split("/")[2] for uri in logged(served, "two")} == {"two.example"}
@@ -98,10 +94,12 @@ async def test_lines_wait_until_what_stands_in_their_way_is_gone(
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
         await crawl(served, "other")  # whose log nothing is wrong with
-        await soon(lambda: len(logged(served, "other")) == 2, "one log holds up the other")
+        await soon(
+            lambda: len(logged(served, "other")) == 2, "the other log, which this one must not hold up"
+        )
         assert (await statistics(served, "t")).succeeded_count == 2
         obstacle.rmdir()
-        await soon(lambda: len(logged(served, "t")) == 3, "the lines do not come")
+        await soon(lambda: len(logged(served, "t")) == 3, "the lines to come")
 
 
 async def statistics(served: Served, name: str) -> crawl_pb2.Statistics:
@@ -112,12 +110,12 @@ async def statistics(served: Served, name: str) -> crawl_pb2.Statistics:
 async def test_a_crawl_takes_its_log_with_it_and_the_next_of_its_name_begins_one(tmp_path: Path) -> None:
     async with logging(tmp_path) as served:
         await crawl(served, "t", "old")
-        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        await soon(lambda: len(logged(served, "t")) == 3, "lines in the log")
         await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
         assert not served.logs.path("t").parent.exists()
         await crawl(served, "t", "new")
-        await soon(lambda: len(logged(served, "t")) >= 2, "no lines")
-        await soon(lambda: "http://t.example/new" in logged(served, "t"), "a line is missing")
+        await soon(lambda: len(logged(served, "t")) >= 2, "lines in the log")
+        await soon(lambda: "http://t.example/new" in logged(served, "t"), "every line")
         assert "http://t.example/old" not in logged(served, "t")
 
 
@@ -142,8 +140,8 @@ async def test_a_crawl_that_is_deleted_while_its_log_is_synced_is_no_trouble(
             assert not served.logs.path("t").parent.exists()
             deleted.set()
             await crawl(served, "u")
-            await soon(lambda: len(logged(served, "u")) == 2, "no lines")
-            await soon(lambda: not served.runner.core.upkeep.log_positions(), "the log is not synced")
+            await soon(lambda: len(logged(served, "u")) == 2, "lines in the log")
+            await soon(lambda: not served.runner.core.upkeep.log_positions(), "a sync of the log")
     assert [line for line in said if line["log_level"] != "info" and line["event"] != "was_away"] == []
 
 
@@ -161,7 +159,7 @@ async def test_a_crawl_is_made_once_the_logs_of_the_one_that_had_its_name_are_go
 
     async with logging(tmp_path) as served:
         await crawl(served, "t", "old")
-        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        await soon(lambda: len(logged(served, "t")) == 3, "lines in the log")
         monkeypatch.setattr(CrawlLogs, "forget", forget_late)
         deletion = served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
@@ -173,7 +171,7 @@ async def test_a_crawl_is_made_once_the_logs_of_the_one_that_had_its_name_are_go
         assert [each.crawl for each in (await served.admin.ListCrawls(asked)).crawls] == []
         slow.set()
         await creation
-        await soon(lambda: "http://t.example/new" in logged(served, "t"), "a line is missing")
+        await soon(lambda: "http://t.example/new" in logged(served, "t"), "every line")
         assert "http://t.example/old" not in logged(served, "t")
 
 
@@ -185,10 +183,10 @@ async def test_outcomes_that_are_in_the_log_for_good_are_kept_as_long_as_the_cra
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x", "y", "z", outcomes_kept=kept)
         core = served.runner.core
-        await soon(lambda: len(logged(served, "t")) == 5, "no lines")
+        await soon(lambda: len(logged(served, "t")) == 5, "lines in the log")
         size = served.logs.path("t").stat().st_size
         counters = core.shard.registry.names["t"].counters
-        await soon(lambda: (counters.logged_outcome, counters.log_bytes) == (5, size), "not synced")
+        await soon(lambda: (counters.logged_outcome, counters.log_bytes) == (5, size), "a sync")
         assert core.upkeep.log_positions() == {}
         assert core.history.outcome_range("t") == (oldest, 5)
         rows = core.history.outcomes("t", oldest - 1, 10)
@@ -235,10 +233,10 @@ async def test_lines_that_a_failed_sync_has_lost_are_written_again(
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
         positions = served.runner.core.upkeep.log_positions
-        await soon(lambda: not positions(), "the log is not synced")
+        await soon(lambda: not positions(), "a sync of the log")
         disk.failures_left = failures
         await crawl(served, "u", "x", "y")
-        await soon(lambda: not positions(), "it is not synced again")
+        await soon(lambda: not positions(), "another sync")
         assert disk.failures_left == 0
         u = "http://u.example/"
         assert sorted(logged(served, "u")) == [u, f"{u}robots.txt", f"{u}x", f"{u}y"]
@@ -253,7 +251,7 @@ async def test_a_new_logs_name_is_durable_with_its_first_lines(
     async with logging(tmp_path) as served:
         await crawl(served, "t", "x")
         positions = served.runner.core.upkeep.log_positions
-        await soon(lambda: not positions(), "the log is not synced")
+        await soon(lambda: not positions(), "a sync of the log")
         log = served.logs.path("t")
         assert {log, log.parent, log.parent.parent, tmp_path} <= set(disk.synced)
 
@@ -268,14 +266,14 @@ async def test_a_log_that_was_moved_away_goes_on_in_a_new_one_without_repeat_aft
         writing = calls.start(served.logs.run())
         await launch(served, "t", "x", "y", "z")
         await fetch(served, "t", 2)
-        await soon(lambda: noted(served.runner.core) == 2, "the log is not synced")
+        await soon(lambda: noted(served.runner.core) == 2, "a sync of the log")
         await dead(served.logs, writing)
         served.logs.path("t").rename(tmp_path / "moved.log")
         monkeypatch.setattr("frontier_server.crawl_log.SYNC_EVERY_S", 3600.0)
         logs = CrawlLogs(served.runner, tmp_path)
         writing = calls.start(logs.run())
         await fetch(served, "t", 3)
-        await soon(lambda: len(logged(served, "t")) == 3, "no lines")
+        await soon(lambda: len(logged(served, "t")) == 3, "lines in the log")
         await dead(logs, writing)
         await CrawlLogs(served.runner, tmp_path).drain()
         moved = [line.split()[3] for line in (tmp_path / "moved.log").read_text().splitlines()]
@@ -291,7 +289,7 @@ async def test_a_log_whose_end_is_gone_goes_on_behind_its_last_whole_line_and_sa
         writing = calls.start(served.logs.run())
         await launch(served, "t", "x", "y", "z")
         await fetch(served, "t", 3)
-        await soon(lambda: noted(served.runner.core) == 3, "the log is not synced")
+        await soon(lambda: noted(served.runner.core) == 3, "a sync of the log")
         await dead(served.logs, writing)
         path = served.logs.path("t")
         first, second, _ = path.read_bytes().splitlines(keepends=True)

@@ -46,7 +46,7 @@ def test_more_crawls_than_descriptors_are_served_and_logged_and_clients_still_co
             server.stubs.launch(name, seed_of(name))
         assert fetch_all(server.stubs, 2 * CRAWLS) == 2 * CRAWLS  # with their robots.txt
         logs = [server.data / "crawls" / name / "crawl.log" for name in names]
-        eventually(lambda: all(len(lines(log)) == 2 for log in logs), "a log lacks lines")
+        eventually(lambda: all(len(lines(log)) == 2 for log in logs), "every line of every log")
         assert descriptors(server) < FEW
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(server.address, options) as another:

@@ -16,7 +16,6 @@ from frontier_harness.calls import (
     Refusal,
     Stubs,
     candidates,
-    named,
     refused,
     released,
     report,
@@ -53,7 +52,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stubs, fron
         server.stop()
     with ServerProcess(data, *MORE_THAN_ANY_DISK) as server:
         stubs = server.stubs
-        eventually(lambda: offer(stubs) == EXHAUSTED, "the server does not look at its disk")
+        eventually(lambda: offer(stubs) == EXHAUSTED, "the server to look at its disk")
         yield stubs, lease
 
 
@@ -97,7 +96,7 @@ def test_what_needs_room_is_refused_and_changes_nothing(
 ) -> None:
     stubs, _ = full
     listing = admin_pb2.ListCrawlsRequest()
-    eventually(lambda: stubs.describe("t").status.reason, "the crawl goes on")
+    eventually(lambda: stubs.describe("t").status.reason, "the pause")
     before = stubs.admin.ListCrawls(listing, timeout=TIMEOUT_S)
     problem = refused(lambda: TAKING[rpc](stubs), EXHAUSTED, "DISK_RESERVE", "disk")
     assert problem.retry_s is not None and problem.retry_s >= 1
@@ -107,9 +106,7 @@ def test_what_needs_room_is_refused_and_changes_nothing(
 def test_what_ends_work_and_what_looks_at_it_goes_on(full: tuple[Stubs, frontier_pb2.Lease]) -> None:
     stubs, lease = full
     assert not stubs.heartbeat([lease.token]).ended_tokens
-    eventually(
-        lambda: stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING, "the crawl is not paused"
-    )
+    eventually(lambda: stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING, "the pause")
     assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
     assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
@@ -124,14 +121,14 @@ def test_what_ends_work_and_what_looks_at_it_goes_on(full: tuple[Stubs, frontier
     assert [waiting.candidate.uri for waiting in stubs.ask("ListUris", "t").uris] == [f"{lease.uri}more"]
     assert stubs.ask("UpdateCrawl", "t", spec=crawl_pb2.CrawlSpec(weight=2)).crawl.spec.weight == 2
     assert stubs.request("t", crawl_pb2.TARGET_STATE_HOLD).state == crawl_pb2.CRAWL_STATE_PAUSED
-    eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+    eventually(lambda: stubs.describe("t").status.held)
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSED
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED
     assert stubs.events("t")[-1].status_changed.state == crawl_pb2.CRAWL_STATE_FINISHED
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED
     assert not stubs.describe("t").status.reason
     assert stubs.ask("TearDownCrawl", "t").begun
-    eventually(lambda: stubs.describe("t").status.torn_down, "the crawl is not torn down")
+    eventually(lambda: stubs.describe("t").status.torn_down)
     stubs.ask("DeleteCrawl", "t")
     refused(lambda: stubs.describe("t"), grpc.StatusCode.NOT_FOUND, "UNKNOWN_CRAWL")
 
@@ -177,14 +174,10 @@ def refuses(stubs: Stubs) -> bool:
     return offer(stubs) == EXHAUSTED
 
 
-def until(stubs: Stubs, state: crawl_pb2.CrawlState.ValueType) -> None:
-    eventually(lambda: stubs.describe("t").status.state == state, f"the crawl is never {state}")
-
-
 def told(stubs: Stubs) -> list[str]:
     """What happened to the crawl since it ran first, but for its statistics and its nodes."""
-    words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words[words.index("RUNNING") + 1 :] if word not in ("statistics", "node_joined")]
+    words = stubs.told("t")
+    return words[words.index("RUNNING") + 1 :]
 
 
 def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is_room(
@@ -194,7 +187,7 @@ def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is
     stubs.launch("t", seed_of("t"))
     (lease,) = stubs.pages("t")
     disk.full = True
-    until(stubs, crawl_pb2.CRAWL_STATE_PAUSING)
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSING)
     stubs.finish(released(lease))
     paused = stubs.describe("t").status
     assert paused.state == crawl_pb2.CRAWL_STATE_PAUSED
@@ -204,7 +197,7 @@ def test_crawls_pause_when_the_disk_gets_full_and_are_resumed_only_when_there_is
     assert told(stubs) == ["problem", "PAUSING", "PAUSED"]
     refused(lambda: stubs.request("t", RUN), EXHAUSTED, "DISK_RESERVE", "disk")
     disk.full = False
-    eventually(lambda: not refuses(stubs), "nothing is taken in although there is room")
+    eventually(lambda: not refuses(stubs), "candidates to be taken in, as there is room")
     assert stubs.describe("t").status == paused  # it waits for somebody to resume it
     assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
     assert not stubs.describe("t").status.reason
@@ -217,9 +210,9 @@ def test_a_disk_that_gets_full_again_and_again_is_told_each_time(at: Hosted, dis
     stubs.launch("t", seed_of("t"))
     for _ in range(3):
         disk.full = True
-        until(stubs, crawl_pb2.CRAWL_STATE_PAUSED)
+        stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
         disk.full = False
-        eventually(lambda: not refuses(stubs), "nothing is taken in although there is room")
+        eventually(lambda: not refuses(stubs), "candidates to be taken in, as there is room")
         stubs.request("t", RUN)
     assert told(stubs) == ["problem", "PAUSING", "PAUSED", "by resume", "RUNNING"] * 3
 
@@ -229,7 +222,7 @@ def test_a_crawl_that_somebody_has_paused_gets_no_reason_from_a_full_disk(at: Ho
     stubs.launch("t", seed_of("t"))
     stubs.request("t", PAUSE)
     disk.full = True
-    eventually(lambda: refuses(stubs), "the server does not look at its disk")
+    eventually(lambda: refuses(stubs), "the server to look at its disk")
     assert not stubs.describe("t").status.reason
     assert told(stubs) == ["by pause", "PAUSING", "PAUSED"]
 
@@ -242,9 +235,9 @@ def test_what_is_full_before_a_crawl_comes_to_run_pauses_it_as_soon_as_it_does(
     stubs.create("t", spec(pause_at_start=True))
     stubs.seed("t", seed_of("t"))
     stubs.ask("LaunchCrawl", "t")
-    until(stubs, crawl_pb2.CRAWL_STATE_PAUSED)
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     disk.full = True
-    eventually(lambda: refuses(stubs), "the server does not look at its disk")
+    eventually(lambda: refuses(stubs), "the server to look at its disk")
     resume = at.served.runner.run(lambda f, now: f.control.request_state("t", Input.RESUME, now))
     at.wait(resume)  # as one that came just before the disk was looked at
     status = stubs.describe("t").status
@@ -260,7 +253,7 @@ def test_a_restart_on_a_full_disk_pauses_what_ran_and_one_with_room_leaves_it_pa
         at.stubs.launch("t", seed_of("t"))
     disk.full = True
     with hosted(store, tmp_path, disk_reserve_bytes=2**20) as at:
-        until(at.stubs, crawl_pb2.CRAWL_STATE_PAUSED)
+        at.stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     disk.full = False
     with hosted(store, tmp_path, disk_reserve_bytes=2**20) as at:
         status = at.stubs.describe("t").status

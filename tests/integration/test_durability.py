@@ -65,14 +65,14 @@ class Desk:
         self.store.hold()
         before = self.store.flushes_begun
         task = self.task(awaited(call))
-        await soon(lambda: self.store.flushes_begun > before, "the write asks for no flush")
+        await soon(lambda: self.store.flushes_begun > before, "the write to ask for a flush")
         return task
 
     async def asked(self, call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         """Make a call, and give it all the time that it needs but for a flush."""
         before = len(self.operations)
         task = self.task(call)
-        await soon(lambda: len(self.operations) > before or task.done(), "the call runs no operation")
+        await soon(lambda: len(self.operations) > before or task.done(), "the operation of the call")
         await self.served.channel.channel_ready()
         await turns()
         await settled(self.served)
@@ -491,7 +491,7 @@ async def test_a_node_that_waits_hears_of_a_uri_only_when_it_is_durable(tmp_path
         await _next(at)  # nothing is left to lease
         waiting = await at.asked(awaited(at.served.frontier.Next(next_request("t", wait_s=60))))
         write = await at.undurable(at.served.frontier.Schedule(schedule_request("t", "http://b.example/new")))
-        await soon(lambda: len(at.operations) >= 4, "the node that waits does not look again")
+        await soon(lambda: len(at.operations) >= 4, "the node that waits to look again")
         await settled(at.served)
         assert not waiting.done() and not write.done()
         at.store.release()
@@ -509,7 +509,7 @@ async def test_an_event_reaches_its_readers_only_when_it_is_durable(tmp_path: Pa
         pause = frontier_pb2.RequestStateRequest(crawl="t", target_state=PAUSE)
         before = len(at.operations)
         write = await at.undurable(at.served.frontier.RequestState(pause))
-        await soon(lambda: len(at.operations) > before + 1, "the reader does not look")
+        await soon(lambda: len(at.operations) > before + 1, "the reader to look")
         await settled(at.served)
         assert not event.done() and not write.done()
         at.store.release()
@@ -529,7 +529,7 @@ async def test_an_outcome_reaches_its_readers_only_when_it_is_durable(tmp_path: 
         await settled(at.served)
         before = len(at.operations)
         write = await at.undurable(at.served.frontier.Finished(finished_request(report(at.lease))))
-        await soon(lambda: len(at.operations) > before + 1, "the reader does not look")
+        await soon(lambda: len(at.operations) > before + 1, "the reader to look")
         await settled(at.served)
         assert not outcome.done() and not write.done()
         at.store.release()
@@ -542,15 +542,15 @@ async def test_a_line_reaches_the_crawl_log_only_when_its_disposition_is_durable
     async with desk(tmp_path) as at:
         logging = asyncio.create_task(at.served.logs.run())
         log = at.served.logs.path("t")
-        await soon(lambda: log.exists() and " http://b.example/ " in log.read_text(), "nothing is logged")
+        await soon(lambda: log.exists() and " http://b.example/ " in log.read_text(), "a line of the log")
         before = log.read_text()
         operations = len(at.operations)
         write = await at.undurable(at.served.frontier.Finished(finished_request(report(at.lease))))
-        await soon(lambda: len(at.operations) > operations + 1, "the log does not look")
+        await soon(lambda: len(at.operations) > operations + 1, "the log to look")
         await settled(at.served)
         assert log.read_text() == before and not write.done()
         at.store.release()
-        await soon(lambda: log.read_text() != before, "the line is not logged")
+        await soon(lambda: log.read_text() != before, "the line of the log")
         assert log.read_text().removeprefix(before).split()[3] == "http://a.example/"
         await write
         logging.cancel()
@@ -566,7 +566,7 @@ async def test_a_flush_covers_only_what_was_written_before_it_began(tmp_path: Pa
         ended = at.store.flushes_ended
         at.store.release(1)
         await asyncio.wait_for(first, PATIENCE_S)
-        await soon(lambda: at.store.flushing, "what was written during a flush gets none of its own")
+        await soon(lambda: at.store.flushing, "a flush of its own for what was written during a flush")
         await settled(at.served)
         assert not during.done() and not read.done()
         assert at.store.flushes_ended == ended + 1

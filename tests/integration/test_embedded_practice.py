@@ -30,9 +30,9 @@ def crawl(tmp_path: Path) -> Iterator[Callable[[], tuple[int, str]]]:
         runs.append(run)
         log = tmp_path / "crawl-web" / "access.log"
         before = size(log)
-        eventually(lambda: size(log) >= before + 20_000 or run.poll() is not None, "pages", poll_s=0.02)
+        eventually(lambda: size(log) >= before + 20_000 or run.poll() is not None, "pages")
         run.send_signal(signal.SIGTERM)
-        eventually(lambda: not waits_for(run.pid, signal.SIGTERM), "that it takes the signal")
+        eventually(lambda: not waits_for(run.pid, signal.SIGTERM), "it to take the signal")
         run.send_signal(signal.SIGTERM)
         return run.wait(PATIENCE_S), run.communicate(timeout=PATIENCE_S)[0]
 

@@ -55,7 +55,7 @@ def begun(server: ServerProcess, fetched: int) -> None:
     server.stubs.schedule("t", *(f"{A}{number}" for number in range(PAGES)))
     server.stubs.launch("other", seed_of("other"))
     fetch(server.stubs, fetched)
-    eventually(lambda: len(logged(server)) == fetched + 1, "no lines")
+    eventually(lambda: len(logged(server)) == fetched + 1, "lines in the log")
 
 
 def has(server: ServerProcess, lines: int) -> bool:
@@ -70,7 +70,7 @@ def older_store(data: Path) -> None:
     shutil.copytree(data / "store", data / "copy")
     with ServerProcess(data) as server:
         fetch(server.stubs, 5)
-        eventually(lambda: logged(server) == uris(7), "no lines")
+        eventually(lambda: logged(server) == uris(7), "lines in the log")
         server.kill()
     shutil.rmtree(data / "store")
     (data / "copy").rename(data / "store")
@@ -83,7 +83,7 @@ def damaged_wal(data: Path) -> None:
         (wal,) = (data / "store").glob("*.log")
         place = wal.stat().st_size
         fetch(server.stubs, 5)
-        eventually(lambda: logged(server) == uris(7), "no lines")
+        eventually(lambda: logged(server) == uris(7), "lines in the log")
         server.kill()
     content = bytearray(wal.read_bytes())
     content[place + 20] ^= 0xFF
@@ -101,7 +101,7 @@ def test_lines_that_the_store_does_not_know_are_kept_and_all_crawls_pause_until_
         stubs = server.stubs
         (aside,) = kept(server)
         # What the store does not note as logged is cut at the start, and written again.
-        eventually(lambda: log_of(server).read_bytes() + aside.read_bytes() == whole, "a line is missing")
+        eventually(lambda: log_of(server).read_bytes() + aside.read_bytes() == whole, "every line")
         lines = len(aside.read_text().splitlines())
         assert logged(server) == uris(7)[: 8 - lines] and lines >= 4
         assert '"level": "error"' in server.errors.read_text()
@@ -117,7 +117,7 @@ def test_lines_that_the_store_does_not_know_are_kept_and_all_crawls_pause_until_
         stubs.request("t", RUN)
         stubs.until("t", RUNNING)
         fetch(stubs, PAGES + 1 - (7 - lines))
-        eventually(lambda: sorted(logged(server)) == sorted(uris(PAGES + 1)), "lines are missing")
+        eventually(lambda: sorted(logged(server)) == sorted(uris(PAGES + 1)), "every line")
         server.kill()
     with ServerProcess(data) as server:  # once only
         assert kept(server) == [aside]
@@ -134,7 +134,7 @@ def test_events_that_the_store_does_not_know_are_kept_too(tmp_path: Path) -> Non
     before = (data / "crawls" / "t" / "job.log").read_bytes()
     with ServerProcess(data) as server:
         server.stubs.request("t", HOLD)
-        eventually(lambda: server.stubs.describe("t").status.held, "the crawl is not held")
+        eventually(lambda: server.stubs.describe("t").status.held)
         server.kill()
     shutil.rmtree(data / "store")
     (data / "copy").rename(data / "store")
@@ -187,11 +187,11 @@ def test_after_a_kill_that_finds_lines_not_noted_yet_nothing_is_kept_and_no_craw
             assert server.stubs.describe("t").status.state == RUNNING
             fetch(server.stubs, more)
             fetched += more
-            eventually(partial(has, server, 3 + fetched), "no lines")
+            eventually(partial(has, server, 3 + fetched), "lines in the log")
             server.kill()
     with ServerProcess(data) as server:
         assert kept(server) == []
-        eventually(lambda: logged(server) == uris(2 + fetched), "lines are missing")
+        eventually(lambda: logged(server) == uris(2 + fetched), "every line")
 
 
 def test_a_log_that_cannot_be_kept_aside_keeps_the_server_from_starting(
@@ -230,7 +230,7 @@ def test_the_log_of_an_earlier_crawl_of_the_name_is_kept_aside(tmp_path: Path) -
         assert server.stubs.describe("t").status.state == RUNNING
         eventually(lambda: logged(server) == uris(2), "other lines")
         server.stubs.ask("TearDownCrawl", "t")
-        eventually(lambda: server.stubs.describe("t").status.torn_down, "the crawl is not torn down")
+        eventually(lambda: server.stubs.describe("t").status.torn_down)
         server.stubs.ask("DeleteCrawl", "t")
         assert not log_of(server).parent.exists()
 

@@ -85,11 +85,11 @@ class Player:
             if self.store.flushing:
                 ended = self.store.flushes_ended
                 self.store.release(1)
-                await soon(lambda: self.store.flushes_ended > ended, "a flush does not end")
+                await soon(lambda: self.store.flushes_ended > ended, "the end of a flush")
             await turns()
             return
         if kind == "work":
-            await soon(lambda: not self.runner.core.upkeep.has_work, "jobs do not end")
+            await soon(lambda: not self.runner.core.upkeep.has_work, "the end of jobs")
             return
         call: Callable[[int], Coroutine[Any, Any, None]] = getattr(self, kind)
         self.calls.append(asyncio.create_task(call(number)))

@@ -4,7 +4,6 @@ from functools import partial
 from pathlib import Path
 
 import grpc
-import pytest
 from core_doubles.rows import all_rows_of
 from frontier_harness.calls import (
     FINISH,
@@ -30,17 +29,6 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 A, B = "http://a.example/", "http://b.example/"
 
 
-def told(stubs: Stubs) -> list[str]:
-    """What happened to the crawl, in a word each, but for its statistics and nodes."""
-    words = [named(event) for event in stubs.events_so_far("t")]
-    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
-
-
-def until(stubs: Stubs, state: str) -> None:
-    wanted = crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}")
-    eventually(lambda: stubs.describe("t").status.state == wanted, f"the crawl is never {state}")
-
-
 def stored(data: Path) -> list[tuple[Family, bytes, bytes]]:
     """The rows of the crawl on the disk, none being served."""
     store = RocksStore(data / "store", read_only=True)
@@ -61,13 +49,11 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
     with ServerProcess(data) as server:
         stubs = server.stubs
         stubs.launch("t", A, B, of=spec(statistics_interval=seconds(1)))
-        leases = stubs.pages("t")
-        while len(leases) < 2:
-            leases += stubs.pages("t")
+        leases = stubs.pages("t", least=2)
         stubs.schedule("t", f"{A}more")
         stubs.finish(report(leases[0]), released(leases[1]))
         stubs.request("t", HOLD)
-        eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
+        eventually(lambda: stubs.describe("t").status.held)
         before = stubs.describe("t"), stubs.events_so_far("t")
         server.kill()
     rows, written = stored(data), files(data)
@@ -82,119 +68,93 @@ def test_a_crawl_that_is_held_is_not_touched_by_kills_nor_by_starts_nor_by_a_che
         assert (stored(data), files(data)) == (rows, written)
     with ServerProcess(data) as server:
         assert not server.stubs.request("t", RUN).held
-        assert told(server.stubs)[-3:] == ["by resume", "released", "RUNNING"]
+        assert server.stubs.told("t")[-3:] == ["by resume", "released", "RUNNING"]
         assert server.stubs.schedule("t", f"{A}x") == ["QUEUED"]
 
 
-def test_a_hold_that_was_under_way_is_reached_after_a_kill(tmp_path: Path) -> None:
+def test_what_was_under_way_goes_on_after_a_kill(tmp_path: Path) -> None:
+    """S0.26: pauses, ends, holds and teardowns; and what was set holds."""
     data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        server.stubs.launch("t", A)
-        (lease,) = server.stubs.pages("t")
-        server.stubs.request("t", HOLD)
-        server.kill()
-    with ServerProcess(data) as server:
-        stubs = server.stubs
-        assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING
-        assert list(stubs.heartbeat([lease.token]).release_tokens) == [lease.token]
-        stubs.finish(released(lease))
-        eventually(lambda: stubs.describe("t").status.held, "the crawl is not held")
-        assert told(stubs)[-4:] == ["by hold", "PAUSING", "PAUSED", "held"]
-
-
-@pytest.mark.parametrize(("target", "bound"), [(PAUSE, "pause_timeout"), (FINISH, "stop_timeout")])
-def test_bounds_hold_through_a_kill_and_count_from_the_request(
-    tmp_path: Path, target: crawl_pb2.TargetState.ValueType, bound: str
-) -> None:
-    """Every lease gets a fresh period with the start of the server; a wait does not."""
-    data = tmp_path / "data"
-    with ServerProcess(data, "--lease-seconds", "60") as server:
-        server.stubs.launch("t", A, of=spec(pause_timeout=seconds(2), stop_timeout=seconds(2)))
-        server.stubs.pages("t")
-        server.stubs.request("t", target)
-        server.kill()
+    bounded = spec(pause_timeout=seconds(2), stop_timeout=seconds(2))
     with ServerProcess(data, "--lease-seconds", "60") as server:
         stubs = server.stubs
-        until(stubs, "PAUSED" if target == PAUSE else "FINISHED")
-        (cancelled,) = [event for event in stubs.events_so_far("t") if event.HasField("flights_cancelled")]
-        assert cancelled.flights_cancelled.bound == bound
-        asked = next(event for event in stubs.events_so_far("t") if named(event) in ("PAUSING", "STOPPING"))
-        waited_ms = cancelled.event_time.ToMilliseconds() - asked.event_time.ToMilliseconds()
-        assert waited_ms >= 2_000
-
-
-def test_settings_and_pool_sizes_hold_through_a_kill(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        server.stubs.launch("t", A)
-        changed = server.stubs.ask("UpdateCrawl", "t", spec=crawl_pb2.CrawlSpec(max_toes=3, weight=7)).crawl
-        sizes = admin_pb2.SetPoolSizeRequest(size=0), admin_pb2.SetPoolSizeRequest(node="one", size=5)
-        for size in sizes:
-            server.stubs.admin.SetPoolSize(size, timeout=TIMEOUT_S)
-        server.kill()
-    with ServerProcess(data) as server:
-        assert server.stubs.describe("t") == changed
-        assert (changed.spec.max_toes, changed.spec.weight) == (3, 7)
-        assert server.stubs.heartbeat(node="one").pool_size == 5
-        other = server.stubs.heartbeat(node="other")
-        assert other.HasField("pool_size") and other.pool_size == 0
-
-
-@pytest.mark.parametrize("when", ["what is out", "its log"])
-def test_a_teardown_that_was_under_way_is_completed_after_a_kill_though_nobody_asks_again(
-    tmp_path: Path, when: str
-) -> None:
-    """S0.26."""
-    data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        stubs = server.stubs
-        stubs.launch("t", A)
-        (lease,) = stubs.pages("t")
-        stubs.schedule("t", f"{A}more")
-        if when == "its log":
-            stubs.finish(report(lease))
-        assert stubs.ask("TearDownCrawl", "t").begun
-        server.kill()
-    with ServerProcess(data) as server:
-        stubs = server.stubs
-        if when == "what is out":
-            assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_STOPPING
-            assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
-        eventually(lambda: stubs.describe("t").status.torn_down, "the crawl is not torn down")
-        assert told(stubs)[-4:] == ["by teardown", "STOPPING", "FINISHED", "torn_down"]
-        assert not stubs.ask("TearDownCrawl", "t").begun
-        server.kill()
-    with ServerProcess(data) as server:
-        assert server.stubs.describe("t").status.torn_down
-        assert told(server.stubs).count("torn_down") == 1
-        assert server.stubs.statistics("t").succeeded_count == 1
-
-
-def test_a_second_stop_is_remembered_through_a_kill(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        server.stubs.launch("t", A)
-        (lease,) = server.stubs.pages("t")
+        for size in (admin_pb2.SetPoolSizeRequest(size=0), admin_pb2.SetPoolSizeRequest(node="one", size=5)):
+            stubs.admin.SetPoolSize(size, timeout=TIMEOUT_S)
+        pages = {
+            crawl: launched(stubs, crawl, bounded if crawl in BOUNDS else spec())
+            for crawl in (*BOUNDS, "holding", "interrupted", "failing", "torn", "torn-for-its-log")
+        }
+        for crawl in BOUNDS:
+            stubs.request(crawl, PAUSE if crawl == "pausing" else FINISH)
+        stubs.request("holding", HOLD)
         for _ in range(2):
-            server.stubs.request("t", FINISH)
+            stubs.request("interrupted", FINISH)
+        stubs.finish(report(pages["failing"], crawl_pb2.FETCH_STATUS_SERIOUS_ERROR))
+        stubs.until("failing", crawl_pb2.CRAWL_STATE_PAUSED)
+        failing = stubs.describe("failing")
+        assert failing.status.reason
+        stubs.finish(report(pages["torn-for-its-log"]))
+        for crawl in ("torn", "torn-for-its-log"):
+            assert stubs.ask("TearDownCrawl", crawl).begun
+        stubs.launch("set", "http://set.example/")
+        changed = stubs.ask("UpdateCrawl", "set", spec=crawl_pb2.CrawlSpec(max_toes=3, weight=7)).crawl
+        server.kill()
+    with ServerProcess(data, "--lease-seconds", "60") as server:
+        stubs = server.stubs
+        check_bounds(stubs)
+        assert list(stubs.heartbeat([pages["holding"].token]).release_tokens) == [pages["holding"].token]
+        stubs.finish(released(pages["holding"]))
+        eventually(lambda: stubs.describe("holding").status.held)
+        assert stubs.told("holding")[-4:] == ["by hold", "PAUSING", "PAUSED", "held"]
+        interrupted = pages["interrupted"]
+        assert list(stubs.heartbeat([interrupted.token]).interrupt_tokens) == [interrupted.token]
+        assert stubs.finish(report(interrupted, THREAD_KILLED)) == [("FAILED", False)]
+        stubs.until("interrupted", crawl_pb2.CRAWL_STATE_FINISHED)
+        assert stubs.describe("failing") == failing
+        assert stubs.next("failing").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
+        assert stubs.describe("set") == changed
+        assert (changed.spec.max_toes, changed.spec.weight) == (3, 7)
+        assert stubs.heartbeat(node="one").pool_size == 5
+        other = stubs.heartbeat(node="other")
+        assert other.HasField("pool_size") and other.pool_size == 0
+        assert stubs.describe("torn").status.state == crawl_pb2.CRAWL_STATE_STOPPING
+        assert stubs.finish(report(pages["torn"])) == [("SUCCEEDED", False)]
+        check_torn_down(stubs)
         server.kill()
     with ServerProcess(data) as server:
-        assert list(server.stubs.heartbeat([lease.token]).interrupt_tokens) == [lease.token]
-        status = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
-        assert server.stubs.finish(report(lease, status)) == [("FAILED", False)]
-        until(server.stubs, "FINISHED")
+        check_torn_down(server.stubs)
 
 
-def test_what_a_pause_was_for_is_known_after_a_kill(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with ServerProcess(data) as server:
-        server.stubs.launch("t", A, B)
-        (lease,) = server.stubs.pages("t", most=1)
-        server.stubs.finish(report(lease, crawl_pb2.FETCH_STATUS_SERIOUS_ERROR))
-        until(server.stubs, "PAUSED")
-        status = server.stubs.describe("t").status
-        server.kill()
-    assert status.reason
-    with ServerProcess(data) as server:
-        assert server.stubs.describe("t").status == status
-        assert server.stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
+BOUNDS = {"pausing": "pause_timeout", "stopping": "stop_timeout"}
+THREAD_KILLED = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
+
+
+def launched(stubs: Stubs, crawl: str, settings: crawl_pb2.CrawlSpec) -> frontier_pb2.Lease:
+    """Launch a crawl of one host; its first page, with another behind it."""
+    seed = f"http://{crawl}.example/"
+    stubs.launch(crawl, seed, of=settings)
+    (lease,) = stubs.pages(crawl)
+    stubs.schedule(crawl, f"{seed}more")
+    return lease
+
+
+def check_bounds(stubs: Stubs) -> None:
+    """Assert that a bound counts from the request, though every lease gets a fresh period with a start."""
+    stubs.until("pausing", crawl_pb2.CRAWL_STATE_PAUSED)
+    stubs.until("stopping", crawl_pb2.CRAWL_STATE_FINISHED)
+    for crawl, bound in BOUNDS.items():
+        at_ms = {named(event): event.event_time.ToMilliseconds() for event in stubs.events_so_far(crawl)}
+        (cancelled,) = [
+            e.flights_cancelled for e in stubs.events_so_far(crawl) if e.HasField("flights_cancelled")
+        ]
+        assert cancelled.bound == bound
+        assert at_ms["flights_cancelled"] - at_ms[crawl.upper()] >= 2_000
+
+
+def check_torn_down(stubs: Stubs) -> None:
+    """Assert that both teardowns are completed, though nobody asks again, and told once."""
+    for crawl in ("torn", "torn-for-its-log"):
+        eventually(lambda crawl=crawl: stubs.describe(crawl).status.torn_down)  # type: ignore[misc]  # a default binds it
+        assert stubs.told(crawl)[-4:] == ["by teardown", "STOPPING", "FINISHED", "torn_down"]
+        assert not stubs.ask("TearDownCrawl", crawl).begun
+        assert stubs.statistics(crawl).succeeded_count == 1

@@ -237,7 +237,7 @@ def test_it_stops_at_once_when_told_though_callers_wait(tmp_path: Path, number: 
         streams = [stubs.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t")) for _ in range(3)]
         for stream in streams:
             next(stream)
-        eventually(lambda: len(nodes(server)) == 4, "the calls do not arrive")
+        eventually(lambda: len(nodes(server)) == 4, "the calls to arrive")
         code, took_s = server.stop(number)
         assert (code, took_s < QUICK_S) == (0, True), (code, took_s)
         for poll in polls:
@@ -257,7 +257,7 @@ def test_a_stream_that_its_caller_leaves_open_holds_up_the_end_for_a_few_seconds
     with ServerProcess(tmp_path / "data") as server:
         server.stubs.create("t")
         call = server.stubs.admin.AddSeeds.future(seeds(), timeout=70)
-        eventually(lambda: server.stubs.describe("t").seed_count == 1, "the seed does not arrive")
+        eventually(lambda: server.stubs.describe("t").seed_count == 1, "the seed to arrive")
         code, took_s = server.stop()
         left_open.set()
         assert (code, took_s < GRACE_S + QUICK_S) == (0, True), (code, took_s)
@@ -301,7 +301,7 @@ def test_an_orphan_says_that_it_no_longer_serves_and_waits_for_nodes_to_hand_the
         stubs.launch("t", seed_of("t"))
         (lease,) = stubs.pages("t")
         server.end_stdin()
-        eventually(lambda: health(server) == health_pb2.HealthCheckResponse.NOT_SERVING, "it still serves")
+        eventually(lambda: health(server) == health_pb2.HealthCheckResponse.NOT_SERVING, "the end of service")
         assert stubs.finish(released(lease)) == [("RELEASED", False)]
         assert server.wait() == 0
     with ServerProcess(tmp_path / "data") as server:

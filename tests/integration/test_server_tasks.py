@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -54,12 +53,13 @@ def test_a_server_that_has_lost_a_task_says_so_to_everybody_and_ends_with_exit_c
         stubs.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="u", spec=spec()), timeout=TIMEOUT_S)
         waits = next_request("u", wait_s=60, node="waits")
         poll = stubs.frontier.Next.future(waits, timeout=TIMEOUT_S)
-        eventually(lambda: "waits" in _heard(stubs), "the call does not arrive")
+        eventually(lambda: "waits" in _heard(stubs), "the call to arrive")
         trigger.touch()
         problem = until_refused(stubs)
         if problem.reason != "STORE_FAILED":  # nobody listens any more, or gRPC took the call up no more
             assert problem.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED), problem
         assert next(healths).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        healths.cancel()  # the server would wait for it
         with pytest.raises(grpc.RpcError) as ended:
             list(events)
         assert Refusal.of(ended.value).reason == "STORE_FAILED", ended.value
@@ -84,7 +84,7 @@ def test_a_server_whose_writes_stall_for_good_ends_when_it_is_told_to(tmp_path: 
         stalled = stubs.frontier.Schedule.future(
             schedule_request("t", f"{seed_of('t')}new"), timeout=TIMEOUT_S
         )
-        eventually(lambda: "write_stalled" in server.errors.read_text(), "the write does not stall")
+        eventually(lambda: "write_stalled" in server.errors.read_text(), "the write to stall")
         assert server.stop()[0] == STORE
         assert stalled.exception(TIMEOUT_S) is not None
         told = [
@@ -101,7 +101,7 @@ def test_a_server_whose_first_writes_stall_waits_for_the_store_and_serves_then(t
     with ExitStack() as stack, ThreadPoolExecutor() as threads:
         serving = threads.submit(stack.enter_context, server)
         try:
-            eventually(lambda: _tells_of_a_stall(server.errors) or serving.done(), "the write does not stall")
+            eventually(lambda: _tells_of_a_stall(server.errors) or serving.done(), "the write to stall")
         finally:
             trigger.unlink()
         serving.result().stubs.launch("t", seed_of("t"))
@@ -162,14 +162,16 @@ def test_an_operation_that_fails_in_the_middle_ends_the_server_and_the_next_star
 
 def until_refused(stubs: Stubs) -> Refusal:
     """What a caller hears who goes on as if nothing had happened: seeds are announced by a job."""
-    end_s = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < end_s:
+
+    def refusal() -> Refusal | None:
         seeds = admin_pb2.AddSeedsRequest(crawl="t", uris=[seed_of("t")])
         try:
             stubs.admin.AddSeeds(iter((seeds,)), timeout=TIMEOUT_S)
         except grpc.RpcError as problem:
             return Refusal.of(problem)
-    raise AssertionError("the server goes on")
+        return None
+
+    return eventually(refusal, "a refusal")
 
 
 def _heard(stubs: Stubs) -> set[str]:

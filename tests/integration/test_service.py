@@ -12,8 +12,6 @@ from frontier_harness.calls import (
     RUN,
     TIMEOUT_S,
     Stubs,
-    disposition_name,
-    finished_request,
     fresh_name,
     refusal,
     released,
@@ -22,8 +20,6 @@ from frontier_harness.calls import (
     seed_of,
     spec,
 )
-from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import eventually
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -138,32 +134,6 @@ def test_a_candidates_own_data_comes_back_in_its_lease(stubs: Stubs, crawl: str)
     assert (lease.annotations, lease.seed) == (b"\x00mine\xff", False)
 
 
-def test_the_order_of_a_queue_is_directive_then_precedence_then_arrival(stubs: Stubs, crawl: str) -> None:
-    """S1.2: directive before precedence before the order of arrival."""
-    (seed,) = stubs.pages(crawl)
-    urgent = [("n1", 4, 1), ("n2", 4, 1), ("n0", 4, 0), ("h", 2, 5), ("hh", 1, 127), ("m", 3, 1), ("d", 0, 1)]
-    request = frontier_pb2.ScheduleRequest(
-        crawl=crawl,
-        candidates=[
-            # A number is an enum's value on the wire.
-            frontier_pb2.Candidate(
-                uri=f"{seed_of(crawl)}{name}",
-                directive=frontier_pb2.Directive.ValueType(directive),
-                precedence=precedence,
-            )
-            for name, directive, precedence in urgent
-        ],
-    )
-    stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
-    stubs.finish(report(seed))
-    order = []
-    for _ in urgent:
-        (lease,) = stubs.pages(crawl)
-        order.append(lease.uri.rpartition("/")[2])
-        stubs.finish(report(lease))
-    assert order == ["hh", "h", "m", "n0", "n1", "n2", "d"]
-
-
 def test_a_report_counts_once_and_is_told_again_when_repeated(stubs: Stubs, crawl: str) -> None:
     (lease,) = stubs.pages(crawl)
     stubs.schedule(crawl, f"{seed_of(crawl)}more")
@@ -262,56 +232,7 @@ def test_a_crawl_ends_by_itself_when_nothing_is_left(stubs: Stubs, crawl: str) -
     assert names == ["NASCENT", "PREPARING", "RUNNING", "EMPTY", "STOPPING", "FINISHED"]
 
 
-def test_a_crawl_ends_at_its_document_limit_and_never_beyond(stubs: Stubs) -> None:
-    name = fresh_name()
-    hosts = [seed_of(name, f"{letter}.") for letter in "abcde"]
-    stubs.launch(name, *hosts, of=spec(limits=crawl_pb2.LimitSpec(max_documents=2)))
-    pages = stubs.pages(name)
-    while len(pages) < 2:
-        pages += stubs.pages(name)
-    assert len(pages) == 2
-    assert stubs.next(name).empty_reason == frontier_pb2.EMPTY_REASON_LIMIT_REACHED
-    stubs.finish(*(report(lease) for lease in pages))
-    stubs.until(name, crawl_pb2.CRAWL_STATE_FINISHED)
-    assert stubs.describe(name).status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED_DOCUMENT_LIMIT
-    assert stubs.statistics(name).succeeded_count == 2
-    (reached,) = [event for event in stubs.events(name) if event.HasField("limit_reached")]
-    assert (reached.limit_reached.limit, reached.limit_reached.value) == ("max_documents", 2)
-
-
 # Figures and listings.
-
-
-def test_figures_and_queues_tell_the_same(stubs: Stubs) -> None:
-    name = fresh_name()
-    stubs.launch(name, *(seed_of(name, f"{letter}.") for letter in "abc"))
-    pages = stubs.pages(name)
-    while len(pages) < 3:
-        pages += stubs.pages(name)
-    stubs.schedule(name, *(f"{seed_of(name, 'a.')}{number}" for number in range(10)))
-    stubs.finish(report(pages[1]), report(pages[2], crawl_pb2.FETCH_STATUS_TIMEOUT))
-    statistics, queues = stubs.statistics(name), stubs.queues(name)
-    assert statistics.discovered_count == sum(queue.enqueued_count for queue in queues) == 13
-    assert statistics.queued_count == sum(queue.queued_count for queue in queues) == 11
-    assert statistics.leased_count == sum(queue.leased_count for queue in queues) == 1
-    assert statistics.failed_count == sum(queue.failed_count for queue in queues) == 1
-    assert statistics.succeeded_count == 1
-    states = [crawl_pb2.QueueState.Name(queue.state).removeprefix("QUEUE_STATE_") for queue in queues]
-    counted = {state: count for state, count in statistics.queue_state_counts.items() if count}
-    assert counted == {state: states.count(state) for state in set(states)}
-    assert dict(statistics.verdict_counts) == {"QUEUED": 13}
-    assert statistics.elapsed_duration.ToMilliseconds() > 0
-    assert {queue.queue_key for queue in queues} == {f"example,{name},{letter}," for letter in "abc"}
-    assert {queue.host for queue in queues} == {f"{letter}.{name}.example" for letter in "abc"}
-
-
-def test_queues_come_in_pages_without_gap_or_repeat(stubs: Stubs, crawl: str) -> None:
-    stubs.seed(crawl, *(seed_of(crawl, f"h{number}.") for number in range(25)))
-    eventually(lambda: stubs.statistics(crawl).discovered_count == 26, "the seeds are not announced")
-    whole = {f"example,{crawl},"} | {f"example,{crawl},h{number}," for number in range(25)}
-    for size in (1, 7, 26, 1000):
-        paged = [queue.queue_key for queue in stubs.queues(crawl, size)]
-        assert len(paged) == 26 and set(paged) == whole
 
 
 def test_queues_can_be_listed_by_their_state(stubs: Stubs) -> None:
@@ -331,35 +252,6 @@ def test_queues_can_be_listed_by_their_state(stubs: Stubs) -> None:
     statistics = stubs.statistics(name)
     assert resting.queue_key in statistics.waiting_for
     assert statistics.next_due_time == resting.wake_time
-
-
-def test_crawls_are_listed_by_name_in_pages(stubs: Stubs) -> None:
-    names = sorted(f"z-{fresh_name()}" for _ in range(5))
-    for name in names:
-        stubs.create(name)
-    request = admin_pb2.ListCrawlsRequest(page_size=2, page_token="z-")
-    shown: list[str] = []
-    while True:
-        answer = stubs.admin.ListCrawls(request, timeout=TIMEOUT_S)
-        assert len(answer.crawls) <= 2
-        shown += [crawl.crawl for crawl in answer.crawls]
-        if not answer.next_page_token:
-            break
-        request.page_token = answer.next_page_token
-    assert shown == sorted(set(shown))
-    assert [name for name in shown if name in names] == names
-
-
-def test_a_crawl_that_is_deleted_is_gone_and_its_name_is_free(stubs: Stubs, server: ServerProcess) -> None:
-    name = fresh_name()
-    stubs.launch(name, seed_of(name))
-    stubs.request(name, FINISH)
-    stubs.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl=name), timeout=TIMEOUT_S)
-    listing = stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(page_size=1000), timeout=TIMEOUT_S)
-    assert name not in [crawl.crawl for crawl in listing.crawls]
-    assert not (server.data / "crawls" / name).exists()
-    stubs.launch(name, seed_of(name))
-    assert stubs.statistics(name).discovered_count == 1  # nothing of the first one is known
 
 
 def test_the_server_describes_itself_and_its_nodes(stubs: Stubs, crawl: str) -> None:
@@ -392,30 +284,6 @@ def test_any_crawl_that_runs_may_be_asked_for_in_turn(stubs: Stubs) -> None:
         assert answer.leases, "nothing is given of crawls that have something to give"
         given += answer.leases
     stubs.finish(*(released(lease) for lease in given), node="any")
-
-
-def test_a_forced_candidate_is_fetched_again_once(stubs: Stubs, crawl: str) -> None:
-    (lease,) = stubs.pages(crawl)
-    stubs.schedule(crawl, f"{seed_of(crawl)}keeps-it-open")
-    forced = frontier_pb2.Candidate(uri=lease.uri)
-    forced.refetch_before_time.GetCurrentTime()
-    forced.refetch_before_time.seconds += 3600
-    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[forced])
-
-    def force() -> str:
-        (verdict,) = stubs.frontier.Schedule(request, timeout=TIMEOUT_S).verdicts
-        return crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_")
-
-    assert force() == "ALREADY_QUEUED"  # it is out just now
-    stubs.finish(report(lease))
-    assert [force(), force()] == ["QUEUED", "ALREADY_QUEUED"]
-    fetched = set()
-    for _ in range(2):
-        (again,) = stubs.pages(crawl)
-        fetched.add(again.uri)
-        answer = stubs.frontier.Finished(finished_request(report(again)), timeout=TIMEOUT_S)
-        assert disposition_name(answer.results[0].disposition) == "SUCCEEDED"
-    assert fetched == {lease.uri, f"{seed_of(crawl)}keeps-it-open"}
 
 
 # Health and reflection.

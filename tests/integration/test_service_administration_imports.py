@@ -56,10 +56,6 @@ def crawl_in_scope(stubs: Stubs, launched: bool = True) -> str:
     return crawl
 
 
-def waiting(stubs: Stubs, crawl: str) -> list[admin_pb2.WaitingUri]:
-    return [uri for message in stubs.ask("ExportUris", crawl) for uri in message.uris]
-
-
 def story(stubs: Stubs, crawl: str, uri: str) -> tuple[int, int, int]:
     found = stubs.ask("GetUri", crawl, uri=uri).story
     return found.state, found.fetch_status, found.disposition
@@ -79,7 +75,7 @@ def test_candidates_are_scheduled_and_what_was_seen_is_noted(stubs: Stubs) -> No
     assert (job.kind, job.state) == ("import", DONE)
     assert (job.done_count, job.changed_count, job.total_count) == (5, 5, 5)
     assert dict(job.counts) == {"QUEUED": 1} and not job.findings
-    (uri,) = waiting(stubs, crawl)
+    (uri,) = stubs.waiting(crawl)
     assert uri.candidate == wanted(f"{base}new", via=base, annotations=b"mine", precedence=5).candidate
     done = admin_pb2.URI_STATE_DONE
     assert story(stubs, crawl, f"{base}fine") == (done, 200, SUCCEEDED)
@@ -98,7 +94,7 @@ def test_what_was_done_is_not_done_again_in_whatever_order_it_comes(stubs: Stubs
     assert (job.done_count, job.total_count, job.changed_count) == (2_000, 2_000, 500 + 1_000)
     assert dict(job.counts) == {"QUEUED": 1_000, "ALREADY_SEEN": 500}
     expected = [f"{base}{number}" for number in range(1_500) if number % 3]
-    assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == expected  # in the order in which they came
+    assert [uri.candidate.uri for uri in stubs.waiting(crawl)] == expected  # in the order in which they came
 
 
 def test_what_cannot_be_taken_in_is_counted_and_the_first_of_it_told(stubs: Stubs) -> None:
@@ -129,13 +125,13 @@ def test_an_import_can_force_what_has_been_seen(stubs: Stubs) -> None:
     stubs.ask("NoteUris", crawl, uris=[old])
     assert dict(stubs.bring(crawl, wanted(old)).counts) == {"ALREADY_SEEN": 1}
     assert dict(stubs.bring(crawl, wanted(old), force=True).counts) == {"QUEUED": 1}
-    assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == [old]
+    assert [uri.candidate.uri for uri in stubs.waiting(crawl)] == [old]
 
 
 def test_a_crawl_that_was_never_launched_takes_an_import(stubs: Stubs) -> None:
     crawl = crawl_in_scope(stubs, launched=False)
     assert dict(stubs.bring(crawl, wanted(f"{seed_of(crawl)}a")).counts) == {"QUEUED": 1}
-    assert len(waiting(stubs, crawl)) == 1
+    assert len(stubs.waiting(crawl)) == 1
 
 
 def test_an_import_of_nothing_is_a_job_that_ends(stubs: Stubs, crawl: str) -> None:
@@ -177,7 +173,7 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
         frontier_pb2.ScheduleRequest(crawl=crawl, candidates=offered), timeout=TIMEOUT_S
     )
     assert set(answer.verdicts) == {crawl_pb2.VERDICT_QUEUED}
-    exported = waiting(stubs, crawl)
+    exported = stubs.waiting(crawl)
     assert len(exported) == len(offered)
     with ServerProcess(tmp_path / "fresh") as fresh:
         fresh.stubs.create(crawl, stubs.describe(crawl).spec)
@@ -188,7 +184,7 @@ def test_export_then_import_into_a_fresh_frontier_gives_the_same_pending_set(
                 entry.candidate.not_before_time.CopyFrom(uri.due_time)
             entries.append(entry)
         assert dict(fresh.stubs.bring(crawl, *entries).counts) == {"QUEUED": len(offered)}
-        assert waiting(fresh.stubs, crawl) == exported
+        assert fresh.stubs.waiting(crawl) == exported
 
 
 # Refusals.
@@ -218,14 +214,12 @@ def test_an_entry_that_makes_no_sense_is_named_and_nothing_is_taken_in(
         told,
     )
     cancelled(stubs, crawl)
-    assert len(waiting(stubs, crawl)) == 1
+    assert len(stubs.waiting(crawl)) == 1
 
 
 def cancelled(stubs: Stubs, crawl: str) -> admin_pb2.Job:
     """The last job, which is an import that was cancelled."""
-    eventually(
-        lambda: stubs.ask("ListJobs", crawl).jobs[-1].state == CANCELLED, "the import is not cancelled"
-    )
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].state == CANCELLED, "the import to be cancelled")
     job: admin_pb2.Job = stubs.ask("ListJobs", crawl).jobs[-1]
     assert job.kind == "import"
     return job
@@ -242,7 +236,7 @@ def test_a_stream_that_ends_without_its_complete_message_takes_nothing_in(stubs:
     )
     assert problem.metadata == {"field": "complete"}
     cancelled(stubs, crawl)
-    assert len(waiting(stubs, crawl)) == 1
+    assert len(stubs.waiting(crawl)) == 1
 
 
 def test_one_message_may_be_the_first_and_the_last(stubs: Stubs) -> None:
@@ -303,13 +297,13 @@ def test_a_stream_that_breaks_is_cancelled_and_takes_nothing_in(stubs: Stubs, cr
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
     assert received.wait(TIMEOUT_S)
 
-    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "nothing has come")
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "something to come")
     (_, job) = stubs.ask("ListJobs", crawl).jobs
     assert (job.kind, job.state) == ("import", admin_pb2.JOB_STATE_RECEIVING)
     sending.cancel()
     broken.set()
     cancelled(stubs, crawl)
-    assert [uri.candidate.uri for uri in waiting(stubs, crawl)] == [seed_of(crawl)]
+    assert [uri.candidate.uri for uri in stubs.waiting(crawl)] == [seed_of(crawl)]
     assert stubs.job(crawl, verify={}).changed_count == 0
 
 
@@ -325,7 +319,7 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
         yield admin_pb2.ImportUrisRequest(complete=True)
 
     sending = stubs.admin.ImportUris.future(messages(), timeout=TIMEOUT_S)
-    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "nothing has come")
+    eventually(lambda: stubs.ask("ListJobs", crawl).jobs[-1].total_count == 1, "something to come")
     number = stubs.ask("ListJobs", crawl).jobs[-1].job
     stubs.ask("CancelJob", crawl, job=number)
     assert stubs.ended(crawl, number).state == CANCELLED
@@ -338,7 +332,7 @@ def test_an_import_that_still_comes_can_be_cancelled_by_another(stubs: Stubs, cr
         answer = sending.result(TIMEOUT_S)
         assert (answer.job.job, answer.job.state) == (number, CANCELLED)
     assert stubs.ask("GetJob", crawl, job=number).job.total_count == 1
-    assert len(waiting(stubs, crawl)) == 1
+    assert len(stubs.waiting(crawl)) == 1
 
 
 def test_a_server_that_is_killed_while_an_import_comes_cancels_it(tmp_path: Path) -> None:
@@ -357,13 +351,13 @@ def test_a_server_that_is_killed_while_an_import_comes_cancels_it(tmp_path: Path
             jobs = server.stubs.ask("ListJobs", crawl).jobs
             return bool(jobs) and jobs[0].total_count == 1
 
-        eventually(received, "the first message has not come")
+        eventually(received, "the first message")
         server.kill()
         assert refusal(sending.result).code == grpc.StatusCode.UNAVAILABLE
         going_on.set()
     with ServerProcess(data) as server:
         assert server.stubs.ended(crawl, 1).state == CANCELLED
-        assert waiting(server.stubs, crawl) == []
+        assert server.stubs.waiting(crawl) == []
 
 
 def test_below_the_disk_reserve_imports_and_notes_are_refused(tmp_path: Path) -> None:
@@ -378,7 +372,7 @@ def test_below_the_disk_reserve_imports_and_notes_are_refused(tmp_path: Path) ->
         def full() -> bool:
             return refusal_code(stubs, crawl, uri) == exhausted
 
-        eventually(full, "the server does not look at its disk")
+        eventually(full, "the server to look at its disk")
         for call in (
             lambda: stubs.bring(crawl, wanted(uri)),
             lambda: stubs.ask("NoteUris", crawl, uris=[uri]),

@@ -4,16 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    INVALID,
-    PAUSE,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import INVALID, PAUSE, Stubs, fresh_name, refused, seed_of, spec
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
@@ -32,16 +23,6 @@ def wide(stubs: Stubs) -> str:
     return crawl
 
 
-def states(stubs: Stubs, crawl: str) -> dict[str, int]:
-    """How many queues are in each state that any is in."""
-    counts = stubs.statistics(crawl).queue_state_counts
-    return {state: count for state, count in counts.items() if count}
-
-
-def left(stubs: Stubs, crawl: str) -> int:
-    return sum(len(message.uris) for message in stubs.ask("ExportUris", crawl))
-
-
 def test_uris_are_deleted_by_queue_and_pattern_after_a_dry_run(stubs: Stubs, wide: str) -> None:
     """Heritrix 2.14: deleteURIs; they stay seen, with -6000."""
     asked = {"queue_pattern": f"example,{wide},h[0-2],", "uri_pattern": r".*\?.*"}
@@ -49,53 +30,15 @@ def test_uris_are_deleted_by_queue_and_pattern_after_a_dry_run(stubs: Stubs, wid
     assert (dry.kind, dry.state, dry.changed_count) == ("delete-uris", DONE, 3)
     assert dict(dry.parameters) == {**asked, "dry_run": "true"}
     assert sorted(dry.findings) == [f"{seed_of(wide, f'h{number}.')}c?x=1" for number in range(3)]
-    assert left(stubs, wide) == 24
+    assert len(stubs.waiting(wide)) == 24
     job = stubs.job(wide, delete_uris=asked)
     assert (job.changed_count, sorted(job.findings)) == (3, sorted(dry.findings))
     assert dict(job.parameters) == asked
-    assert left(stubs, wide) == 21
+    assert len(stubs.waiting(wide)) == 21
     statistics = stubs.statistics(wide)
     assert (statistics.disregarded_count, dict(statistics.fetch_status_counts)) == (3, {-6000: 3})
     assert stubs.schedule(wide, dry.findings[0]) == ["ALREADY_SEEN"]
     assert stubs.job(wide, delete_uris=asked).changed_count == 0
-
-
-def test_a_uri_that_is_out_is_left_alone_and_counted(stubs: Stubs, crawl: str) -> None:
-    stubs.schedule(crawl, f"{seed_of(crawl)}more")
-    (lease,) = stubs.pages(crawl)
-    job = stubs.job(crawl, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"})
-    assert (job.changed_count, job.counts["leased"]) == (1, 1)
-    assert stubs.finish(report(lease)) == [("SUCCEEDED", False)]
-
-
-def test_queues_are_retired_and_unretired_by_pattern(stubs: Stubs, wide: str) -> None:
-    """T12, T15."""
-    pattern = {"queue_pattern": f"example,{wide},h[0-3],"}
-    job = stubs.job(wide, retire_queues=pattern)
-    assert (job.kind, job.state, job.done_count, job.changed_count) == ("retire-queues", DONE, 6, 4)
-    assert states(stubs, wide) == {"RETIRED": 4, "INACTIVE": 2}
-    assert stubs.statistics(wide).retired_uri_count == 16
-    job = stubs.job(wide, unretire_queues={"queue_pattern": f"example,{wide},h[01],"})
-    assert (job.kind, job.changed_count) == ("unretire-queues", 2)
-    assert states(stubs, wide) == {"RETIRED": 2, "INACTIVE": 4}
-
-
-def test_queues_that_rest_are_woken_by_pattern(stubs: Stubs) -> None:
-    """T14."""
-    crawl = fresh_name()
-    stubs.launch(crawl, *(seed_of(crawl, f"h{number}.") for number in range(3)))
-    stubs.finish(*(report(lease, -2) for lease in all_pages(stubs, crawl, 3)))
-    assert states(stubs, crawl) == {"SNOOZED": 3}
-    job = stubs.job(crawl, wake_queues={"queue_pattern": f"example,{crawl},h[01],"})
-    assert (job.kind, job.changed_count) == ("wake-queues", 2)
-    assert states(stubs, crawl).get("SNOOZED") == 1
-
-
-def all_pages(stubs: Stubs, crawl: str, count: int) -> list[Any]:
-    leases: list[Any] = []
-    while len(leases) < count:
-        leases += stubs.pages(crawl)
-    return leases
 
 
 @pytest.mark.parametrize("repair", [False, True])
@@ -133,18 +76,11 @@ def test_a_page_of_jobs_with_much_to_tell_stays_below_four_mib(stubs: Stubs) -> 
     assert all(sum(job.ByteSize() for job in page) < 4 * 1024 * 1024 for page in pages)
 
 
-def test_a_job_that_has_ended_is_told_as_an_event(stubs: Stubs, wide: str) -> None:
-    job = stubs.job(wide, verify={})
-    stubs.request(wide, crawl_pb2.TARGET_STATE_FINISH)
-    (told,) = [event.job_ended for event in stubs.events(wide) if event.HasField("job_ended")]
-    assert (told.job, told.kind, told.outcome) == (job.job, "verify", "DONE")
-
-
 def test_a_finished_crawl_can_still_be_verified_and_cleaned(stubs: Stubs, wide: str) -> None:
     stubs.request(wide, crawl_pb2.TARGET_STATE_FINISH)
     assert stubs.job(wide, verify={}).changed_count == 0
     assert stubs.job(wide, delete_uris={"queue_pattern": ".*", "uri_pattern": ".*"}).changed_count == 24
-    assert left(stubs, wide) == 0
+    assert len(stubs.waiting(wide)) == 0
 
 
 def test_a_job_that_has_ended_stays_as_it_is_when_it_is_cancelled(stubs: Stubs, wide: str) -> None:

@@ -8,7 +8,6 @@ import grpc
 import pytest
 from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
-    FINISH,
     INVALID,
     TIMEOUT_S,
     Refusal,
@@ -305,24 +304,3 @@ async def test_readers_end_with_unavailable_when_the_server_shuts_down(tmp_path:
                 await asyncio.wait_for(reading, TIMEOUT_S)
             problem = Refusal.of(caught.value)
             assert (problem.code, problem.reason) == (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN")
-
-
-async def test_readers_of_a_crawl_that_is_deleted_are_told(tmp_path: Path) -> None:
-    async with serving(MemoryStore(), config(tmp_path)) as served:
-        await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
-        following = stream(served)
-        await read(following)
-        await served.admin.DeleteCrawl(admin_pb2.DeleteCrawlRequest(crawl="t"))
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            while True:
-                await read(following)
-        assert Refusal.of(caught.value).reason == "UNKNOWN_CRAWL"
-
-
-def test_a_stopped_crawl_ends_the_stream(stubs: Stubs, crawl: str) -> None:
-    request = admin_pb2.StreamOutcomesRequest(crawl=crawl, follow=True)
-    following = stubs.admin.StreamOutcomes(request, timeout=TIMEOUT_S)
-    next(following)
-    stubs.request(crawl, FINISH)
-    assert [message for message in following if message.outcomes] == []
-    assert following.code() == grpc.StatusCode.OK

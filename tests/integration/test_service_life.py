@@ -1,12 +1,7 @@
 """A crawl's life over real gRPC: pauses and ends that are bounded, problems, and what limits it."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from frontier_harness.calls import (
     FINISH,
-    HOLD,
     PAUSE,
     RUN,
     TIMEOUT_S,
@@ -15,81 +10,23 @@ from frontier_harness.calls import (
     released,
     report,
     seconds,
-    seed_of,
     spec,
 )
-from frontier_harness.held_store import HeldStore
-from frontier_harness.hosted import Hosted, hosted
+from frontier_harness.hosted import Hosted
 from frontier_harness.waiting import eventually
 
-from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
+from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
 A, B = "http://a.example/", "http://b.example/"
 
 
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
-
-
-def told(stubs: Stubs, crawl: str = "t") -> list[str]:
-    """What happened to the crawl, in a word each, but for its statistics and nodes."""
-    words = [named(event) for event in stubs.events_so_far(crawl)]
-    return [word for word in words if word not in ("statistics", "node_joined", "node_left")]
+def by_uri(lease: frontier_pb2.Lease) -> str:
+    return lease.uri
 
 
 def moments(stubs: Stubs, crawl: str = "t") -> dict[str, int]:
     """When each kind of thing happened last, in milliseconds."""
     return {named(event): event.event_time.ToMilliseconds() for event in stubs.events_so_far(crawl)}
-
-
-def until(stubs: Stubs, state: str, crawl: str = "t") -> crawl_pb2.CrawlStatus:
-    """Wait for a state; the crawl's status then."""
-    wanted = crawl_pb2.CrawlState.Value(f"CRAWL_STATE_{state}")
-    eventually(lambda: stubs.describe(crawl).status.state == wanted, f"the crawl is never {state}")
-    return stubs.describe(crawl).status
-
-
-def pages(stubs: Stubs, count: int, crawl: str = "t") -> list[frontier_pb2.Lease]:
-    """So many pages that are out, by their URIs."""
-    found = stubs.pages(crawl)
-    while len(found) < count:
-        found += stubs.pages(crawl)
-    return sorted(found, key=lambda lease: lease.uri)
-
-
-# Its start.
-
-
-def test_a_crawl_may_be_paused_at_its_start(at: Hosted) -> None:
-    """S0.11: nothing is given out between."""
-    stubs = at.stubs
-    stubs.create("t", spec(pause_at_start=True))
-    stubs.seed("t", A, B)
-    stubs.ask("LaunchCrawl", "t")
-    until(stubs, "PAUSED")
-    assert told(stubs)[-3:] == ["PREPARING", "seeds_concluded", "PAUSED"]
-    assert stubs.next("t").empty_reason == frontier_pb2.EMPTY_REASON_PAUSED
-    assert stubs.statistics("t").queued_count == 2
-    assert not stubs.describe("t").status.reason
-    assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
-    assert len(pages(stubs, 2)) == 2
-
-
-def test_a_crawl_that_was_paused_at_its_start_may_be_held_and_stopped_without_ever_running(
-    at: Hosted,
-) -> None:
-    stubs = at.stubs
-    for crawl, target, end in (("t", FINISH, "FINISHED"), ("u", HOLD, "PAUSED")):
-        stubs.create(crawl, spec(pause_at_start=True))
-        stubs.seed(crawl, A)
-        stubs.ask("LaunchCrawl", crawl)
-        until(stubs, "PAUSED", crawl)
-        stubs.request(crawl, target)
-        until(stubs, end, crawl)
-        assert "RUNNING" not in told(stubs, crawl)
-    assert stubs.describe("u").status.held
 
 
 # Pauses and ends that wait for what is in flight, and no longer than they should.
@@ -98,12 +35,12 @@ def test_a_crawl_that_was_paused_at_its_start_may_be_held_and_stopped_without_ev
 def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     assert stubs.request("t", PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
     assert list(stubs.heartbeat([first.token]).release_tokens) == [first.token]
     stubs.update("t", pause_timeout=seconds(1))  # from the pause on
-    until(stubs, "PAUSED")
-    assert told(stubs)[-5:] == ["by pause", "PAUSING", "by update", "flights_cancelled", "PAUSED"]
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
+    assert stubs.told("t")[-5:] == ["by pause", "PAUSING", "by update", "flights_cancelled", "PAUSED"]
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["PAUSING"] >= 1000
     (cancelled,) = [e.flights_cancelled for e in stubs.events_so_far("t") if e.HasField("flights_cancelled")]
@@ -113,56 +50,29 @@ def test_a_pause_waits_so_long_and_what_is_out_then_goes_back_to_its_queue(at: H
     statistics = stubs.statistics("t")
     assert (statistics.queued_count, statistics.leased_count, statistics.lapsed_count) == (2, 0, 2)
     stubs.request("t", RUN)
-    again = pages(stubs, 2)
+    again = sorted(stubs.pages("t", least=2), key=by_uri)
     assert [(lease.uri, lease.attempt) for lease in again] == [(A, 1), (B, 1)], "a pause is no attempt"
-
-
-def test_a_pause_is_over_when_the_last_that_is_out_comes_back(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
-    stubs.schedule("t", f"{A}more")
-    stubs.request("t", PAUSE)
-    stubs.finish(report(first))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSING
-    stubs.finish(released(second))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_PAUSED
-    assert "flights_cancelled" not in told(stubs)
 
 
 def test_an_end_waits_so_long_and_what_is_out_then_has_failed(at: Hosted) -> None:
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     stubs.schedule("t", f"{A}never-fetched")
     assert stubs.request("t", FINISH).state == crawl_pb2.CRAWL_STATE_STOPPING
     assert stubs.finish(report(first)) == [("SUCCEEDED", False)]
     stubs.update("t", stop_timeout=seconds(1))  # from the stop on
-    until(stubs, "FINISHED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_FINISHED)
     at_ms = moments(stubs)
     assert at_ms["flights_cancelled"] - at_ms["STOPPING"] >= 1000
-    assert told(stubs)[-5:] == ["by stop", "STOPPING", "by update", "flights_cancelled", "FINISHED"]
+    assert stubs.told("t")[-5:] == ["by stop", "STOPPING", "by update", "flights_cancelled", "FINISHED"]
     assert dict(stubs.statistics("t").fetch_status_counts) == {200: 1, -7000: 1}
     assert stubs.finish(report(second)) == [("STALE", False)]
     assert stubs.describe("t").status.exit_status == crawl_pb2.EXIT_STATUS_ABORTED
     log = at.served.logs.path("t")
-    eventually(lambda: log.is_file() and " -7000 " in log.read_text(), "the log has no line of it")
+    eventually(lambda: log.is_file() and " -7000 " in log.read_text(), "its line in the log")
     (line,) = [line for line in log.read_text().splitlines() if " -7000 " in line]
     assert B in line
-
-
-def test_a_natural_end_is_bounded_too_and_stays_one(at: Hosted) -> None:
-    """CrawlSpec.stop_timeout: the end of the crawl, however it came."""
-    stubs = at.stubs
-    stubs.launch("t", A, B, of=spec(limits=crawl_pb2.LimitSpec(max_bytes=10)))
-    first, _ = pages(stubs, 2)
-    stubs.finish(report(first, body_bytes=10))
-    assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_STOPPING
-    stubs.update("t", stop_timeout=seconds(1))  # from the end's beginning on
-    status = until(stubs, "FINISHED")
-    assert status.exit_status == crawl_pb2.EXIT_STATUS_FINISHED_DATA_LIMIT
-    (reached,) = [event.limit_reached for event in stubs.events("t") if event.HasField("limit_reached")]
-    assert (reached.limit, reached.value, reached.reached, reached.leased_count) == ("max_bytes", 10, 10, 1)
 
 
 # Asked for the end again.
@@ -180,7 +90,7 @@ def test_an_end_that_is_asked_for_again_interrupts_fetches(at: Hosted) -> None:
     stubs.launch("t", A, B)
     stubs.launch("u", "http://c.example/")
     (other,) = stubs.pages("u")
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     tokens = [first.token, second.token, other.token]
     asked_once = finish(stubs, *tokens)
     assert (list(asked_once.release_tokens), list(asked_once.interrupt_tokens)) == (tokens[:2], [])
@@ -188,40 +98,12 @@ def test_an_end_that_is_asked_for_again_interrupts_fetches(at: Hosted) -> None:
     assert (list(asked_twice.release_tokens), list(asked_twice.interrupt_tokens)) == ([], tokens[:2])
     asked_thrice = finish(stubs, *tokens)
     assert list(asked_thrice.interrupt_tokens) == tokens[:2] and not asked_thrice.ended_tokens
-    assert told(stubs)[-3:] == ["by stop", "STOPPING", "by interrupt"]
+    assert stubs.told("t")[-3:] == ["by stop", "STOPPING", "by interrupt"]
     broken_off = report(first, crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED)
     assert stubs.finish(broken_off, released(second)) == [("FAILED", False), ("RELEASED", False)]
     assert stubs.describe("t").status.state == crawl_pb2.CRAWL_STATE_FINISHED
     assert dict(stubs.statistics("t").fetch_status_counts) == {-7000: 1}
     assert not stubs.heartbeat([other.token]).interrupt_tokens
-
-
-def test_what_is_still_out_a_while_after_that_is_cancelled(
-    at: Hosted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_ms = 300
-    monkeypatch.setattr("frontier_server.core.crawl.INTERRUPT_WAIT_MS", wait_ms)
-    stubs = at.stubs
-    stubs.launch("t", A)
-    (lease,) = stubs.pages("t")
-    finish(stubs, lease.token)
-    finish(stubs, lease.token)
-    until(stubs, "FINISHED")
-    at_ms = moments(stubs)
-    assert at_ms["flights_cancelled"] - at_ms["by interrupt"] >= wait_ms
-    (cancelled,) = [e.flights_cancelled for e in stubs.events("t") if e.HasField("flights_cancelled")]
-    assert (cancelled.leased_count, cancelled.bound) == (1, "interrupt")
-
-
-def test_interrupts_survive_a_restart(tmp_path: Path) -> None:
-    store = HeldStore()
-    with hosted(store, tmp_path) as at:
-        at.stubs.launch("t", A)
-        (lease,) = at.stubs.pages("t")
-        finish(at.stubs)
-        finish(at.stubs)
-    with hosted(store, tmp_path) as at:
-        assert list(at.stubs.heartbeat([lease.token]).interrupt_tokens) == [lease.token]
 
 
 # Problems.
@@ -231,7 +113,7 @@ def test_a_node_that_failed_badly_pauses_the_crawl_which_may_be_resumed(at: Host
     """S4.12."""
     stubs = at.stubs
     stubs.launch("t", A, B)
-    first, second = pages(stubs, 2)
+    first, second = sorted(stubs.pages("t", least=2), key=by_uri)
     stubs.finish(report(first, crawl_pb2.FETCH_STATUS_SERIOUS_ERROR))
     pausing = stubs.describe("t").status
     assert pausing.state == crawl_pb2.CRAWL_STATE_PAUSING and pausing.reason
@@ -240,7 +122,7 @@ def test_a_node_that_failed_badly_pauses_the_crawl_which_may_be_resumed(at: Host
     assert (paused.state, paused.reason) == (crawl_pb2.CRAWL_STATE_PAUSED, pausing.reason)
     (problem,) = [event.problem for event in stubs.events_so_far("t") if event.HasField("problem")]
     assert (problem.kind, problem.detail) == ("serious-error", paused.reason)
-    assert told(stubs)[-3:] == ["problem", "PAUSING", "PAUSED"]
+    assert stubs.told("t")[-3:] == ["problem", "PAUSING", "PAUSED"]
     assert stubs.request("t", RUN).state == crawl_pb2.CRAWL_STATE_RUNNING
     assert not stubs.describe("t").status.reason
 
@@ -258,7 +140,7 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     stubs.seed("t", A, B)
     assert not limited_by(stubs)
     stubs.ask("LaunchCrawl", "t")
-    until(stubs, "PAUSED")
+    stubs.until("t", crawl_pb2.CRAWL_STATE_PAUSED)
     assert not limited_by(stubs)
     stubs.request("t", RUN)
     assert limited_by(stubs) == "no node has asked for leases since the server started"
@@ -275,46 +157,3 @@ def test_why_a_crawl_is_not_faster_is_told_in_one_line_while_it_runs_and_not_oth
     assert not limited_by(stubs)
     stubs.request("t", FINISH)
     assert not limited_by(stubs)
-
-
-def test_why_a_crawl_is_not_faster_tells_of_busy_toe_threads(at: Hosted) -> None:
-    stubs = at.stubs
-    stubs.launch("t", *(seed_of("t", f"{letter}.") for letter in "abc"))
-    (lease,) = stubs.next("t", 1, TIMEOUT_S).leases
-    steps = [frontier_pb2.ToeStepCount(step="FETCHING", count=1)]
-    beat = frontier_pb2.HeartbeatRequest(
-        node="node", session="session", tokens=[lease.token], toe_steps=steps
-    )
-    stubs.frontier.Heartbeat(beat, timeout=TIMEOUT_S)
-    assert limited_by(stubs) == "toes: 1 of 1 toe threads are busy, and 2 queues are ready"
-
-
-def test_the_queues_that_rest_longest_come_first(at: Hosted) -> None:
-    stubs = at.stubs
-    hosts = [f"h{number}.t.example" for number in range(25)]
-    stubs.launch("t", *(f"http://{host}/" for host in hosts), of=spec(min_delay_s=500))
-    assert list(stubs.ask("ListSlowestQueues", "t").queues) == []
-    leases = list(stubs.next("t", 100, TIMEOUT_S).leases)
-    assert len(leases) == 25
-    for lease in leases:
-        stubs.finish(report(lease, crawl_pb2.FETCH_STATUS_CONNECT_FAILED))
-    assert not stubs.next("t").leases
-    slowest = list(stubs.ask("ListSlowestQueues", "t").queues)
-    assert len(slowest) == 20
-    wakes = [queue.wake_time.ToMilliseconds() for queue in slowest]
-    assert wakes == sorted(wakes, reverse=True)
-    every = sorted(queue.wake_time.ToMilliseconds() for queue in stubs.queues("t"))
-    assert sorted(wakes) == every[-20:]
-    assert all(queue.state == crawl_pb2.QUEUE_STATE_SNOOZED and queue.reason for queue in slowest)
-
-
-def test_the_slowest_queues_of_a_crawl_are_its_own(at: Hosted) -> None:
-    stubs = at.stubs
-    for crawl in ("t", "u"):
-        stubs.launch(crawl, seed_of(crawl), of=spec(min_delay_s=500))
-        (robots,) = stubs.next(crawl, wait_s=TIMEOUT_S).leases
-        stubs.finish(report(robots))
-    queues: list[admin_pb2.WorkQueue] = list(stubs.ask("ListSlowestQueues", "t").queues)
-    assert [queue.queue_key for queue in queues] == ["example,t,"]
-    stubs.request("t", FINISH)
-    eventually(lambda: not stubs.ask("ListSlowestQueues", "t").queues, "its queues stay in memory")

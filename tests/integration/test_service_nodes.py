@@ -2,28 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
-from frontier_harness.calls import (
-    PRECONDITION,
-    TIMEOUT_S,
-    Stubs,
-    fresh_name,
-    refused,
-    report,
-    seed_of,
-    spec,
-)
+from frontier_harness.calls import PRECONDITION, TIMEOUT_S, Stubs, fresh_name, refused, report, seed_of, spec
 from frontier_harness.process import ServerProcess
-from frontier_harness.waiting import PATIENCE_S, eventually
+from frontier_harness.waiting import PATIENCE_S
 
-from toehold.frontier.v1 import crawl_pb2, frontier_pb2
-
-SHORT = ("--lease-seconds", "1", "--heartbeat-seconds", "0.3")
-"""For leases that nobody extends."""
+from toehold.frontier.v1 import frontier_pb2
 
 LEASE_S, HEARTBEAT_S = 3.0, 0.3
 LONG = ("--lease-seconds", str(LEASE_S), "--heartbeat-seconds", str(HEARTBEAT_S))
@@ -126,101 +113,30 @@ def test_a_new_session_takes_over_and_the_earlier_one_is_refused(stubs: Stubs, c
     assert stubs.finish(report(again), node=node, session="two") == [("SUCCEEDED", False)]
 
 
-def test_two_nodes_with_names_of_their_own_do_not_disturb_each_other(stubs: Stubs) -> None:
-    crawl = fresh_name()
-    stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
-    one, two = fresh_name(), fresh_name()
-    (first,) = stubs.next(crawl, 1, TIMEOUT_S, one, "s").leases
-    (second,) = stubs.next(crawl, 1, TIMEOUT_S, two, "s").leases
-    assert not stubs.heartbeat([first.token], one, "s").ended_tokens
-    assert not stubs.heartbeat([second.token], two, "s").ended_tokens
-    assert stubs.finish(report(first), node=one, session="s") == [("SUCCEEDED", False)]
-    assert stubs.finish(report(second), node=two, session="s") == [("SUCCEEDED", False)]
-
-
 # Leases that lapse, over real time.
 
 
-@pytest.fixture(scope="module")
-def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
-    """A server whose leases live a second."""
-    with ServerProcess(tmp_path_factory.mktemp("short") / "data", *SHORT) as server:
-        yield server.stubs
-
-
-@pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
-    """A server whose leases live some seconds."""
-    with ServerProcess(tmp_path_factory.mktemp("long") / "data", *LONG) as server:
-        yield server.stubs
-
-
-def test_a_lease_that_nobody_names_lapses_after_its_period(long: Stubs) -> None:
-    crawl = fresh_name()
-    long.launch(crawl, seed_of(crawl))
-    (lease,) = long.pages(crawl, node="silent")
-    (again,) = long.next(crawl, wait_s=TIMEOUT_S, node="other").leases
-    period_ns = again.expire_time.ToNanoseconds() - lease.expire_time.ToNanoseconds()
-    assert period_ns >= LEASE_S * 10**9  # from one being given out to the other
-    assert (again.uri, again.attempt) == (lease.uri, 2)
-    assert long.finish(report(lease), node="silent") == [("STALE", False)]
-    assert list(long.heartbeat([lease.token], node="silent").ended_tokens) == [lease.token]
-    assert long.finish(report(again), node="other") == [("SUCCEEDED", False)]
-    assert long.statistics(crawl).lapsed_count == 1
-
-
-def test_a_heartbeat_extends_exactly_the_leases_that_it_names(long: Stubs) -> None:
-    crawl = fresh_name()
-    long.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
-    named, unnamed = pages_of(long, crawl, 2)
-    assert long.heartbeat().interval_duration.ToMilliseconds() == HEARTBEAT_S * 1000
-    found: list[str] = []
-    while unnamed.uri not in found:  # which was given out after the other, and lapses after it would
-        answer = long.heartbeat([named.token])
-        assert not answer.ended_tokens
-        # Waits between heartbeats as a node does, and sees what can be leased meanwhile.
-        found += [lease.uri for lease in long.next(crawl, wait_s=HEARTBEAT_S, node="other").leases]
-    assert named.uri not in found
-    assert long.finish(report(named)) == [("SUCCEEDED", False)]
-    assert long.finish(report(unnamed)) == [("STALE", False)]
-
-
-def pages_of(stubs: Stubs, crawl: str, count: int) -> list[frontier_pb2.Lease]:
-    pages: list[frontier_pb2.Lease] = []
-    while len(pages) < count:
-        pages += stubs.pages(crawl)
-    return pages
-
-
-def test_a_page_that_three_nodes_were_lost_with_fails(short: Stubs) -> None:
-    crawl = fresh_name()
-    short.launch(crawl, seed_of(crawl))
-    (lease,) = short.pages(crawl, node="n1")
-    for attempt in (2, 3):
-        (lease,) = short.next(crawl, wait_s=TIMEOUT_S, node=f"n{attempt}").leases
-        assert lease.attempt == attempt
-    eventually(lambda: short.statistics(crawl).failed_count, "the page is not given up")
-    killed = crawl_pb2.FETCH_STATUS_PROCESSING_THREAD_KILLED
-    assert short.statistics(crawl).fetch_status_counts == {killed: 1}
-    short.until(crawl, crawl_pb2.CRAWL_STATE_FINISHED)
-
-
-def test_a_crawl_that_waits_for_a_lost_node_pauses_when_its_lease_has_lapsed(long: Stubs) -> None:
-    crawl = fresh_name()
-    long.launch(crawl, seed_of(crawl))
-    long.pages(crawl, node="lost")
-    assert long.request(crawl, crawl_pb2.TARGET_STATE_PAUSE).state == crawl_pb2.CRAWL_STATE_PAUSING
-    long.until(crawl, crawl_pb2.CRAWL_STATE_PAUSED)
-
-
-def test_a_server_starts_its_periods_anew_when_it_starts(tmp_path: Path) -> None:
-    """D9: what was out before is out still, for one period."""
+def test_a_heartbeat_extends_exactly_the_leases_that_it_names(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", *LONG) as server:
-        server.stubs.launch("t", seed_of("t"))
-        (lease,) = server.stubs.pages("t")
-        server.kill()
-    with ServerProcess(tmp_path / "data", *LONG) as server:
-        assert server.stubs.statistics("t").leased_count == 1
-        assert not server.stubs.heartbeat([lease.token]).ended_tokens
-        (again,) = server.stubs.next("t", wait_s=TIMEOUT_S, node="other").leases
-        assert (again.uri, again.attempt) == (lease.uri, 2)
+        stubs = server.stubs
+        crawl = fresh_name()
+        stubs.launch(crawl, seed_of(crawl, "a."), seed_of(crawl, "b."))
+        named, unnamed = stubs.pages(crawl, least=2)
+        assert stubs.heartbeat().interval_duration.ToMilliseconds() == HEARTBEAT_S * 1000
+        found: list[frontier_pb2.Lease] = []
+        while (
+            not found
+        ):  # the one that is not named was given out last, so that the other would lapse before it
+            answer = stubs.heartbeat([named.token])
+            assert not answer.ended_tokens
+            # Waits between heartbeats as a node does, and sees what can be leased meanwhile.
+            found += stubs.next(crawl, wait_s=HEARTBEAT_S, node="other").leases
+        (again,) = found
+        period_ns = again.expire_time.ToNanoseconds() - unnamed.expire_time.ToNanoseconds()
+        assert period_ns >= LEASE_S * 10**9  # from one being given out to the other
+        assert (again.uri, again.attempt) == (unnamed.uri, 2)
+        assert list(stubs.heartbeat([named.token, unnamed.token]).ended_tokens) == [unnamed.token]
+        assert stubs.finish(report(named)) == [("SUCCEEDED", False)]
+        assert stubs.finish(report(unnamed)) == [("STALE", False)]
+        assert stubs.finish(report(again), node="other") == [("SUCCEEDED", False)]
+        assert stubs.statistics(crawl).lapsed_count == 1

@@ -1,6 +1,5 @@
 """SetPoolSize: how many toe threads nodes are told to have, all of them or one by its name."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,6 @@ from frontier_harness.held_store import HeldStore
 from frontier_harness.hosted import Hosted, hosted
 
 from toehold.frontier.v1 import admin_pb2
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Iterator[Hosted]:
-    with hosted(HeldStore(), tmp_path) as made:
-        yield made
 
 
 def put(stubs: Stubs, size: int | None, node: str = "") -> None:

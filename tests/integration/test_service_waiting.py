@@ -43,7 +43,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 def poll(stubs: Stubs, crawl: str, node: str, most: int = 10, wait_s: float = 60) -> Any:
     """A `Next` that waits, as a future; the frontier has heard of it."""
     call = stubs.frontier.Next.future(next_request(crawl, most, wait_s, node), timeout=70)
-    eventually(lambda: node in heard_nodes(stubs) or call.done(), "the call does not arrive")
+    eventually(lambda: node in heard_nodes(stubs) or call.done(), "the call to arrive")
     return call
 
 
@@ -215,7 +215,7 @@ def test_of_many_that_wait_one_gets_the_uri(stubs: Stubs, crawl: str) -> None:
     waiting = [poll(stubs, crawl, fresh_name()) for _ in range(20)]
     stubs.schedule(crawl, f"{lease.uri}1")
     stubs.finish(report(lease))
-    eventually(lambda: any(call.done() for call in waiting), "nobody gets it")
+    eventually(lambda: any(call.done() for call in waiting), "somebody to get it")
     stubs.request(crawl, FINISH)  # which ends the waits of the others
     answers = [call.result(timeout=TIMEOUT_S) for call in waiting]
     assert sorted(len(answer.leases) for answer in answers) == [0] * 19 + [1]
@@ -266,9 +266,9 @@ async def test_leases_whose_caller_goes_while_they_are_made_durable_go_back_at_o
         store.hold()
         try:
             call = served.frontier.Next(next_request("t"))
-            await soon(lambda: store.flushing, "no lease is given")
+            await soon(lambda: store.flushing, "a lease")
             call.cancel()
-            await soon(lambda: served.runner.core.nodes.leases_out == 0, "the lease does not go back")
+            await soon(lambda: served.runner.core.nodes.leases_out == 0, "the lease to go back")
         finally:
             store.release()
         (found,) = (await served.frontier.Next(next_request("t", node="other", wait_s=5))).leases
@@ -279,7 +279,7 @@ async def test_next_ends_with_unavailable_when_the_server_shuts_down(tmp_path: P
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await in_process_crawl(served)
         waiting = calls.start(served.frontier.Next(next_request("t", wait_s=60)))
-        await soon(lambda: served.runner.waiting, "the call does not arrive")
+        await soon(lambda: served.runner.waiting, "the call to arrive")
         served.runner.begin_close()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await asyncio.wait_for(waiting, TIMEOUT_S)
@@ -300,7 +300,7 @@ async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path
         exchange, runner = served.exchange, served.runner
         await exchange.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
         polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
-        await soon(lambda: len(runner.waiting) == nodes, "not all wait")
+        await soon(lambda: len(runner.waiting) == nodes, "all to wait")
         await runner.apply(lambda f, now: f.control.request_state("t", Input.PAUSE, now))
         assert runner.waiting.about_to_wake > nodes / 2, "all are woken at once"
         answers = await asyncio.wait_for(asyncio.gather(*polls), TIMEOUT_S)
@@ -313,7 +313,7 @@ async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         exchange, runner = served.exchange, served.runner
         polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
-        await soon(lambda: len(runner.waiting) == nodes, "not all wait")
+        await soon(lambda: len(runner.waiting) == nodes, "all to wait")
         runner.waiting.wake()
         runner.begin_close()
         told = await asyncio.wait_for(asyncio.gather(*polls, return_exceptions=True), TIMEOUT_S)

@@ -184,7 +184,7 @@ async def test_neither_readers_nor_the_end_of_a_job_wait_for_a_checkpoint_that_i
     monkeypatch.setattr(RocksStore, "checkpoint", slow)
     making = asyncio.create_task(asyncio.to_thread(checkpoints.create, 0))
     try:
-        await soon(begun.is_set, "it is not begun")
+        await soon(begun.is_set, "its beginning")
         # In threads, so that a test of what fails ends.
         await asyncio.wait_for(asyncio.to_thread(checkpoints.open, kept.name), PATIENCE_S)
         await asyncio.wait_for(checkpoints.close_readers(), PATIENCE_S)

@@ -75,7 +75,7 @@ class Bench:
         self.store.stalled = True
         before = self.store.stalls
         task = self.calls.start(call)
-        await soon(lambda: self.store.stalls > before, "the write does not stall")
+        await soon(lambda: self.store.stalls > before, "the write to stall")
         return task
 
     async def stalled_and_cancelled(self, call: Awaitable[Any]) -> "asyncio.Task[Any]":
@@ -83,7 +83,7 @@ class Bench:
         task = await self.stalled(call)
         before = self.store.stalls
         task.cancel()
-        await soon(lambda: self.store.stalls > before + 2, "the write is given up")
+        await soon(lambda: self.store.stalls > before + 2, "another try of the write")
         return task
 
 
@@ -155,7 +155,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
             at.calls.start(exchange.schedule("t", [candidate(f"{NEW}1")])),
             at.calls.start(runner.read(lambda core, _: core.views.crawl("t"))),
         ]
-        await soon(lambda: store.flushing, "nobody asks for a flush")
+        await soon(lambda: store.flushing, "a request for a flush")
         trouble(store)
         waiting.append(at.calls.start(exchange.schedule("t", [candidate(f"{NEW}2")])))
         await turns()
@@ -249,11 +249,11 @@ async def test_a_new_log_is_begun_between_two_writes_and_the_server_goes_on_mean
         store.log_full = True
         store.hold()
         first = at.calls.start(at.offer(f"{NEW}1"))
-        await soon(lambda: store.flushing, "nobody asks for a flush")
+        await soon(lambda: store.flushing, "a request for a flush")
         ended = store.flushes_ended
         store.release(1)
         assert await first == [Verdict.QUEUED], "whoever waits for a flush waits for no new log"
-        await soon(lambda: store.flushes_ended > ended and store.flushing, "no log is begun")
+        await soon(lambda: store.flushes_ended > ended and store.flushing, "a log to be begun")
         written = len(store.written)
         second = at.calls.start(at.offer(f"{NEW}2"))
         await turns()
@@ -286,7 +286,7 @@ async def test_a_stalled_write_is_tried_again_and_nothing_else_runs_meanwhile(tm
         write = await at.stalled(exchange.schedule("t", [candidate(NEW)]))
         others = [at.calls.start(runner.read(noting(str(number)))) for number in range(5)]
         before = store.stalls
-        await soon(lambda: store.stalls > before + 3, "the write is not tried again")
+        await soon(lambda: store.stalls > before + 3, "another try of the write")
         assert not ran and not write.done()
         assert runner.serving and not runner.failed.done()
         store.stalled = False
@@ -351,7 +351,7 @@ async def test_a_write_that_stalls_while_the_store_fails_is_refused_and_not_kept
     async with launched(tmp_path) as at:
         at.store.hold()
         first = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
-        await soon(lambda: at.store.flushing, "nobody asks for a flush")
+        await soon(lambda: at.store.flushing, "a request for a flush")
         second = await at.stalled(at.exchange.schedule("t", [candidate(f"{NEW}2")]))
         at.store.flush_problem = full_disk("flush")
         at.store.release()
@@ -367,10 +367,10 @@ async def test_news_of_a_write_that_stalls_wait_for_it_and_those_of_others_do_no
     async with launched(tmp_path) as at:
         at.store.hold()
         first = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}1")]))
-        await soon(lambda: at.store.flushing, "nobody asks for a flush")
+        await soon(lambda: at.store.flushing, "a request for a flush")
         written = len(at.store.written)
         second = at.calls.start(at.exchange.schedule("t", [candidate(f"{NEW}2")]))
-        await soon(lambda: len(at.store.written) > written, "the second is not written")
+        await soon(lambda: len(at.store.written) > written, "the second write")
         pause = await at.stalled(at.runner.run(lambda f, now: f.control.request_state("t", Input.PAUSE, now)))
         at.store.release()
         answers = [await asyncio.wait_for(call, PATIENCE_S) for call in (first, second)]
@@ -408,7 +408,7 @@ async def test_no_more_requests_to_schedule_are_worked_on_than_the_limit_says(tm
             at.calls.start(server.frontier.Schedule(schedule_request("t", f"{NEW}{number}")))
             for number in range(MAX_SCHEDULES)
         ]
-        await soon(lambda: server.exchange._schedules == MAX_SCHEDULES, "the requests do not arrive")
+        await soon(lambda: server.exchange._schedules == MAX_SCHEDULES, "the requests to arrive")
         beyond = schedule_request("t", f"{NEW}-beyond")
         problem = await refused(server.frontier.Schedule(beyond))
         assert (problem.code, problem.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED")
@@ -434,7 +434,7 @@ async def test_the_disk_is_watched_on_when_a_look_at_it_fails(
     monkeypatch.setattr("frontier_server.runner.os.statvfs", statvfs)
     monkeypatch.setattr("frontier_server.runner.WATCH_EVERY_S", 0.01)
     async with running(HeldStore(), config(tmp_path, disk_reserve_bytes=2**80)) as runner:
-        await soon(lambda: refuses(runner), "nobody looks at the disk any more")
+        await soon(lambda: refuses(runner), "another look at the disk")
 
 
 def refuses(runner: Runner) -> bool:

@@ -113,7 +113,7 @@ def _judge(stubs: Stubs, scheduled: int, reported: Counter[int], wait_s: float) 
         job = stubs.admin.GetJob(asked, timeout=TIMEOUT_S).job
         return job if job.state == admin_pb2.JOB_STATE_DONE else None
 
-    eventually(ended, "the crawl is not verified", wait_s)
+    eventually(ended, "the verification", wait_s)
     found = ended()
     assert found is not None
     assert (found.changed_count, list(found.findings)) == (0, [])

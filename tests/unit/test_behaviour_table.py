@@ -5,6 +5,7 @@ A docstring or a remark says so in one of two ways: `S2.6: also over a restart.`
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,11 +67,17 @@ def said(description: str) -> set[str]:
 def description(test: str) -> str:
     """The docstring of a test function, or the remarks of a transcript."""
     path, _, name = test.partition("::")
-    text = (ROOT / "tests" / path).read_text()
     if path.endswith(".txt"):
         assert not name and path.startswith("scenarios/")
+        text = (ROOT / "tests" / path).read_text()
         return "\n".join(line for line in text.splitlines() if line.startswith("#"))
-    return ast.get_docstring(function(ast.parse(text), test)) or ""
+    return ast.get_docstring(function(parsed(path), test)) or ""
+
+
+@functools.cache
+def parsed(path: str) -> ast.Module:
+    """A module of tests."""
+    return ast.parse((ROOT / "tests" / path).read_text())
 
 
 def function(module: ast.Module, test: str) -> ast.FunctionDef | ast.AsyncFunctionDef:
@@ -90,7 +97,7 @@ def rows_run_for(test: str) -> Iterator[str]:
     path, _, name = test.partition("::")
     if not name:
         return
-    module = ast.parse((ROOT / "tests" / path).read_text())
+    module = parsed(path)
     tables = {
         node.target.id: node.value
         for node in module.body

@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.client import FakeClient
 from node_doubles.leases import held, lease
 from node_doubles.stages import FakeWriter, page
-from node_doubles.waiting import eventually
 
 from crawler_node.extraction.links import Hop, Outlink
 from crawler_node.leases import reporter as reporter_module

@@ -7,9 +7,9 @@ from dataclasses import replace
 from types import FrameType
 
 import pytest
+from frontier_harness.waiting import eventually
 from node_doubles.leases import POLICY, lease
 from node_doubles.stages import FakeFetcher, lines, page, stages
-from node_doubles.waiting import eventually
 
 from crawler_node.extraction.links import Found
 from crawler_node.leases.book import LeaseBook

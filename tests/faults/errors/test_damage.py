@@ -47,7 +47,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
             stubs.finish(*(report(lease) for lease in stubs.pages("t", 4)))
             if part == 1:
                 stubs.admin.CreateCheckpoint(admin_pb2.CreateCheckpointRequest(), timeout=TIMEOUT_S)
-            eventually(partial(_has_lines, data, stubs.statistics("t").succeeded_count), "no lines")
+            eventually(partial(_has_lines, data, stubs.statistics("t").succeeded_count), "lines in the log")
             if part < 2:
                 server.stop()
     return data

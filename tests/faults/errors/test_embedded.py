@@ -34,7 +34,7 @@ def test_a_whole_crawl_whose_frontier_fails_is_taken_up_by_the_same_command(
             stderr=subprocess.STDOUT,
             text=True,
         )
-        eventually(lambda: site.asked().total() > 1, "a page is asked for")
+        eventually(lambda: site.asked().total() > 1, "a request for a page")
         trouble.begin("sync */frontier/store/*.log EIO 1")
         site.gate.set()
         said, _ = first.communicate(timeout=WHOLE_CRAWL_S)

@@ -156,7 +156,7 @@ def run_embedded(library: Path, directory: Path) -> Run:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        eventually(lambda: site.asked().total() > 1 or child.poll() is not None, "a page is asked for")
+        eventually(lambda: site.asked().total() > 1 or child.poll() is not None, "a request for a page")
         told = json.loads((root / EMBEDDED / "frontier.json").read_text())
         with (
             grpc.insecure_channel(told["address"]) as channel,

@@ -15,11 +15,10 @@ import pytest
 from client_doubles.blocking import Connect
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal, serving
 from frontier_harness.ports import KeptPort
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
-from node_doubles.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 from toehold.frontier.v1.admin_pb2 import (

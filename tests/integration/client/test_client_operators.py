@@ -11,10 +11,9 @@ import grpc
 import pytest
 from client_doubles.blocking import Connect
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, FakeFrontier, Refusal
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf import message_factory
 from google.protobuf.message import Message
-from node_doubles.waiting import eventually
 
 from toehold.frontier.v1 import admin_pb2
 from toehold.frontier.v1.admin_pb2 import (

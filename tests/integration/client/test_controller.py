@@ -24,8 +24,7 @@ from client_doubles.told import (
     seeded,
 )
 from frontier_harness.ports import KeptPort
-from frontier_harness.waiting import PATIENCE_S
-from node_doubles.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,
@@ -41,12 +40,7 @@ from toehold.frontier.v1.admin_pb2 import (
     UriOutcome,
     WaitingUri,
 )
-from toehold.frontier.v1.crawl_pb2 import (
-    CrawlSpec,
-    CrawlState,
-    CrawlStatus,
-    TargetState,
-)
+from toehold.frontier.v1.crawl_pb2 import CrawlSpec, CrawlState, CrawlStatus, TargetState
 from toehold.frontier.v1.frontier_pb2 import RequestStateResponse, StateEventsResponse
 from toehold_client import CrawlController
 from toehold_client.errors import (

@@ -24,8 +24,7 @@ from client_doubles.told import (
     present,
     torn_down,
 )
-from frontier_harness.waiting import PATIENCE_S
-from node_doubles.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.admin_pb2 import (
     AddSeedsResponse,

@@ -14,8 +14,7 @@ import pytest
 from client_doubles.blocking import Connect, controller_of
 from client_doubles.fake_frontier import SILENCE, UNAVAILABLE, Answer, FakeFrontier, Refusal
 from client_doubles.told import FINISHED, PAUSED, RUNNING, became, present, seeded, torn_down
-from frontier_harness.waiting import PATIENCE_S
-from node_doubles.waiting import eventually
+from frontier_harness.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.crawl_pb2 import Event
 from toehold.frontier.v1.frontier_pb2 import StateEventsResponse

@@ -5,10 +5,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from frontier_harness.waiting import eventually
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.node import Run
-from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
 from crawler_node.leases import feeder as feeder_module

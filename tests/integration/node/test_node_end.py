@@ -5,12 +5,11 @@ from collections.abc import Iterable
 
 import grpc
 import pytest
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
 from node_doubles.node import Run
 from node_doubles.stages import page
-from node_doubles.waiting import eventually
 
 from crawler_node import node as node_module
 from crawler_node.fetching.fetch import FetchPolicy

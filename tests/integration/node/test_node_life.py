@@ -4,12 +4,12 @@ import threading
 
 import grpc
 import pytest
+from frontier_harness.waiting import eventually
 from google.protobuf.duration_pb2 import Duration
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
 from node_doubles.node import Run
 from node_doubles.stages import page
-from node_doubles.waiting import eventually
 
 from crawler_node.leases import feeder as feeder_module
 from crawler_node.leases.frontier import Rests

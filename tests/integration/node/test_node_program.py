@@ -13,9 +13,9 @@ from pathlib import Path
 import grpc
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
+from frontier_harness.waiting import PATIENCE_S, eventually
 from node_doubles.frontier import FakeFrontier, Refusal
 from node_doubles.leases import lease
-from node_doubles.waiting import PATIENCE_S, eventually
 
 from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS
 

@@ -10,14 +10,13 @@ import grpc
 import pytest
 from frontier_harness.calls import Refusal, refused
 from frontier_harness.odd_values import odd_numbers, put
-from frontier_harness.waiting import PATIENCE_S
+from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.node import Run
-from node_doubles.waiting import eventually
 
 from crawler_node.control.handler import MAX_POOL_SIZE
 from crawler_node.control.service import SERVICE, CannotListen, NodeServer, listen_address
