@@ -4,17 +4,17 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 
+from .fetch_policy import FetchPolicies
 from .keys import FetchStatisticsOf
 from .line import Lines
 from .machines.lifecycle import CrawlState, ExitStatus
 from .machines.target import Reached, Target
 from .origin import Origins
+from .overrides import Overrides
 from .pace import Pace
 from .queue import QueueState, WorkQueue
 from .reading import groups_of, scope_rules
 from .records import CountersRow, FetchStatisticsRow, OutcomeRow, SpecRow, StateRow
-from .spec.fetch_policy import FetchPolicies
-from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings, GroupSettings
 from .uri.canonical import CanonicalUri
 from .uri.scope import ScopeRules

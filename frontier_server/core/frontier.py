@@ -10,6 +10,7 @@ from .agenda import empty_reason
 from .attendance import reconcile_all
 from .crawl import Crawl
 from .dispatch import Asker, Dispatcher
+from .fetch_policy import FetchPolicy
 from .intake import schedule
 from .model import (
     MAX_BATCH,
@@ -26,7 +27,6 @@ from .model import (
 from .operation import Operation
 from .reports import Reports
 from .shard import Shard
-from .spec.fetch_policy import FetchPolicy
 from .store import Changes
 
 MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases

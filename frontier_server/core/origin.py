@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from .keys import crawl_prefix
+from .overrides import Overrides
 from .robotstxt.robots_table import key_of
-from .spec.overrides import Overrides
 from .spec.settings import CrawlSettings
 from .uri import assign
 from .uri.canonical import CanonicalUri, canonical_origin

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
-from .spec import spec_problems
+from . import spec_problems
 from .spec.settings import CrawlSettings, ScopeSettings
 from .uri import assign
 from .uri.scope import ScopeRules, parse_authority

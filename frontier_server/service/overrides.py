@@ -7,7 +7,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2
 from .. import wire
 from ..core.core import Core
 from ..core.errors import InvalidRequest, invalid_spec
-from ..core.spec.spec_problems import override_problems
+from ..core.spec_problems import override_problems
 from ..core.store import Changes
 from .answering import AdminRpcs, Context, answered, fitting, operator_of, page_size, place_of
 

@@ -8,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
+from ..core.fetch_policy import FetchPolicy
 from ..core.model import (
     Candidate,
     Directive,
@@ -19,7 +20,6 @@ from ..core.model import (
     Verdict,
 )
 from ..core.rules.disposition import Disposition
-from ..core.spec.fetch_policy import FetchPolicy
 from .specs import part
 from .times import due_ms, duration, milliseconds, moment_ms
 

@@ -18,7 +18,7 @@ from frontier_server.core.keys import FetchStatisticsOf, Token
 from frontier_server.core.model import Report
 from frontier_server.core.queue import QueueState
 from frontier_server.core.spec.settings import CrawlSettings, PolitenessSettings, QueueSettings, ScopeSettings
-from frontier_server.core.spec.spec_problems import problems
+from frontier_server.core.spec_problems import problems
 from toehold.frontier.v1.crawl_pb2 import CrawlSpec, OverrideSettings
 from toehold_client.errors import ToeholdError
 from toehold_client.rpc.channel import checked_address

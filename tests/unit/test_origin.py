@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from frontier_server.core.keys import crawl_prefix, seen_key
 from frontier_server.core.origin import Origins, Site
+from frontier_server.core.overrides import Overrides
 from frontier_server.core.robotstxt.robots_table import key_of
-from frontier_server.core.spec.overrides import Overrides
 from frontier_server.core.spec.settings import CrawlSettings, IdentitySettings, QueueSettings, ScopeSettings
 from frontier_server.core.uri import assign
 from frontier_server.core.uri.canonical import CanonicalUri, canonical

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from frontier_server.core.spec import overrides as module
-from frontier_server.core.spec.overrides import Overrides
+from frontier_server.core import overrides as module
+from frontier_server.core.overrides import Overrides
 from frontier_server.core.spec.settings import CrawlSettings
 
 WWW = "http://(com,example,www,)/a"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server.core.errors import InvalidSpec
+from frontier_server.core.fetch_policy import FetchPolicies, fetch_policy
 from frontier_server.core.rules import cost, precedence, revisit
-from frontier_server.core.spec.fetch_policy import FetchPolicies, fetch_policy
 from frontier_server.core.spec.settings import (
     DAY_MS,
     MAX_HOSTS,
@@ -33,7 +33,6 @@ from frontier_server.core.spec.settings import (
     RobotsSettings,
     ScopeSettings,
 )
-from frontier_server.core.spec.spec_problems import override_problems, problems
 from frontier_server.core.spec.table import (
     Bound,
     Items,
@@ -44,6 +43,7 @@ from frontier_server.core.spec.table import (
     rows_of,
     shown,
 )
+from frontier_server.core.spec_problems import override_problems, problems
 from frontier_server.core.uri.assign import ASSIGNMENTS, PARTITIONS
 from frontier_server.core.uri.canonical import SCHEMES, canonical
 from frontier_server.core.uri.identity import RULES

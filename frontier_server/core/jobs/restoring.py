@@ -18,7 +18,7 @@ from ..machines.lifecycle import CrawlState, Input
 from ..operation import Operation
 from ..records import JobRow
 from ..spec.settings import CrawlSettings
-from ..spec.spec_problems import fixed_problems
+from ..spec_problems import fixed_problems
 from ..store import Family, Store
 
 ROWS_PER_SLICE = 500

@@ -25,7 +25,7 @@ from ..operation import Operation
 from ..queue import QueueState, WorkQueue
 from ..records import ImportRow, JobRow
 from ..shard import Shard
-from ..spec.spec_problems import override_problems
+from ..spec_problems import override_problems
 from ..store import Changes, Family
 from ..uri.canonical import CanonicalUri, Malformed, TooLong, UnsupportedScheme, canonical
 from ..uri.patterns import BadPattern, compile_pattern

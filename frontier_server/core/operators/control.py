@@ -17,7 +17,7 @@ from ..reading import authorities, problems
 from ..records import CountersRow, SpecRow, encode
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
-from ..spec.spec_problems import fixed_problems
+from ..spec_problems import fixed_problems
 from ..store import Changes, Family
 from ..uri.scope import add_authority
 from . import views

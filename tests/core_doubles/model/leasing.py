@@ -6,12 +6,12 @@ from core_doubles.model import attendance, hosts, intake, outcomes, places, pric
 from core_doubles.model.things import Crawl, Host, Lease, Model, Queue, QueueId, Uri
 from core_doubles.web import Site
 
+from frontier_server.core.fetch_policy import fetch_policy
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import EmptyReason, Grant, NextAnswer
 from frontier_server.core.queue import QueueState
 from frontier_server.core.records import OutcomeRow
 from frontier_server.core.rules.disposition import Disposition
-from frontier_server.core.spec.fetch_policy import fetch_policy
 from frontier_server.core.spec.settings import CrawlSettings, QuotaSettings
 
 FORBIDDEN, NO_ROBOTS, OVER_QUOTA = -9998, -61, -5003

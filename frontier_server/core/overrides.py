@@ -7,8 +7,8 @@ something of the same, the longer one's does.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from ..uri.surt import SurtPrefixes
-from .settings import CrawlSettings
+from .spec.settings import CrawlSettings
+from .uri.surt import SurtPrefixes
 
 MAX_REMEMBERED = 1_000  # combinations of prefixes, the latest asked for
 

@@ -4,9 +4,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from ..uri.canonical import CanonicalUri
-from ..uri.surt import SurtPrefixes, surt_of, surt_prefix
-from .settings import CrawlSettings, Credential, ExtractSettings, FetchSettings
+from .spec.settings import CrawlSettings, Credential, ExtractSettings, FetchSettings
+from .uri.canonical import CanonicalUri
+from .uri.surt import SurtPrefixes, surt_of, surt_prefix
 
 MAX_REMEMBERED = 1_000  # settings whose policies are
 

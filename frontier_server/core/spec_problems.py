@@ -11,13 +11,8 @@ from ipaddress import ip_network
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from ..rules.disposition import RULED
-from ..uri.assign import group_members
-from ..uri.canonical import MAX_URI_BYTES, Malformed
-from ..uri.patterns import BadPattern, BadReplacement, compile_pattern, compile_rewrite
-from ..uri.scope import parse_authority, parse_prefix
-from ..uri.surt import surt_prefix
-from .settings import (
+from .rules.disposition import RULED
+from .spec.settings import (
     MAX_HOSTS,
     CrawlSettings,
     Credential,
@@ -30,7 +25,12 @@ from .settings import (
     RevisitSettings,
     ScopeSettings,
 )
-from .table import MAX_SHOWN, Fixed, rows_of, shown
+from .spec.table import MAX_SHOWN, Fixed, rows_of, shown
+from .uri.assign import group_members
+from .uri.canonical import MAX_URI_BYTES, Malformed
+from .uri.patterns import BadPattern, BadReplacement, compile_pattern, compile_rewrite
+from .uri.scope import parse_authority, parse_prefix
+from .uri.surt import surt_prefix
 
 MAX_CONTACT_CHARACTERS = 500
 MAX_NETWORK_CHARACTERS = 64
