@@ -17,7 +17,7 @@ MADE = {  # from which module in aio/
     "operators.py": "operators.py",
     "rpc/calls.py": "calls.py",
 }
-HEADER = "# Made from aio/{source} by `make client`: edit that one.\n"
+HEADER = "# Made from aio/{source} by `make generate`: edit that one.\n"
 
 TEXT = {
     "from .calls import": "from toehold_client.rpc.calls import",
@@ -57,7 +57,7 @@ def main() -> None:
     if sys.argv[1:] == ["--check"]:
         if stale:
             names = ", ".join(path.name for path in stale)
-            sys.exit(f"{names}: not current. Run `make client` and commit what it writes.")
+            sys.exit(f"{names}: not current. Run `make generate` and commit what it writes.")
         return
     for path, text in stale.items():
         path.write_text(text)

@@ -1,4 +1,4 @@
-# Made from aio/client.py by `make client`: edit that one.
+# Made from aio/client.py by `make generate`: edit that one.
 """FrontierClient: a method for each RPC of a frontier, for blocking programs.
 
 It takes plain values and the contract's messages and returns the contract's messages. `rpc` has what each

@@ -1,4 +1,4 @@
-# Made from aio/controller.py by `make client`: edit that one.
+# Made from aio/controller.py by `make generate`: edit that one.
 """CrawlController: takes one crawl through its life, for blocking programs.
 
 The crawl's life is in the frontier. A controller holds no truth of its own: it asks, waits and listens, so

@@ -1,4 +1,4 @@
-# Made from aio/node_client.py by `make client`: edit that one.
+# Made from aio/node_client.py by `make generate`: edit that one.
 """NodeClient: a method for each RPC of a crawler node, for blocking programs.
 
 It shows the node's toe threads, and can kill one. For nodes known to a frontier by name,

@@ -1,4 +1,4 @@
-# Made from aio/operators.py by `make client`: edit that one.
+# Made from aio/operators.py by `make generate`: edit that one.
 """FrontierClient's methods for a crawl's inside: queues, URIs, jobs, overrides, statistics, outcomes."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Made from aio/calls.py by `make client`: edit that one.
+# Made from aio/calls.py by `make generate`: edit that one.
 """How the clients for blocking programs call: again while there is patience, and page by page."""
 
 from __future__ import annotations
