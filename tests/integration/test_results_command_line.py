@@ -40,7 +40,7 @@ def crawled(at: At, stubs: Stubs) -> At:
 def test_reasons_are_told_for_a_crawl_a_queue_and_a_uri(crawled: At) -> None:
     for subject in ([], ["--queue", crawled.key()], ["--uri", f"{seed_of(crawled.crawl, 'a.')}x"]):
         lines = crawled.output("explain", *subject).splitlines()
-        assert lines[0].split() == ["why", "in", "words", "until"]
+        assert lines[0].split() == ["why", "message", "until"]
         assert any(line.startswith("PAUSED") for line in lines[1:])
     whys = [reason["why"] for reason in crawled.json("explain", "--uri", seed_of(crawled.crawl, "b."))]
     assert "SEEN_ALREADY" in whys
