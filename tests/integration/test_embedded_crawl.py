@@ -649,7 +649,10 @@ def test_a_host_that_is_not_there_ends_the_crawl_after_its_attempts(tmp_path: Pa
         (("http://[",), "is not a URL"),
         ((), "give at least one URL"),
         (("localhost", "--spec", "none.toml"), "none.toml cannot be read"),
-        (("localhost", "--contact", "nobody"), "neither an http(s) URL nor an e-mail address"),
+        (
+            ("localhost", "--contact", "nobody"),
+            "contact: must be an http(s) URL or an e-mail address, got 'nobody'",
+        ),
         (("localhost", "--resolve", "nonsense"), "HOST:PORT:ADDR"),
         (("localhost", "--min-delay", "nan"), "not a finite number"),
         (("localhost", "--toes", "0"), "--toes"),
