@@ -4,8 +4,10 @@ HYPOTHESIS_PROFILE: `ci` (the default) repeats itself, `soak` roams.
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
+import structlog
 from frontier_harness import soaking
 from frontier_harness.soaking import soak  # noqa: F401  a fixture of all tests
 from hypothesis import HealthCheck, settings
@@ -43,6 +45,15 @@ for number, handler in (
 
 if os.environ.get("TOEHOLD_CORE") == "compiled" and core_kind() != "compiled":
     pytest.exit("the compiled core was asked for, and is not what is imported", returncode=2)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A program that runs within a test configures its log; the next test's log goes where it went before."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+
 
 LONGEST_FILES = (
     "test_simulation.py",

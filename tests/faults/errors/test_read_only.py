@@ -80,5 +80,6 @@ def test_toehold_crawl_does_not_start_in_a_read_only_directory(run: Run, tmp_pat
     done = run(tmp_path, *module("toehold_client", *words))
     assert done.returncode == 2 and not done.stdout
     assert (
-        done.stderr == f"Error: {tmp_path} cannot be used: Read-only file system. Name another with --dir.\n"
+        done.stderr
+        == f"Error: {tmp_path} cannot be used: Read-only file system; choose another directory with --dir\n"
     )

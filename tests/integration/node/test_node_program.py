@@ -198,7 +198,7 @@ def test_it_says_that_another_process_has_taken_its_name(start: Start, frontier:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--frontier", "nowhere"], "'nowhere' is not the address of a frontier"),
+        (["--frontier", "nowhere"], "the address of a frontier must be HOST:PORT"),
         (["--toes", "0"], "0 is not in the range 1<=x<=1000"),
         (["--resolve", "site:80"], "--resolve 'site:80'"),
         (["--ca-file", "/nonexistent/ca.pem"], "/nonexistent/ca.pem"),
