@@ -27,7 +27,7 @@ class Exchange:
         """Take in a batch of candidates, in slices."""
         self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
-            raise Refused("OVERLOADED", f"{self._schedules} Schedule requests are in progress; try later", 200)
+            raise Refused("OVERLOADED", f"{self._schedules} schedule calls are in progress; try later", 200)
         self._schedules += 1
         try:
             verdicts: list[Verdict] = []

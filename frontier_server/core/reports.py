@@ -356,7 +356,7 @@ class Reports:
         queue = ended.queue
         op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
-        if first and queue.state is QueueState.READY:  # it keeps its turn
+        if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
             crawl.ready.pop()
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
             if lined:

@@ -24,7 +24,7 @@ ANY_NODE = ""
 
 
 def no_checkpoint(name: str) -> Store:
-    """Reject every name: a shard without checkpoints uses this."""
+    """Raise UnknownCheckpoint: for a shard without checkpoints."""
     raise errors.UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
 
 
