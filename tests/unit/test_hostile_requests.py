@@ -94,7 +94,7 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
 @pytest.mark.parametrize(
     ("report", "told"),
     [
-        (Report(b""), "fetch_status 0"),
+        (Report(b""), "FetchStatus, got 0"),
         (Report(b"", fetch_status=99), "99"),
         (Report(b"", fetch_status=600), "600"),
         (Report(b"", fetch_status=-12), "-12"),
@@ -302,7 +302,10 @@ def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
     [
         (Report(b"", fetch_status=404, robots_empty=True), "200 and 299 with robots_empty, got 404"),
         (Report(b"", fetch_status=-2, robots_empty=True), "200 and 299 with robots_empty, got -2"),
-        (Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True), "robots_body must be empty with robots_empty, got 1 bytes"),
+        (
+            Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True),
+            "robots_body must be empty with robots_empty, got 1 bytes",
+        ),
     ],
 )
 def test_a_robots_txt_that_is_told_to_be_empty_and_is_not_is_refused(report: Report, told: str) -> None:
