@@ -1,4 +1,4 @@
-"""What fetchers and feeders ask that takes more than one operation: batches in slices, waits."""
+"""Requests of nodes and feeders that take several operations: batches in slices, and waits."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -12,22 +12,22 @@ from .runner import Refused, Runner
 CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues and counters once
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
-MAX_SCHEDULES = 32  # requests taken in at once
+MAX_SCHEDULES = 32  # requests in progress at once
 
 
 class Exchange:
-    """Runs operations until they bring something, and lets others go in between."""
+    """Runs the operations of these requests, and lets others run in between."""
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.following = Following(runner)
-        self._schedules = 0  # requests that are being taken in
+        self._schedules = 0  # requests in progress
 
     async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
-        """Take in a batch in slices, letting others go in between."""
+        """Take in a batch of candidates, in slices."""
         self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
-            raise Refused("OVERLOADED", f"{self._schedules} requests to schedule are being worked on", 200)
+            raise Refused("OVERLOADED", f"{self._schedules} schedule calls are in progress; try later", 200)
         self._schedules += 1
         try:
             verdicts: list[Verdict] = []
@@ -50,7 +50,7 @@ class Exchange:
             self._schedules -= 1
 
     async def finished(self, reports: Sequence[Report], node: str, session: str) -> list[ReportResult]:
-        """Hand reports in, in slices."""
+        """Apply a batch of reports, in slices."""
         results: list[ReportResult] = []
         mark = 0
         for part in _report_slices(reports):
@@ -68,10 +68,10 @@ class Exchange:
         return results
 
     async def next(self, node: str, session: str, most: int, crawl: str | None, wait_s: float) -> NextAnswer:
-        """Leases as soon as there are some, or why there are none once the wait is over.
+        """Wait for leases. Returns them, or the reason why there are none when the wait is over.
 
-        The wait also ends when the reason changes (a crawl that pauses). If the caller
-        goes while the answer is on its way, the leases go back.
+        The wait also ends when the reason changes (the crawl pauses, for example). If the caller
+        disconnects before it gets the answer, its leases are released.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_s
@@ -106,13 +106,13 @@ class Exchange:
         return answer
 
     async def take_back(self, answer: NextAnswer) -> None:
-        """Release the leases of an answer that nobody is there to receive."""
+        """Release the leases of an answer that its caller can no longer receive."""
         tokens = [grant.token for grant in answer.grants]
         await self.runner.apply(lambda core, now_ms: core.frontier.take_back(tokens, now_ms))
 
 
 def _report_slices(reports: Sequence[Report]) -> Iterator[Sequence[Report]]:
-    """Reports in parts; one with a long robots.txt, which takes time to cut, is the last of its part."""
+    """Slice reports. A report with a long robots.txt, which is slow to parse, ends its slice."""
     start = 0
     for end, report in enumerate(reports, 1):
         long = len(report.robots_body) > LONG_ROBOTS_BYTES

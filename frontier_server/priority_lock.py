@@ -1,7 +1,6 @@
-"""A lock that operators get first: one operation at a time runs on the core.
+"""A lock that lets one operation at a time run on the core, and operators first.
 
-Streams and bulk work come by the thousand, and each waits its turn. A pause that an operator asks for
-must not wait behind them.
+An operator's request must not wait behind thousands of streams and bulk requests.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ def go_first() -> None:
 
 
 class PriorityLock:
-    """Enter it with `async with`. Fair among tasks that go first, and among the others."""
+    """An async context manager. It is fair among tasks that go first, and among the others."""
 
     def __init__(self) -> None:
         self._taken = False

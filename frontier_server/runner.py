@@ -1,10 +1,10 @@
-"""The shell around the core: reads the clock, calls it, commits, then lets answers go.
+"""The shell around the core: reads the clock, runs operations, commits, then sends answers.
 
-One operation at a time runs on the event loop; its changes are written at once and
-shown, one flush in a thread makes them durable for everybody who is waiting, and
-only then do answers and events leave. One timer, one worker for jobs, one watcher of
-the disk: `tasks` sees to it that none of them ends unseen. What takes more than one
-operation is in `exchange`.
+One operation at a time runs on the event loop. Its changes are written at once, and the next
+operation sees them. A flush in a thread makes them durable for all who wait; only then do
+answers and events leave. The timer, the worker for jobs and the watcher of the disk are
+`tasks`, so the server ends if one of them does. `exchange` handles requests that take several
+operations.
 """
 
 import asyncio
@@ -36,13 +36,13 @@ WATCH_EVERY_S = 0.5
 MAX_PRESENCE_S = 1.0
 MAX_TIMER_S = 60.0
 CLOSE_S = 10.0  # for the last write and the last flush
-MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs; as long as a slice took
+MIN_PAUSE_S, MAX_PAUSE_S = 0.001, 0.01  # between slices of jobs: as long as the last slice took
 
 _log = structlog.get_logger()
 
 
 class Refused(Exception):
-    """Not now: too much is queued, or too little disk is left. Try again later."""
+    """The server is overloaded, or its disk is nearly full. Try again later."""
 
     def __init__(self, reason: str, message: str, retry_ms: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ async def _nothing() -> None:
 
 
 class Runner:
-    """Runs a frontier over a store. Every public coroutine answers from durable state only."""
+    """Runs a core over a store. All answers of its public coroutines are durable, except those of `apply`."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Runner:
         sync: bool = True,
         when_idle: Callable[[], Awaitable[None]] = _nothing,
     ) -> None:
-        """`heartbeat_ms` is how long it may fail to answer before nodes are excused for it; `when_idle` is
-        called when all jobs have ended."""
+        """Nodes are excused for the time beyond `heartbeat_ms` in which this server fails to answer;
+        `when_idle` is called when all jobs have ended."""
         self.core = core
         self._when_idle = when_idle
         self._feed = feed
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.corrupt: StoreCorrupt | None = None  # why it failed, where rows of the store make no sense
+        self.corrupt: StoreCorrupt | None = None  # the failure, if the store contradicts itself
         self._store = store
         self._clock = clock
         self._data = data
@@ -84,8 +84,8 @@ class Runner:
         self._absence = Absence(heartbeat_ms, clock.now_ms())
         self._presence_s = min(heartbeat_ms / 2000, MAX_PRESENCE_S)
         self._lock = PriorityLock()
-        self._written = 0  # change lists
-        self._durable = 0  # of those
+        self._written = 0  # number of writes
+        self._durable = 0  # number of durable writes
         self._durable_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._flush_wanted = asyncio.Event()
         self._event_waiters: dict[str, asyncio.Future[None]] = {}  # by crawl
@@ -110,21 +110,21 @@ class Runner:
 
     @property
     def job_logs(self) -> JobLogs:
-        """The logs of what happens to crawls."""
+        """The logs of crawl events."""
         return self._feed.logs
 
     # Running operations.
 
     async def run(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> A:
-        """Run an operation; its answer, once it is durable."""
+        """Run an operation. Returns its answer when its changes are durable."""
         answer, mark = await self.apply(operation)
         await self.durable(mark)
         return answer
 
     async def apply(self, operation: Callable[[Core, int], tuple[A, Changes]]) -> tuple[A, int]:
-        """Run an operation and write its changes; its answer, and the mark that must be durable first.
+        """Run an operation and write its changes. The answer may leave when the returned mark is durable.
 
-        A refusal tells of what is stored as well: it, too, waits until that is durable.
+        A refusal reveals stored state, too, so it is raised only when all writes are durable.
         """
         try:
             return await self._apply(operation)
@@ -151,7 +151,7 @@ class Runner:
             return answer, self._written
 
     async def read(self, question: Callable[[Core, int], A]) -> A:
-        """Ask the frontier; the answer, once all that it could have read is durable."""
+        """Read from the core. Returns the answer when all that it may have read is durable."""
 
         def operation(core: Core, now_ms: int) -> tuple[A, Changes]:
             return question(core, now_ms), {}
@@ -182,16 +182,16 @@ class Runner:
             if self.failed.done():
                 raise self._closed()
             try:
-                await asyncio.sleep(STALL_RETRY_S)  # the gate is held: nothing else runs
+                await asyncio.sleep(STALL_RETRY_S)  # the lock is held: no other operation runs
             except asyncio.CancelledError:
-                cancelled = True  # memory has changed: the write must come first
+                cancelled = True  # memory has changed, so the write must still succeed
         self._written += 1
         task = asyncio.current_task()
         if cancelled and task is not None:
-            task.cancel()  # again, at the next wait: first the operation must be finished
+            task.cancel()  # cancel again at the next wait, after the operation
 
     async def _flusher(self) -> None:
-        go_first()  # all that wait at the gate will wait for a flush
+        go_first()  # all others wait for the flush anyway
         while True:
             await self._flush_wanted.wait()
             self._flush_wanted.clear()
@@ -213,13 +213,13 @@ class Runner:
                 await self._begin_log()
 
     async def _begin_log(self) -> None:
-        """Let the store begin a new log, while nothing is written."""
+        """Let the store begin a new log while no operation writes."""
         async with self._lock:
             if not self._closing:
                 await asyncio.to_thread(self._store.begin_log)
 
     def _make_durable(self, news: list[News]) -> None:
-        """Flush; then write the job logs, before anybody hears of what they tell."""
+        """Flush, then write the job logs: events must be logged before followers see them."""
         if self._sync:
             self._store.flush()
         self._feed.write(news)
@@ -254,7 +254,7 @@ class Runner:
 
     async def _tick(self) -> None:
         def operation(core: Core, now_ms: int) -> tuple[None, Changes]:
-            self._excuse(core, now_ms)  # first: else what came meanwhile would be read too late
+            self._excuse(core, now_ms)  # first, or leases would lapse whose heartbeats wait to be read
             return core.upkeep.tick(now_ms)
 
         await self.apply(operation)
@@ -262,7 +262,7 @@ class Runner:
             self.waiting.wake()
 
     async def _presence(self) -> None:
-        """Ask as a node does, from time to time: as long as there is no answer, nodes get none either."""
+        """Regularly make a request as nodes do: while it gets no answer, nodes get none either."""
         while True:
             await asyncio.sleep(self._presence_s)
             await self.read(lambda core, now_ms: None)
@@ -283,32 +283,32 @@ class Runner:
             while self.core.upkeep.has_work:
                 start_s = loop.time()
                 await self.apply(lambda core, now_ms: core.upkeep.work(now_ms))
-                # Others go in between; threads that flush and serve gRPC need the loop to stand still.
+                # Let others run; the threads that flush and serve gRPC need an idle loop.
                 await asyncio.sleep(min(max(loop.time() - start_s, MIN_PAUSE_S), MAX_PAUSE_S))
             await self._when_idle()
 
     async def _watcher(self) -> None:
-        """Watch the disk, the pressure on the store, and job logs that could not be written."""
+        """Watch the disk, the pressure on the store, and job logs due for a retry."""
         looked = False
         while True:
             try:
                 space = await asyncio.to_thread(os.statvfs, self._data)
             except OSError as problem:
-                _log.warning("disk_unseen", problem=str(problem))  # it counts as it was seen last
+                _log.warning("disk_unseen", problem=str(problem))  # the last result stays valid
             else:
                 low = space.f_bavail * space.f_frsize < self._disk_reserve_bytes
                 if low != self._disk_low:
                     _log.warning("disk_reserve", low=low, reserve_bytes=self._disk_reserve_bytes)
-                if low != self._disk_low or not looked:  # crawls may wait for room since before this start
+                if low != self._disk_low or not looked:  # crawls may have paused before this start
                     self._disk_low, looked = low, True
                     await self._note_disk(low)
             self._pressed = self._store.pressed()
-            if await asyncio.to_thread(self._feed.overdue):  # its lock is held while logs are written
-                self._flush_wanted.set()  # with which job logs are written
+            if await asyncio.to_thread(self._feed.overdue):  # in a thread: a write may hold its lock
+                self._flush_wanted.set()  # a flush also writes the job logs
             await asyncio.sleep(WATCH_EVERY_S)
 
     async def _note_disk(self, low: bool) -> None:
-        """Let crawls pause while the disk is nearly full."""
+        """Pause crawls while the disk is nearly full."""
         free = f"less than {self._disk_reserve_bytes >> 20} MiB are free on the frontier's disk"
         trouble = (DISK_RESERVE, f"{free}; make room, then resume") if low else None
         await self.apply(lambda core, now_ms: core.upkeep.note_trouble(trouble, now_ms))
@@ -332,11 +332,11 @@ class Runner:
 
     @property
     def serving(self) -> bool:
-        """Whether operations are run."""
+        """Whether the runner accepts operations."""
         return not self._closing
 
     def begin_close(self) -> None:
-        """Take no more operations; waiters end. What was written is still flushed."""
+        """Refuse new operations, and end all waits. Earlier writes are still flushed."""
         self._closing = True
         self._wake_all()
 
@@ -348,15 +348,15 @@ class Runner:
         self._event_waiters.clear()
 
     async def close(self) -> None:
-        """Flush, and end all tasks. The store is the caller's to close."""
+        """Flush, and end all tasks. The caller closes the store."""
         self.begin_close()
         try:
             async with asyncio.timeout(CLOSE_S):
                 async with self._lock:
-                    pass  # the last one that is written has been
+                    pass  # wait for the operation in progress
                 await self.durable(self._written)
         except Closing:
-            pass  # it has failed, now or before: `failed` tells
+            pass  # `failed` has the reason
         except TimeoutError:
             self._fail(f"the last write did not reach the disk within {CLOSE_S:g} s")
         if self._timer is not None:
@@ -364,31 +364,31 @@ class Runner:
         await self.tasks.end()
         self._release_waiters()
 
-    # What others ask, and wait for.
+    # Admission, and waits for changes.
 
     def admit(self) -> None:
-        """Raise Refused if what needs room should come later. Decided before the core runs."""
+        """Raise Refused if the disk or the store cannot take in more now. Call it before the core runs."""
         if self._disk_low:
             raise Refused(
-                "DISK_RESERVE", "the frontier's disk is nearly full; nothing more is taken in", 30_000
+                "DISK_RESERVE", "the frontier's disk is nearly full; make room, or try later", 30_000
             )
         if self._pressed:
-            raise Refused("OVERLOADED", "the frontier's store is behind with its writes", 500)
+            raise Refused("OVERLOADED", "the frontier's store can't keep up with writes; try later", 500)
 
     def next_change(self) -> asyncio.Future[None]:
-        """Done when something has changed since the call, or the server closes."""
+        """A future that is done at the next change, or when the server closes."""
         if not self._change_waiters:
             self._change_waiters.add(asyncio.get_running_loop().create_future())
         return next(iter(self._change_waiters))
 
     def next_event(self, crawl: str) -> asyncio.Future[None]:
-        """Done when a crawl has had an event since the call, or the server closes. Not to be cancelled."""
+        """A future that is done at a crawl's next event, or when the server closes. Don't cancel it."""
         if crawl not in self._event_waiters:
             self._event_waiters[crawl] = asyncio.get_running_loop().create_future()
         return self._event_waiters[crawl]
 
     async def until_log_wanted(self, timeout_s: float) -> None:
-        """Wait until there may be something for the crawl logs, or a time has passed."""
+        """Wait until there may be new outcomes for the crawl logs, or for `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):  # wait_for may swallow a cancellation (Python 3.11)
                 await self._log_wanted.wait()

@@ -1,7 +1,7 @@
-"""Which crawls have something to do, and when: so that an operation costs nothing for those that have not.
+"""Which crawls have work to do, and when; idle crawls cost an operation nothing.
 
-There may be 100 000 crawls, of which most are idle. Each is looked at when an operation has touched it; the
-questions that are asked after every operation are answered from what was seen then.
+There may be 100 000 crawls, most of them idle. A crawl is looked at only when an operation has touched it;
+the questions asked after every operation are answered from these notes.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from .crawl import Crawl
 from .machines.lifecycle import CrawlState
 from .model import EmptyReason
 
-ENTRIES_KEPT = 1000  # of a heap, before those that count no more are removed
+ENTRIES_KEPT = 1000  # in a heap before void ones are removed
 
 
 _WITHOUT_LEASES = {
@@ -33,18 +33,18 @@ def empty_reason(crawl: Crawl) -> EmptyReason:
 
 
 class Soonest:
-    """Numbers with moments, the soonest first."""
+    """Numbers by their moments, the soonest first."""
 
     def __init__(self) -> None:
         self._at_ms: dict[int, int] = {}
-        self._heap: list[tuple[int, int]] = []  # with entries that count no more
+        self._heap: list[tuple[int, int]] = []  # includes void entries
 
     def put(self, number: int, moment_ms: int | None) -> None:
-        """Let a number have a moment, or none."""
+        """Set the moment of a number; None removes it."""
         if self._at_ms.get(number) == moment_ms:
             return
         if moment_ms is None:
-            del self._at_ms[number]  # its entry counts no more
+            del self._at_ms[number]  # its heap entry is void now
             return
         self._at_ms[number] = moment_ms
         heappush(self._heap, (moment_ms, number))
@@ -62,7 +62,7 @@ class Soonest:
         return None
 
     def take_due(self, now_ms: int) -> list[int]:
-        """Those whose moment has come, in the order of their moments; they have none from now on."""
+        """Remove and return the numbers whose moments have come, in order."""
         due = []
         while (moment_ms := self.first_ms()) is not None and moment_ms <= now_ms:
             _, number = heappop(self._heap)
@@ -72,7 +72,7 @@ class Soonest:
 
 
 class Agenda:
-    """What was seen of each crawl when it was last touched."""
+    """Notes on each crawl, from when it was last touched."""
 
     def __init__(self) -> None:
         self._due = Soonest()
@@ -80,11 +80,11 @@ class Agenda:
         self._reasons: dict[int, EmptyReason] = {}
         self.reasons: Counter[EmptyReason] = Counter()  # why crawls give no leases → how many crawls
         self.running: dict[int, Crawl] = {}
-        self.filled: dict[int, Crawl] = {}  # of those: what is out fills their document limit
-        self.leasable: dict[int, Crawl] = {}  # of those: a queue may have something to give
-        self.working: dict[int, Crawl] = {}  # with slices to do, in the order of their turns
-        self.unlogged: dict[int, Crawl] = {}  # with outcomes that are not in their logs for good
-        self.troubled: dict[int, Crawl] = {}  # paused for something that may pass
+        self.filled: dict[int, Crawl] = {}  # running ones with full document limits
+        self.leasable: dict[int, Crawl] = {}  # running ones that may have a URI to lease
+        self.working: dict[int, Crawl] = {}  # with slices to do, the next one first
+        self.unlogged: dict[int, Crawl] = {}  # with outcomes that their crawl logs lack
+        self.troubled: dict[int, Crawl] = {}  # paused by trouble that may pass
 
     def note(self, crawl: Crawl) -> None:
         """Look at a crawl that may have changed."""
@@ -110,7 +110,7 @@ class Agenda:
                 crawls[number] = crawl
 
     def forget(self, number: int) -> None:
-        """A crawl is in memory no more."""
+        """Forget a crawl that has left memory."""
         self._due.put(number, None)
         self._chances.put(number, None)
         self._count(self._reasons.pop(number, None), -1)
@@ -129,23 +129,23 @@ class Agenda:
             self.reasons[reason] += more
 
     def next_due_ms(self) -> int | None:
-        """When the first crawl is to be ticked."""
+        """When the first crawl is due for a tick."""
         return self._due.first_ms()
 
     def next_chance_ms(self) -> int | None:
-        """When time alone may bring the first crawl something to lease."""
+        """When time alone may next bring a crawl a URI to lease."""
         return self._chances.first_ms()
 
     def take_due(self, now_ms: int) -> list[int]:
-        """The numbers of the crawls to be ticked now; each must be noted again."""
+        """The numbers of the crawls due for a tick; the caller must note each again."""
         return self._due.take_due(now_ms)
 
     def take_chances(self, now_ms: int) -> list[int]:
-        """The numbers of the crawls that time has brought something; each must be noted again."""
+        """The numbers of the crawls whose chance has come; the caller must note each again."""
         return self._chances.take_due(now_ms)
 
     def next_at_work(self) -> Crawl:
-        """The crawl whose turn it is to do a slice; it comes last from now on."""
+        """The crawl that does the next slice; it then goes last."""
         number = next(iter(self.working))
         crawl = self.working[number] = self.working.pop(number)
         return crawl

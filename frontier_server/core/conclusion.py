@@ -1,6 +1,6 @@
-"""The end of a URI's way: its final disposition in counts, budgets, seen-set and crawl log, once.
+"""Records a URI's final disposition once: in counts, budgets, the seen-set and the crawl log.
 
-Or the end of one of its visits: with a time to be visited again it waits for that.
+If the URI is to be visited again, it then waits for its next visit.
 """
 
 import msgspec
@@ -21,13 +21,13 @@ from .uri.canonical import CanonicalUri
 
 LAST_MS = 253_402_300_799_999  # the year 9999: later is no date
 NOT_MODIFIED = 304
-MAX_MEDIA_TYPES = 200  # that are told apart
+MAX_MEDIA_TYPES = 200  # counted separately
 OTHER_MEDIA_TYPES = "other"
 _NO_REPORT = Report(b"")
 
 
 class Final(msgspec.Struct, frozen=True, gc=False):
-    """A final disposition, and what the crawl log says of it."""
+    """A final disposition, with its data for the crawl log."""
 
     fetch_status: int
     disposition: Disposition
@@ -59,12 +59,12 @@ def conclude(
     match final.disposition:
         case Disposition.FAILED:
             row.failed += 1
-            row.expenditure = added(row.expenditure, pending.cost + settings.queues.error_penalty)  # S1.13
+            row.expenditure = added(row.expenditure, pending.cost + settings.queues.error_penalty)
         case Disposition.SUCCEEDED:
             row.successes += 1
             row.expenditure = added(row.expenditure, pending.cost)
         case _:
-            pass  # disregarded: free (S1.12)
+            pass  # disregarded URIs are free
     if settings.queues.queue_precedence != UNCHANGING:
         op.appraise(crawl, queue, settings.queues)
     record(op, crawl, queue.partition, pending, final, settings)
@@ -78,7 +78,7 @@ def record(
     final: Final,
     settings: CrawlSettings,
 ) -> None:
-    """Note a final disposition of a URI that is in no queue (any more)."""
+    """Record the final disposition of a URI that is in no queue."""
     key = keys.seen_key(crawl.number, partition, pending.fingerprint)
     before = _before(op, key) if pending.visited else SeenRow(b"")
     changed = _changed(final, before)
@@ -108,7 +108,7 @@ def _changed(final: Final, before: SeenRow) -> bool:
 
 
 def _seen_after(final: Final, before: SeenRow, now_ms: int) -> SeenRow:
-    """What the seen-set keeps: what a success said of its content, or still what the last one said."""
+    """The new seen-set row, with the validators and digest of the last success."""
     seen = SeenRow(b"", final.fetch_status, final.disposition.value, final.token_serial, now_ms)
     seen.interval_ms = before.interval_ms
     seen.etag, seen.last_modified, seen.digest = before.etag, before.last_modified, before.digest
@@ -130,7 +130,7 @@ def _revisit_ms(
     changed: bool,
     settings: CrawlSettings,
 ) -> int:
-    """When the URI is to be visited again; 0 if it is not. What a report asks for goes first."""
+    """The time of the next visit; 0 for none. A time in the report goes first."""
     if final.disposition is Disposition.DISREGARDED:
         return 0
     if final.report.revisit_ms > 0:
@@ -170,7 +170,7 @@ def _count_media_type(counts: dict[str, int], media_type: str) -> None:
 
 
 def log(op: Operation, crawl: Crawl, final: Final) -> None:
-    """Let the crawl log have a line that is counted nowhere (robots.txt)."""
+    """Add a line to the crawl log. Counts don't change."""
     report, candidate = final.report, final.candidate
     truncated = (report.truncated,) if report.truncated else ()
     row = OutcomeRow(

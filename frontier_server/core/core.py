@@ -1,4 +1,4 @@
-"""All that the core does, by who asks: one shard, under its doors."""
+"""The core: one shard, and a door for each kind of caller."""
 
 from .frontier import Frontier
 from .operators.administration import Administration
@@ -16,8 +16,8 @@ class Core:
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
         self.frontier = Frontier(shard)  # nodes and feeders
-        self.control = Control(shard)  # operators: the lives of crawls
-        self.administration = Administration(shard)  # operators: what is in crawls
+        self.control = Control(shard)  # operators: life cycles of crawls
+        self.administration = Administration(shard)  # operators: contents of crawls
         self.views = Views(shard)  # operators: descriptions and statistics of crawls
         self.history = History(shard)  # operators: events and outcomes
         self.nodes = Nodes(shard)  # operators: nodes and their toe pools

@@ -1,9 +1,8 @@
 """Next: from ready queues to leases.
 
-A ready queue has its turn by the rules of `turn`: the first that is in its way decides where it goes;
-if none is, its head is leased. Where nothing is ready, an inactive queue is made active. One operation
-clears away so many heads (that are forbidden, failed or moved) and no more; a queue with more goes back
-in line.
+Each ready queue gets a turn. The first obstacle that the rules of `turn` find decides where the queue goes;
+if they find none, its head is leased. If no queue is ready, an inactive one is activated. One operation
+clears away a limited number of heads (forbidden, failed or moved); then the queue waits for another turn.
 """
 
 from functools import partial
@@ -35,14 +34,14 @@ from .store import Family
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
 from .uri.assign import partition_of
 
-CLEARING_PER_CALL = 200  # heads that may be cleared away, rules that are heavy counting more
+CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
-LEASES_PER_CALL = 100  # an answer has no more
-TURNS_PER_CALL = 100  # queues that may be looked at beyond the leases wanted
+LEASES_PER_CALL = 100  # at most in one answer
+TURNS_PER_CALL = 100  # queues that may get a turn, beyond the leases wanted
 WAKES_PER_CALL = 1000
 FAR_WAKES_PER_CALL = 200
 
-# The obstacles that cost a head its place: its fetch status.
+# The fetch statuses of the obstacles that remove a head from its queue.
 _CLEARED = {
     Obstacle.FAILS_OVER_QUOTA: BLOCKED_BY_QUOTA,
     Obstacle.ROBOTS_FAILED: ROBOTS_PREREQUISITE_FAILURE,
@@ -58,13 +57,13 @@ class Asker(NamedTuple):
 
 
 class Dispatcher:
-    """Gives out the leases of a shard."""
+    """Leases the URIs of a shard."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
 
     def lease(self, op: Operation, crawl: Crawl, asker: Asker, most: int) -> tuple[list[Grant], bool]:
-        """Up to `most` leases of a crawl that runs, and whether to ask again at once."""
+        """Lease up to `most` URIs of a running crawl; the second value says whether to ask again at once."""
         self.wake_due(op, crawl)
         most = min(most, LEASES_PER_CALL)
         grants: list[Grant] = []
@@ -80,7 +79,7 @@ class Dispatcher:
         return grants, len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
-        """Make the queues ready whose time has come, and queue URIs whose time has come."""
+        """Wake the queues that are due, and enqueue the future URIs that are due."""
         op.look_at(crawl)
         for _ in range(WAKES_PER_CALL):
             queue = crawl.next_wake()
@@ -100,14 +99,14 @@ class Dispatcher:
         asker: Asker,
         share: "_Share",
     ) -> Grant | None:
-        """A ready queue's turn: a lease, or None once it has gone where it belongs.
+        """Give a ready queue its turn. Returns a lease, or None after the queue has moved on.
 
-        `awaited` is the host or group that it was in line for, if it was.
+        `awaited` is the host or group that the queue was in line for.
         """
         if awaited is not None:
             _wake_in_line(op, crawl, queue)
         if queue.state is not QueueState.READY:
-            return None  # it has been taken elsewhere since
+            return None  # it was moved meanwhile
         if queue.row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
@@ -136,9 +135,9 @@ class Dispatcher:
     def _first_to_go(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, share: "_Share"
     ) -> Head | None:
-        """A queue's head, or the URI that may pass it where several hosts share the queue.
+        """A queue's head, or, in a queue shared by several hosts, the first URI that need not wait.
 
-        None if all must wait: the queue rests then, or is in line. Or if the call's share is used up.
+        None if all must wait (the queue then rests or is in line), or if the call's share is used up.
         """
 
         def wait_of(found: Head) -> Wait | None:
@@ -155,14 +154,14 @@ class Dispatcher:
         if wait is not None:
             if wait.until_ms:
                 op.move(crawl, queue, QueueEvent.RESTED, wait.until_ms, wait.reason)
-            if wait.busy is not None:  # though it is snoozed, perhaps, for others of its hosts
+            if wait.busy is not None:  # it may also be snoozed for its other hosts
                 _wait_for(crawl, queue, wait.busy, awaited)
         elif passing is None:
             crawl.ready.append(queue)
         return passing
 
     def _clear(self, turn: Turn, found: Found, share: "_Share") -> bool:
-        """Take the head away, if the obstacle asks for that: the queue's next URI is its head then."""
+        """Remove the head if the obstacle requires that. Returns whether the queue has a new head."""
         status = _CLEARED.get(found.obstacle)
         if status is None and found.obstacle is not Obstacle.MISPLACED:
             return False
@@ -179,7 +178,7 @@ class Dispatcher:
         return True
 
     def _lease_robots(self, turn: Turn, asker: Asker) -> Grant | None:
-        """Have the robots.txt fetched that the head waits for, unless it is out already."""
+        """Lease the robots.txt that the head waits for, or wait in line if it is leased already."""
         crawl, uri = turn.crawl, turn.head.uri
         if turn.awaits_robots:
             crawl.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
@@ -237,9 +236,9 @@ class Dispatcher:
         )
 
     def _rest_between_starts(self, turn: Turn) -> None:
-        """Keep the rest between the starts of requests to a host that may answer several at once.
+        """Rest between the starts of requests, for a host that may get several at once.
 
-        The last fetch tells how long it is; before the first one has ended, the least rest counts.
+        The length of the rest depends on the last fetch; until the first one ends, the shortest rest applies.
         """
         op, row = turn.op, turn.host.row
         crawl_delay_ms = self._shard.robots.rules(op.tx, turn.site.robots_key).crawl_delay_ms
@@ -252,7 +251,7 @@ class Dispatcher:
 
 
 def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
-    """Let a queue go where its obstacle sends it."""
+    """Move a queue where its obstacle sends it."""
     op, crawl, queue = turn.op, turn.crawl, turn.queue
     match found.obstacle:
         case Obstacle.HOST_BUSY:
@@ -272,7 +271,7 @@ def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
 
 
 def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) -> None:
-    """Let a queue sleep until its host, a group or itself has rested; in line, where others wait already."""
+    """Snooze a queue until its rest is over, or join the line of those that wait for the host or group."""
     op, crawl, queue = turn.op, turn.crawl, turn.queue
     if host is not None and (host is awaited or host.has_line(crawl.number)):
         _wait_for(crawl, queue, host, awaited, found.until_ms)
@@ -283,24 +282,24 @@ def _rest(turn: Turn, host: Host | None, found: Found, awaited: Awaited | None) 
 
 
 def _next_ready(op: Operation, crawl: Crawl) -> WorkQueue | None:
-    """The ready queue that has waited longest; if there is none, one that becomes active."""
+    """The ready queue that has waited longest; if none is ready, activate one."""
     if not crawl.ready:
         op.activate(crawl)
     return crawl.ready.popleft() if crawl.ready else None
 
 
 def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-    """Let a queue that was first in line have its turn, though it is snoozed for others of its hosts."""
+    """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
         if crawl.ready and crawl.ready[-1] is queue:
-            crawl.ready.pop()  # this is its turn
+            crawl.ready.pop()  # its turn is now
 
 
 def _wait_for(
     crawl: Crawl, queue: WorkQueue, host: Awaited, awaited: Awaited | None, until_ms: int = 0
 ) -> None:
-    """Let a queue wait in line for a host or a group that is busy, or rests until a time."""
+    """Put a queue in line for a host or a group that is busy, or that rests until a time."""
     was_first = host is awaited
     crawl.lines.join(host, queue, first=was_first)
     if was_first or until_ms:
@@ -312,7 +311,7 @@ def _origin(head: Head) -> str:
 
 
 class _Share:
-    """What is left of one call's share of work."""
+    """The work that one call may still do."""
 
     __slots__ = ("clearings", "turns")
 
@@ -328,7 +327,7 @@ _NEVER = SeenRow(b"")
 
 
 def _last_visit(turn: Turn) -> SeenRow:
-    """What the server said at the last visit, for a conditional request."""
+    """The validators and digest of the last visit, for a conditional request."""
     pending = turn.head.pending
     if not pending.visited:
         return _NEVER
@@ -338,7 +337,7 @@ def _last_visit(turn: Turn) -> SeenRow:
 
 
 def _relocate(turn: Turn) -> None:
-    """Put the head into the queue that it belongs to by now."""
+    """Move the head to the queue that it belongs to now."""
     op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
     take_out(op, crawl, queue, head.position, head.pending)
     other = queue_at(op, crawl, turn.site.place, head.uri.host)

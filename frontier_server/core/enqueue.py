@@ -1,8 +1,7 @@
-"""Into a work queue, and out of it: the one way for every URI that waits.
+"""Puts URIs into work queues, and takes them out.
 
-Whoever puts a URI in (Schedule, a future URI whose time has come, a move to the queue
-that it belongs to now) and whoever takes one out keeps place, counts, costs and the
-queue's precedence in step here.
+Only this module does either, whatever the cause (Schedule, a future URI that is due, a move to
+another queue). It keeps positions, counts, costs and the queue's precedence in step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,11 +21,11 @@ from .store import Family
 from .sums import added
 from .uri import assign
 
-UNCHANGING = "base"  # the policy that what is in a queue does not change
+UNCHANGING = "base"  # this policy ignores the contents of the queue
 
 
 class Pricing:
-    """What URIs with the same settings cost, and how urgent they are (Heritrix 2.5, 2.6)."""
+    """The costs and precedences of URIs with the same settings, as Heritrix assigns them."""
 
     def __init__(self, settings: CrawlSettings) -> None:
         self.settings = settings
@@ -34,7 +33,7 @@ class Pricing:
         self._precedence = PRECEDENCES[settings.queues.uri_precedence]
 
     def of(self, candidate: Candidate, text: str) -> tuple[int, int]:
-        """The cost and the precedence of a URI: its caller's, or the policies'."""
+        """The cost and the precedence of a URI: its caller's, or by the policies."""
         cost = candidate.cost
         if cost is None:
             cost = self._cost(text, candidate.via)
@@ -45,12 +44,12 @@ class Pricing:
 
 
 def queue_at(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> WorkQueue:
-    """The queue of a place, created when it is new."""
+    """The queue of a place; created if there is none."""
     queue = op.queue(crawl, place.queue)
     if queue is None:
         return op.new_queue(crawl, place.queue, place.queue_key, host, assign.hash64(place.queue_key))
     if queue.row.key != place.queue_key:
-        raise StoreCorrupt(f"queue {place.queue.hex()} is {queue.row.key!r}, not {place.queue_key!r}")
+        raise StoreCorrupt(f"queue {place.queue.hex()} must be {place.queue_key!r}, got {queue.row.key!r}")
     return queue
 
 
@@ -61,9 +60,9 @@ def put_in(
     arriving: Sequence[tuple[PendingUri, int]],
     settings: CrawlSettings,
 ) -> list[bytes]:
-    """Put URIs into a queue, behind those as urgent as they are; their places there (S2.12 to S2.14).
+    """Put URIs into a queue, each behind those of the same urgency. Returns their positions.
 
-    Each comes with its directive. `settings` are those of all of them.
+    Each URI comes with its directive. `settings` apply to all of them.
     """
     row = op.touch(queue)
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
@@ -98,7 +97,7 @@ def put_in(
 
 
 def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
-    """Store a URI at its place in its queue."""
+    """Store a URI at its position in its queue."""
     _store(op, queue, keys.queue_row_key(crawl.number, queue.queue), position, uri)
 
 
@@ -109,7 +108,7 @@ def _store(op: Operation, queue: WorkQueue, queue_key: bytes, position: bytes, u
 
 
 def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
-    """Let a queue have its turn whose hosts all wait: what has come may be of another one."""
+    """Give a queue whose hosts all wait a turn: the new URI may be of another host."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
     elif queue.line is not None:
@@ -119,10 +118,10 @@ def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
 
 
 def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri]:
-    """The first URI of a queue that has one, as it is stored; its place. Raises StoreCorrupt if none is.
+    """The position and row of a non-empty queue's first URI. Raises StoreCorrupt if none is stored.
 
-    It is looked for from each level's head on, the most urgent level first: a URI that came late, but is
-    urgent, lets nobody walk again what the other levels have given out.
+    The search starts at each level's head, the most urgent level first. Thus an urgent latecomer does not
+    lead to another walk past the deleted rows of the other levels.
     """
     known = queue.ahead.first or _read_ahead(op, crawl, queue)
     if known is not None:
@@ -130,15 +129,15 @@ def first_uri(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, Pen
         queue.firsts[keys.level_of(position)] = keys.ordinal_of(position)
         return position, decode_pending(value)
     raise StoreCorrupt(
-        f"queue {queue.row.key!r} counts {queue.row.count} URIs; none is stored behind its heads"
+        f"queue {queue.row.key!r} must have {queue.row.count} stored URIs from its heads on, got none"
     )
 
 
 def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, bytes] | None:
-    """Read the first rows of a queue, of its most urgent level that has any; the first of them.
+    """Read the first rows of a queue's most urgent level that has any. Returns the first of these.
 
-    Never more than there are: to look behind the last row of a level or a queue is to walk all that was given
-    out of the next ones. Only of the last level it is known how many it has.
+    Never read past the last row of a level or a queue: that would walk past all deleted rows of the next one.
+    Only for the last level is the number of rows known.
     """
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     levels = [each for each in sorted(queue.row.heads) if queue.firsts.get(each, 0) is not None]
@@ -156,19 +155,19 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
 def uris_from(
     op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
 ) -> Iterator[tuple[bytes, PendingUri]]:
-    """The URIs of a queue from a place on, as they are stored, in their order."""
+    """The stored URIs of a queue from a position on, in order."""
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     for key, value in op.tx.scan(Family.PENDING, queue_key + max(position, queue.row.start), queue_key):
         yield key[len(queue_key) :], decode_pending(value)
 
 
 def _is_empty(queue: WorkQueue, level: int) -> bool:
-    """Whether a level of a queue is known to have no URI."""
+    """Whether a level of a queue is known to be empty."""
     return level & 0xFF not in queue.row.uri_precedences or queue.firsts.get(level, 0) is None
 
 
 def take_out(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
-    """Take a URI out of its queue. A queue on disk that is empty then is exhausted."""
+    """Take a URI out of its queue. If this empties a queue on disk, the queue is exhausted."""
     row = op.touch(queue)
     op.add_uris(crawl, queue, -1)
     level, ordinal = keys.level_of(position), keys.ordinal_of(position)

@@ -1,6 +1,6 @@
 """The door for nodes and feeders: URIs in, leases out, reports in.
 
-Every operation is *(answer, changes)* from `now_ms` and the shard; see `Shard` for what the caller owes.
+Every operation returns *(answer, changes)*; `shard` says what the caller must do with the changes.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ from .reports import Reports
 from .shard import Shard
 from .store import Changes
 
-MAX_TOKENS = 10_000  # of a heartbeat: no node holds as many leases
-MAX_BEHIND = 200.0  # leases by weight that a crawl may be behind another
+MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
+MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
 MIN_RETRY_MS, OTHER_RETRY_MS, MAX_RETRY_MS = 50, 2_000, 60_000
 LONG_WAIT_MS = 1_000
-# The states that make a crawl without leases worth a word to the node that asks for any.
+# If no crawl runs, a node that asks for any crawl gets the first of these reasons that applies.
 _MOST_TELLING = (
     EmptyReason.NOTHING_DUE,
     EmptyReason.LIMIT_REACHED,
@@ -44,18 +44,18 @@ _MOST_TELLING = (
 
 
 class Frontier:
-    """What nodes and feeders ask."""
+    """Requests of nodes and feeders."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._dispatcher = Dispatcher(shard)
         self._reports = Reports(shard)
-        self._most_passed = 0.0  # that any crawl has had, for its weight
+        self._most_passed = 0.0  # the highest `passed` of any crawl
 
     def schedule(
         self, name: str, candidates: Sequence[Candidate], now_ms: int
     ) -> tuple[list[Verdict], Changes]:
-        """Take in candidates. The caller slices batches: a call's work is for all of them."""
+        """Take in candidates. The caller slices batches: one call handles all that it gets."""
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
         return schedule(op, crawl, candidates, self._shard.robots), self._shard.end(op)
@@ -63,11 +63,11 @@ class Frontier:
     def next(
         self, node: str, session: str, most: int, name: str | None, now_ms: int
     ) -> tuple[NextAnswer, Changes]:
-        """Leases for a node, of one crawl or of any that runs."""
+        """Lease URIs to a node, from one crawl or from any running crawl."""
         self._check_node(node, session)
         if not 1 <= most <= MAX_BATCH:
             raise errors.InvalidRequest(
-                f"max_leases is {most}; 1 to {MAX_BATCH} can be asked for", field="max_leases"
+                f"max_leases must be between 1 and {MAX_BATCH}, got {most}", field="max_leases"
             )
         crawl = self._shard.registry.named(name) if name else None
         op = self._shard.begin(now_ms)
@@ -99,17 +99,17 @@ class Frontier:
                 break
         if answer.grants:
             return answer
-        for crawl in op.touched:  # leases that this operation has ended no longer fill a limit
+        for crawl in op.touched:  # leases that this operation ended leave room in limits
             agenda.note(crawl)
         filled = len(agenda.filled) == len(agenda.running)
         return NextAnswer([], EmptyReason.LIMIT_REACHED if filled else EmptyReason.NOTHING_DUE, again)
 
     def _in_turn(self, op: Operation) -> list[Crawl]:
-        """The crawls that may have something to give: who had least for its weight goes first.
+        """The crawls that may have URIs to lease, the one with the fewest leases for its weight first.
 
-        A crawl that had nothing to give for a while does not make up for all of it.
+        A crawl that had no URIs for a while catches up on at most MAX_BEHIND leases.
         """
-        found = self._shard.agenda.leasable | op.looked_at  # what this operation has freed is not noted yet
+        found = self._shard.agenda.leasable | op.looked_at  # the agenda lacks what this operation freed
         for number in self._shard.agenda.take_chances(op.now_ms):
             found[number] = self._shard.crawls[number]
             op.look_at(found[number])
@@ -121,14 +121,14 @@ class Frontier:
     def finished(
         self, received: Sequence[Report], node: str, session: str, now_ms: int
     ) -> tuple[list[ReportResult], Changes]:
-        """What reports mean. The caller slices batches."""
+        """Apply reports. The caller slices batches."""
         self._check_node(node, session)
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
         return [self._reports.finished(op, report) for report in received], self._shard.end(op)
 
     def take_back(self, tokens: Sequence[bytes], now_ms: int) -> tuple[None, Changes]:
-        """Release leases whose caller was gone before it had them."""
+        """Release leases whose caller disconnected before it received them."""
         op = self._shard.begin(now_ms)
         for token in tokens:
             lease = self._shard.leases.out(token)
@@ -148,11 +148,11 @@ class Frontier:
         service_address: str = "",
         trouble: str = "",
     ) -> tuple[HeartbeatAnswer, Changes]:
-        """Extend the leases that a node names; tell it which have ended, and which to let go."""
+        """Extend the leases that a node names; tell it which of them have ended, and which to give up."""
         self._check_node(node, session)
         if len(tokens) > MAX_TOKENS:
             raise errors.BatchTooLarge(
-                f"{len(tokens)} tokens in one heartbeat; at most {MAX_TOKENS} are taken",
+                f"a heartbeat must have at most {MAX_TOKENS} tokens, got {len(tokens)}",
                 limit=str(MAX_TOKENS),
             )
         op = self._shard.begin(now_ms)
@@ -173,7 +173,7 @@ class Frontier:
                 answer.release.append(token)
         self._hear_of_trouble(op, node, trouble)
         if leaving:
-            # What it does not know that it holds: the answer of a Next was lost.
+            # The node doesn't know of these leases: the answer to a Next was lost.
             for lease in self._shard.leases.of(node, tokens)[:LAPSED_IN_ONE_CALL]:
                 self._reports.release(op, lease)
             self._shard.leases.leaves(node)
@@ -181,8 +181,10 @@ class Frontier:
         return answer, self._shard.end(op)
 
     def _hear_of_trouble(self, op: Operation, node: str, trouble: str) -> None:
-        """A node that cannot go on pauses the crawls that it fetches for: once, so that an operator who knows
-        better may resume them. Those that want to go on when it can."""
+        """Pause the crawls of a node that cannot continue; resume them when it can, if their specs say so.
+
+        Each trouble pauses only once, so that an operator may resume a crawl in spite of it.
+        """
         begins = self._shard.leases.note_trouble(node, bool(trouble))
         name = f"node:{node}"
         if begins:
@@ -203,17 +205,17 @@ class Frontier:
             reconcile_all(op, self._shard.crawls.values(), self._shard.leases)
 
     def policy(self, name: str, policy_id: str) -> FetchPolicy:
-        """How URIs whose leases name it are fetched."""
+        """A fetch policy of a crawl, by the ID in its leases."""
         return self._shard.registry.named(name).policies.named(policy_id)
 
     def leasable(self) -> bool:
-        """Whether a node that waits should ask again: a crawl that runs has a queue to look at."""
+        """Whether waiting nodes should ask again: a running crawl may have a URI to lease."""
         return bool(self._shard.agenda.leasable)
 
     def retry_ms(self, name: str | None, reason: EmptyReason, waited_ms: int, now_ms: int) -> int:
-        """How long a node that got no lease, of a crawl or any, should wait before it asks again."""
+        """How long a node that got no lease should wait before it asks again, for one crawl or any."""
         if waited_ms >= LONG_WAIT_MS and reason is not EmptyReason.FINISHED:
-            return MIN_RETRY_MS  # its next call waits here, too, and hears at once of what comes
+            return MIN_RETRY_MS  # its next call waits here, too, and gets new URIs at once
         if reason is not EmptyReason.NOTHING_DUE:
             return OTHER_RETRY_MS
         due_ms = self._next_chance_ms(name)
@@ -222,7 +224,7 @@ class Frontier:
         return min(max(due_ms - now_ms, MIN_RETRY_MS), MAX_RETRY_MS)
 
     def _next_chance_ms(self, name: str | None = None) -> int | None:
-        """When a node that got no lease, of a crawl or any, should ask again: before, time brings none."""
+        """When time alone may next bring a lease, for one crawl or any."""
         chance_ms = (
             self._shard.registry.named(name).next_chance_ms() if name else self._shard.agenda.next_chance_ms()
         )
@@ -234,5 +236,5 @@ class Frontier:
         for field, value in (("node", node), ("session", session)):
             if not 0 < len(value) <= MAX_NODE_CHARACTERS:
                 raise errors.InvalidRequest(
-                    f"{field} has {len(value)} characters; 1 to {MAX_NODE_CHARACTERS} are taken", field=field
+                    f"{field} must have 1 to {MAX_NODE_CHARACTERS} characters, got {len(value)}", field=field
                 )

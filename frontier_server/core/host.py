@@ -1,8 +1,8 @@
-"""The hosts and the groups of hosts that queues wait for: so many requests at once, and their rest.
+"""Hosts and groups of hosts: how many requests they may have in flight, and how long they rest.
 
-A host is shared by all its queues, ports and crawls, so its row has no crawl in its key;
-unless a crawl wants a rest of its own: then the row goes with the crawl. So does that of a
-group of hosts. How many requests are in flight is not stored: leases tell.
+All queues, ports and crawls share a host, so its row belongs to no crawl. A crawl without
+`across_crawls` has rows of its own for hosts; each crawl has them for groups of hosts.
+The number of requests in flight is not stored: it follows from the leases.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ class Host(Awaited):
     def __init__(self, name: str, row: HostRow, place: "RowKey | None" = None) -> None:
         super().__init__(name)
         self.row = row
-        self.place = place  # where its row is; None if it is stored nowhere
+        self.place = place  # the place of its row; None if it is not stored
         self.in_flight = 0
 
 
 class Group(NamedTuple):
-    """A group of hosts, and what holds for it."""
+    """A group of hosts, and its limits."""
 
     host: Host
     max_parallel: int
@@ -43,14 +43,14 @@ class Group(NamedTuple):
 
 
 class Hosts:
-    """Hosts by name, read from the store when first asked for."""
+    """Hosts by name, read from the store on first use."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
         self._let_go_at = MAX_IDLE_IN_MEMORY
 
     def get(self, tx: Transaction, name: str) -> Host:
-        """A host, or a group; unknown ones may be asked at once."""
+        """A host or a group. A new one may get a request at once."""
         host = self._hosts.get(name)
         if host is None:
             place = _row_key(name)
@@ -59,13 +59,13 @@ class Hosts:
         return host
 
     def of(self, tx: Transaction, crawl: Crawl, name: str) -> Host:
-        """A host as a crawl treats it: with a rest of its own, if the crawl wants that."""
+        """A host as a crawl treats it: shared, or with rests of its own."""
         if crawl.settings.politeness.across_crawls:
             return self.get(tx, name)
         return self.get(tx, f"{crawl.number}\0{name}")
 
     def robots_of(self, crawl: Crawl, scheme: str, authority: str) -> Host:
-        """What the queues of a crawl wait for whose robots.txt is being fetched for another one."""
+        """The line of a crawl's queues that wait while another queue fetches their robots.txt."""
         name = f"{crawl.number}\0robots\0{scheme}://{authority}"
         host = self._hosts.get(name)
         if host is None:
@@ -73,11 +73,11 @@ class Hosts:
         return host
 
     def authority(self, tx: Transaction, crawl: Crawl, scheme: str, authority: str) -> Host:
-        """What rests before a retry in a queue that several hosts share: one of them, by itself."""
+        """An authority that rests before a retry, in a queue shared by several hosts."""
         return self.get(tx, f"{crawl.number}\0authority\0{scheme}://{authority}")
 
     def groups(self, tx: Transaction, crawl: Crawl, name: str, host: Host) -> list[Group]:
-        """The groups that a host belongs to: a named one, and that of its address."""
+        """The groups that a host belongs to: a named one, and the one of its address."""
         found = []
         named = crawl.group_of_host.get(name)
         if named is not None:
@@ -103,7 +103,7 @@ class Hosts:
         return found
 
     def disperse(self, crawl: Crawl) -> None:
-        """Let the queues of a crawl that are in line have their turns: more may be allowed than was."""
+        """Give all queues of a crawl that are in line their turns: new settings may allow more."""
         for host in self._hosts.values():
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
@@ -115,7 +115,7 @@ class Hosts:
             queue.passing = None
 
     def drop(self, name: str) -> bool:
-        """Forget a host, unless a request to it is out or a queue waits for it; whether it is forgotten."""
+        """Forget a host that has no requests in flight and no waiting queues. Returns whether it is gone."""
         host = self._hosts.get(name)
         if host is not None and _is_awaited(host):
             return False
@@ -128,11 +128,11 @@ class Hosts:
         tx.put(*host.place, encode(host.row))
 
     def in_flight(self) -> dict[str, int]:
-        """Hosts and groups with requests in flight."""
+        """The numbers of requests in flight, by host or group."""
         return {host.name: host.in_flight for host in self._hosts.values() if host.in_flight}
 
     def let_go(self) -> None:
-        """Let go of idle hosts, if there are too many; between operations, as one may hold a host."""
+        """Drop idle hosts from memory if there are too many. Call it between operations."""
         if len(self._hosts) < self._let_go_at:
             return
         self._hosts = {name: host for name, host in self._hosts.items() if _is_awaited(host)}
@@ -140,14 +140,14 @@ class Hosts:
 
 
 def _is_awaited(host: Host) -> bool:
-    """Whether a request to a host is out, or a queue waits for it still."""
+    """Whether a host has requests in flight, or a queue waits for it."""
     in_line = any(queue.line is host for line in host.lines.values() for queue in line)
     asleep = any(queue.state is QueueState.SNOOZED for queue in host.sleepers.values())
     return bool(host.in_flight) or in_line or asleep
 
 
 def _row_key(name: str) -> RowKey:
-    """Where a host's row is. The name of one that only a crawl knows begins with its number."""
+    """The place of a host's row. Names of hosts that belong to one crawl begin with its number."""
     number, of_one_crawl, own = name.partition("\0")
     if of_one_crawl:
         return Family.OWN_HOSTS, own_host_key(int(number), partition_of(own), own)
@@ -155,7 +155,7 @@ def _row_key(name: str) -> RowKey:
 
 
 class Rest(NamedTuple):
-    """Until when a queue rests, why, and which host or group does (None: the queue by itself)."""
+    """Until when a queue rests, why, and for which host or group (None: only for itself)."""
 
     until_ms: int
     reason: str
@@ -163,7 +163,7 @@ class Rest(NamedTuple):
 
 
 def rest_of(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> Rest:
-    """The longest of the rests of a queue, of its host and of its groups."""
+    """The longest rest of a queue, its host and its groups."""
     rest = Rest(host.row.next_allowed_ms, host.row.rest_reason, host)
     if queue.row.wake_ms > rest.until_ms:
         rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
@@ -174,7 +174,7 @@ def rest_of(queue: WorkQueue, host: Host, groups: Iterable[Group] = ()) -> Rest:
 
 
 def full(host: Host, max_parallel: int, groups: Iterable[Group] = ()) -> Host | None:
-    """Which of a host and its groups answers as many requests as it may; None if none does."""
+    """A host, or its first group, that has as many requests in flight as it may; None if all have room."""
     if host.in_flight >= max_parallel:
         return host
     for group in groups:

@@ -2,8 +2,8 @@
 
 A lease lives one period from its last heartbeat, and never longer than its hard
 limit. Heartbeats are not stored: after a restart every stored lease gets a fresh
-period, and keeps its number, which no other lease ever had (`keys.lease_serial`).
-A node has one session; a new one ends the leases of the one before.
+period, and keeps its unique number (`keys.lease_serial`). A node has one session;
+a new session ends the leases of the earlier one.
 """
 
 from collections import OrderedDict
@@ -20,8 +20,8 @@ from .spec.settings import FetchSettings
 MAX_NODES = 1000
 MAX_TOE_STEPS = 32
 MAX_ADDRESS_CHARACTERS = 256
-LONGEST_PERIODS = 10  # that a lease may live where fetches are short: a busy node does more than fetch
-SILENT_PERIODS = 2  # of a lease, after which a node that was not heard is taken to be gone
+LONGEST_PERIODS = 10  # the hard limit of leases for short fetches: a busy node does more than fetch
+SILENT_PERIODS = 2  # lease periods without a request, after which a node counts as gone
 
 LeaseId = tuple[int, int]  # crawl, serial
 
@@ -37,14 +37,14 @@ class Lease:
         self.row = row
         self.deadline_ms = min(deadline_ms, hard_ms)
         self.hard_ms = hard_ms
-        self.robots = bool(row.scheme)  # whether it is for a robots.txt
-        self.said = Token(crawl, row.queue[:8], serial, row.fingerprint, self.robots)  # what its token says
-        self.sent = b""  # its token, once it was given out
-        # What is out, unless it was given before a restart, or is large: its row says it then.
+        self.robots = bool(row.scheme)  # whether the lease is for a robots.txt
+        self.said = Token(crawl, row.queue[:8], serial, row.fingerprint, self.robots)  # its token's content
+        self.sent = b""  # its token, once it is given out
+        # None if the lease is older than the last restart or the candidate is large: read its row.
         self.head: Head | None = None
 
     def token(self, secret: bytes) -> bytes:
-        """Its token, as the node has it."""
+        """Its token, signed for the node."""
         return encode_token(self.said, secret)
 
 
@@ -63,13 +63,13 @@ class _Node:
     )
 
     def __init__(self, session: str) -> None:
-        self.gone = ""  # why it is taken to be, if it is
-        self.last_seen_ms = self.silent_ms = 0  # since when its silence counts: heard, or later
+        self.gone = ""  # why the node counts as gone; empty if it does not
+        self.last_seen_ms = self.silent_ms = 0  # silence counts from silent_ms: last seen, or later
         self.leases: set[LeaseId] = set()
         self.begin(session)
 
     def begin(self, session: str) -> None:
-        """Forget what an earlier session has said, and was told."""
+        """Begin a session, and forget the state of the earlier one."""
         self.session = session
         self.toe_steps: tuple[tuple[str, int], ...] = ()
         self.pool: PoolStatistics | None = None
@@ -86,10 +86,10 @@ class LeaseTable:
         self.period_ms = period_ms
         self._leases: dict[LeaseId, Lease] = {}
         self._by_token: dict[bytes, Lease] = {}
-        self._robots: set[tuple[int, str, str]] = set()  # that are out: crawl, scheme, authority
-        self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the latest heard last
-        self._present: OrderedDict[str, _Node] = OrderedDict()  # of them; likewise
-        self._deadlines: list[tuple[int, LeaseId]] = []  # heap; a lease's entry may be too early
+        self._robots: set[tuple[int, str, str]] = set()  # leased ones: crawl, scheme, authority
+        self._nodes: OrderedDict[str, _Node] = OrderedDict()  # the last seen last
+        self._present: OrderedDict[str, _Node] = OrderedDict()  # of these, without those gone
+        self._deadlines: list[tuple[int, LeaseId]] = []  # heap; an entry may be too early
 
     def __len__(self) -> int:
         return len(self._leases)
@@ -98,11 +98,11 @@ class LeaseTable:
         return iter(self._leases.values())
 
     def serial(self, count: int) -> int:
-        """The number of a new lease, by how many its crawl has given."""
+        """The number of a new lease; `count` is its number in its crawl."""
         return lease_serial(self._incarnation, count)
 
     def add(self, lease: Lease) -> bytes:
-        """Note a lease; its token."""
+        """Note a lease. Returns its token."""
         number = (lease.crawl, lease.serial)
         self._leases[number] = lease
         if lease.robots:
@@ -127,19 +127,19 @@ class LeaseTable:
             heapify(self._deadlines)
 
     def genuine(self, token: bytes) -> Token | None:
-        """What a token says, or None if it was never given out."""
+        """The content of a token; None if this server never gave it out."""
         return decode_token(token, self._secret)
 
     def out(self, token: bytes) -> Lease | None:
-        """The lease of a token, while it is out."""
+        """The lease of a token, until it ends."""
         return self._by_token.get(token)
 
     def robots_out(self, crawl: int, scheme: str, authority: str) -> bool:
-        """Whether a node is fetching an authority's robots.txt already."""
+        """Whether an authority's robots.txt is leased."""
         return (crawl, scheme, authority) in self._robots
 
     def note_seen(self, node: str, session: str, now_ms: int) -> list[Lease]:
-        """Note a sign of life of a node's accepted session; the leases of its earlier one, which end."""
+        """Note a request of a node's accepted session. Returns an earlier session's leases, which end."""
         known = self._nodes.get(node)
         ended: list[Lease] = []
         if known is not None and known.session != session:
@@ -149,7 +149,7 @@ class LeaseTable:
         return sorted(ended, key=lambda lease: (lease.crawl, lease.serial))
 
     def remember(self, name: str, session: str, now_ms: int) -> None:
-        """Take a node to be there, as if it had been heard now."""
+        """Note that a node is present, as if it had been seen now."""
         node = self._node(name, session)
         node.last_seen_ms = node.silent_ms = now_ms
         node.gone = ""
@@ -158,16 +158,16 @@ class LeaseTable:
         self._present.move_to_end(name)
 
     def of(self, name: str, but: Collection[bytes] = ()) -> list[Lease]:
-        """The leases of a node, in their order, without those of some tokens."""
+        """The leases of a node, in order, except those of some tokens."""
         known = {(lease.crawl, lease.serial) for each in but if (lease := self.out(each))}
         return [self._leases[number] for number in sorted(self._nodes[name].leases - known)]
 
     def leaves(self, name: str) -> None:
-        """A node has said that it ends."""
+        """Note that a node is leaving."""
         self._present.pop(name).gone = "left"
 
     def fall_silent(self, now_ms: int) -> bool:
-        """Take those nodes to be gone that were not heard for long; whether there were any."""
+        """Note that nodes not seen for long are gone. Returns whether there were any."""
         fell = False
         while (due_ms := self.next_silence_ms()) is not None and due_ms <= now_ms:
             _, node = self._present.popitem(last=False)
@@ -175,20 +175,20 @@ class LeaseTable:
         return fell
 
     def next_silence_ms(self) -> int | None:
-        """When a node will be taken to be gone, if it is not heard until then."""
+        """When the next node will count as gone unless it is seen before."""
         for node in self._present.values():
             return node.silent_ms + SILENT_PERIODS * self.period_ms
         return None
 
     def why_gone(self, name: str, session: str) -> str:
-        """Why a session of a node is taken to be gone; empty if it is not."""
+        """Why a session of a node is gone; empty if it is present."""
         node = self._nodes.get(name)
         if node is None:
             return "silent"
         return node.gone if node.session == session else "replaced"
 
     def session_of(self, name: str) -> str | None:
-        """The present session of a node, if it is known."""
+        """The last session of a node, if it is known."""
         node = self._nodes.get(name)
         return node.session if node is not None else None
 
@@ -199,43 +199,43 @@ class LeaseTable:
         pool: PoolStatistics | None = None,
         service_address: str = "",
     ) -> None:
-        """Note what a node's toe threads are doing, what has become of them, and where it can be asked."""
+        """Note the steps of a node's toe threads, the state of its toe pool, and its service address."""
         node = self._nodes[name]
         node.toe_steps = tuple(toe_steps)[:MAX_TOE_STEPS]
         node.pool, node.service_address = pool, service_address[:MAX_ADDRESS_CHARACTERS]
 
     def note_trouble(self, name: str, troubled: bool) -> bool:
-        """Note whether a node can go on; whether it could until now, and cannot any more."""
+        """Note whether a node has trouble. Returns whether the trouble has just begun."""
         node = self._nodes[name]
         begins, node.troubled = troubled and not node.troubled, troubled
         return begins
 
     def drain(self, name: str) -> bool:
-        """Let a node's present session be told to end; False if it was before. Raises UnknownNode."""
+        """Ask a node's session to drain. Returns False if it was already asked. Raises UnknownNode."""
         node = self._present.get(name)
         if node is None:
-            raise UnknownNode(f"no node {name[:200]!r} is at work for this frontier", node=name[:200])
+            raise UnknownNode(f"the frontier has no active node {name[:200]!r}", node=name[:200])
         asked, node.draining = not node.draining, True
         return asked
 
     def drains(self, name: str) -> bool:
-        """Whether a node was told to end."""
+        """Whether a node was asked to drain."""
         return self._nodes[name].draining
 
     def of_crawl(self, crawl: int) -> list[Lease]:
-        """The leases of a crawl that are out."""
+        """The leases of a crawl."""
         return [lease for lease in self._leases.values() if lease.crawl == crawl]
 
     def longest_ms(self, fetch: FetchSettings) -> int:
-        """How long a lease lives at most: twice the longest fetch, but at least LONGEST_PERIODS."""
+        """The hard limit of a lease: twice the longest fetch, but at least LONGEST_PERIODS."""
         return max(2 * fetch.timeout_ms, LONGEST_PERIODS * self.period_ms)
 
     def extend(self, lease: Lease, now_ms: int) -> None:
-        """Let a lease live a period from now, but not beyond its hard limit."""
+        """Extend a lease by a period from now, up to its hard limit."""
         lease.deadline_ms = min(now_ms + self.period_ms, lease.hard_ms)
 
     def excuse(self, away_ms: int, now_ms: int) -> None:
-        """Let a time not count in which no node could be heard, whatever it said."""
+        """Exclude a time in which the server could not hear any node."""
         for lease in self._leases.values():
             lease.hard_ms += min(away_ms, max(now_ms - lease.row.lease_ms, 0))
             lease.deadline_ms = min(lease.deadline_ms + away_ms, now_ms + self.period_ms, lease.hard_ms)
@@ -243,7 +243,7 @@ class LeaseTable:
             node.silent_ms = min(node.silent_ms + away_ms, now_ms)
 
     def lapsed(self, now_ms: int) -> Lease | None:
-        """A lease whose time is over, if there is one."""
+        """An expired lease, if there is one."""
         while self._deadlines:
             deadline_ms, number = self._deadlines[0]
             lease = self._leases.get(number)
@@ -257,11 +257,11 @@ class LeaseTable:
         return None
 
     def next_deadline_ms(self) -> int | None:
-        """When to look for lapses again."""
+        """The next time to look for expired leases."""
         return self._deadlines[0][0] if self._deadlines else None
 
     def nodes(self) -> list[NodeView]:
-        """The nodes, the latest heard first."""
+        """The nodes, the last seen first."""
         return [
             NodeView(
                 name,
@@ -285,7 +285,7 @@ class LeaseTable:
         return node
 
     def _forget_one(self) -> None:
-        """Forget the node without leases that was heard longest ago, but never the latest."""
+        """Forget the node without leases that was last seen longest ago, but never the newest."""
         for name, node in list(self._nodes.items())[:-1]:
             if not node.leases:
                 del self._nodes[name]

@@ -1,6 +1,6 @@
-"""The ledger of leases: what is counted and written when one begins, and again when it ends.
+"""The ledger of leases: all counts and rows that change when a lease begins or ends.
 
-A lease counts at its queue, its host, its host's groups and its crawl. Only this module counts it.
+A lease counts for its queue, its host, its host's groups and its crawl. Only this module counts leases.
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ from .queue import WorkQueue
 from .records import LeaseRow, encode
 from .store import Family
 
-MAX_KEPT_BYTES = 4096  # of a candidate that memory keeps while it is out
+MAX_KEPT_BYTES = 4096  # largest candidate that memory keeps during a lease
 
 
 class Ended(NamedTuple):
-    """What a lease that has ended leaves to go on."""
+    """The queue and the hosts that a lease occupied."""
 
     queue: WorkQueue
     host: Host
@@ -46,7 +46,7 @@ class Ledger:
         groups: list[Group],
         row: LeaseRow,
     ) -> Lease:
-        """Let a URI be out, or the robots.txt that it waits for."""
+        """Lease a URI, or the robots.txt that it waits for."""
         counters = op.counters(crawl)
         serial = self._leases.serial(counters.next_lease)
         counters.next_lease += 1
@@ -64,7 +64,7 @@ class Ledger:
         return lease
 
     def end(self, op: Operation, crawl: Crawl, lease: Lease) -> Ended:
-        """Let a lease be over; queues that are in line for its host or groups have their turns."""
+        """End a lease, and open the lines for its host and groups."""
         self._leases.remove(lease)
         row = lease.row
         op.tx.delete(Family.LEASES, keys.lease_key(lease.crawl, row.queue[:8], lease.serial))
@@ -81,16 +81,16 @@ class Ledger:
         return Ended(queue, host, shared)
 
     def _open_lines(self, op: Operation, host: Host) -> None:
-        """Let those have their turns that are in line for a host or a group. Nothing of them is written."""
+        """Let the queues in line for a host or a group have their turns. This writes no rows."""
         for number in host.lines:
             crawl = self._crawls.get(number)
-            if crawl is not None:  # else it is gone, and its queues with it
+            if crawl is not None:  # else the crawl and its queues are gone
                 crawl.lines.open(host)
                 op.look_at(crawl)
 
 
 def count(crawl: Crawl, queue: WorkQueue, hosts: Iterable[Host], lease: Lease, change: int) -> None:
-    """Count a lease that is out (1), or no more (-1)."""
+    """Count a lease that begins (1) or ends (-1)."""
     queue.leases_out += change
     for host in hosts:
         host.in_flight += change

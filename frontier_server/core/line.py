@@ -1,9 +1,9 @@
-"""Queues in line: ready, but for a host or a group of hosts that is busy or rests.
+"""Lines of ready queues that wait for a busy or resting host or group of hosts.
 
-Each crawl has a line of its own at each of them, first come first served. A line is opened
-when there may be room (a request has ended, or the rest is over). The dispatcher takes one
-queue at a time from open lines, and closes a line whose first queue has to go on waiting: so
-one free place costs one turn, however many wait for it.
+Each crawl has its own line at each host or group, first come first served. A line opens when
+there may be room (a request has ended, or the rest is over). The dispatcher takes one queue at
+a time from open lines, and closes a line if its first queue must wait again. Thus one free
+place costs one turn, however many queues wait for it.
 """
 
 from collections import deque
@@ -13,17 +13,17 @@ from .queue import QueueState, WorkQueue
 
 
 class Awaited:
-    """A host or a group of hosts, as those see it that wait for it."""
+    """A host or a group of hosts that queues may wait for."""
 
     __slots__ = ("lines", "name", "sleepers")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.lines: dict[int, deque[WorkQueue]] = {}  # crawl → its queues that wait
+        self.lines: dict[int, deque[WorkQueue]] = {}  # crawl → its queues in line
         self.sleepers: dict[int, WorkQueue] = {}  # crawl → the last queue snoozed until it has rested
 
     def has_line(self, crawl: int) -> bool:
-        """Whether a queue of a crawl waits for it already: in line, or snoozed until it has rested."""
+        """Whether a queue of a crawl waits already: in line, or snoozed until the rest is over."""
         sleeper = self.sleepers.get(crawl)
         if sleeper is not None and sleeper.state is not QueueState.SNOOZED:
             del self.sleepers[crawl]
@@ -38,14 +38,14 @@ class Lines:
         self._crawl = crawl
         self._open: dict[str, Awaited] = {}
         self._resting: list[tuple[int, str, Awaited]] = []  # heap: until when
-        self._until_ms: dict[str, int] = {}  # the entries of that heap which count
+        self._until_ms: dict[str, int] = {}  # valid entries of that heap
 
     def __bool__(self) -> bool:
         """Whether any line is open."""
         return bool(self._open)
 
     def join(self, awaited: Awaited, queue: WorkQueue, first: bool = False) -> None:
-        """Let a ready queue wait: last in line, or first again."""
+        """Put a ready queue last in line, or first again."""
         line = awaited.lines.setdefault(self._crawl, deque())
         queue.line = awaited
         if first:
@@ -54,13 +54,13 @@ class Lines:
             line.append(queue)
 
     def take(self) -> tuple[WorkQueue, Awaited] | None:
-        """The first queue of an open line, which is in line no more, and what it waited for."""
+        """Take the first queue from an open line. Returns the queue and the host or group."""
         while self._open:
             awaited = next(iter(self._open.values()))
             line = awaited.lines.get(self._crawl)
             while line:
                 queue = line.popleft()
-                if queue.line is awaited:  # else it went elsewhere meanwhile
+                if queue.line is awaited:  # else it has left this line
                     queue.line = None
                     return queue, awaited
             awaited.lines.pop(self._crawl, None)
@@ -68,26 +68,26 @@ class Lines:
         return None
 
     def open(self, awaited: Awaited) -> None:
-        """There may be room: let the queues in line, if there are any, have their turns."""
+        """Open a line, if there is one: there may be room."""
         if self._crawl in awaited.lines:
             self._open[awaited.name] = awaited
 
     def close(self, awaited: Awaited, until_ms: int = 0) -> None:
-        """There is no room: until a request ends, or until a time."""
+        """Close a line until a request ends, or until a time."""
         self._open.pop(awaited.name, None)
         if until_ms and self._until_ms.get(awaited.name, until_ms + 1) > until_ms:
             self._until_ms[awaited.name] = until_ms
             heappush(self._resting, (until_ms, awaited.name, awaited))
 
     def open_due(self, now_ms: int) -> None:
-        """Open the lines of what has rested."""
+        """Open the lines of hosts and groups whose rests are over."""
         while (due_ms := self.next_ms()) is not None and due_ms <= now_ms:
             _, name, awaited = heappop(self._resting)
             del self._until_ms[name]
             self.open(awaited)
 
     def next_ms(self) -> int | None:
-        """When the first line opens because something has rested."""
+        """When the first rest ends that opens a line."""
         while self._resting:
             until_ms, name, _ = self._resting[0]
             if self._until_ms.get(name) == until_ms:
@@ -96,7 +96,7 @@ class Lines:
         return None
 
     def clear(self) -> None:
-        """Forget what is open and what rests: nobody is in line any more."""
+        """Forget all lines: no queue is in line any more."""
         self._open.clear()
         self._resting.clear()
         self._until_ms.clear()

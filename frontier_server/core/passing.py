@@ -1,8 +1,8 @@
-"""Queues that several hosts share: a URI whose host must wait lets those of other hosts pass (D23).
+"""Queues shared by several hosts: URIs of other hosts pass a URI whose host must wait.
 
-How far a queue has been walked is kept in memory (`queue.Passing`), with the authorities that were found
-waiting on the way and the first URI of each. So each URI is looked at once, until an authority need wait no
-more: then the walk goes back to its first URI.
+A walk looks for the first URI that need not wait. Memory (`queue.Passing`) keeps the end of the walk, the
+authorities that must wait, and the first URI of each. So each URI is looked at once; when an authority need
+no longer wait, the walk goes back to its first URI.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,26 +15,26 @@ from .spec.settings import CrawlSettings
 
 H = TypeVar("H")
 
-MAX_HELD = 1_000  # authorities that are known to wait; with more, the queue waits for the first of them
+MAX_HELD = 1_000  # waiting authorities; with so many, the whole queue waits
 _NOBODY = Held(0, "", b"")
 _SHARING = frozenset(("registered-domain", "buckets"))
 
 
 class Wait(NamedTuple):
-    """What an authority waits for: a time, and why; or somebody who is busy."""
+    """The wait of an authority: until a time, or for a busy host, group or robots.txt."""
 
-    until_ms: int  # 0 if only `busy` tells
+    until_ms: int  # 0 if only `busy` counts
     reason: str = ""
     busy: Awaited | None = None
 
 
 def shares(settings: CrawlSettings) -> bool:
-    """Whether a queue may have URIs of several hosts, schemes or ports."""
+    """Whether a queue may contain URIs of several hosts, schemes or ports."""
     return settings.queues.assignment in _SHARING or bool(settings.queues.queue_key)
 
 
 class Walk(Generic[H]):
-    """How a queue is walked."""
+    """A walk along a queue."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class Walk(Generic[H]):
         self._wait_of = wait_of
 
     def choose(self, queue: WorkQueue, now_ms: int, most: int) -> tuple[H | None, Wait | None, int]:
-        """The first URI of a queue that need not wait; what all wait for, if all do; how many were looked at.
+        """Find the first URI that need not wait. Returns it, the wait if all wait, and the URIs looked at.
 
-        Neither is told when `most` URIs were looked at in vain: the walk goes on from there.
+        Both are None if `most` URIs were looked at without result: the next call goes on from there.
         """
         passing = queue.passing or Passing()
         passing.let_in(now_ms)
@@ -66,7 +66,7 @@ class Walk(Generic[H]):
             authority = self._authority_of(head)
             held = passing.held.get(authority)
             if held is not None:
-                if position < held.position:  # it has come since, and is more urgent
+                if position < held.position:  # it came later, and is more urgent
                     passing.held[authority] = held._replace(position=position)
                 continue
             wait = self._wait_of(head)

@@ -1,8 +1,8 @@
-"""One work queue's life: the transition table, and the queue itself.
+"""A work queue: its states, their transitions, and its data in memory.
 
-State is one explicit field (D11). READY, BUSY and SNOOZED queues are *active*: in
-memory, and derived when a store is opened from active rows, queue rows and leases.
-(Beyond a number of them, snoozed queues wait on disk: `WorkQueue.far`.)
+State is one explicit field. READY, BUSY and SNOOZED queues are *active*: memory holds them,
+and rebuilds them from active rows, queue rows and leases when a store is opened. (If too
+many are snoozed, the others wait on disk: `WorkQueue.far`.)
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from .records import QueueRow
 
 
 class QueueState(Enum):
-    """Where a queue stands; the contract's names."""
+    """The state of a queue; the contract's names."""
 
     EXHAUSTED = "EXHAUSTED"
     INACTIVE = "INACTIVE"
@@ -24,85 +24,85 @@ class QueueState(Enum):
     RETIRED = "RETIRED"
     INELIGIBLE = "INELIGIBLE"
 
-    __hash__ = object.__hash__  # by identity: each URI looks up several
+    __hash__ = object.__hash__  # by identity, which is faster: each URI looks up several
 
 
 class QueueEvent(Enum):
-    """What happens to a queue."""
+    """An event of a queue."""
 
     FILLED = "a URI was put into it"
-    ACTIVATED = "a node had nothing better to do"
-    LEASED = "its head was given out"
+    ACTIVATED = "a node asked for leases, and no queue was ready"
+    LEASED = "its head was leased"
     RESTED = "it must wait until a time"
     FREED = "its lease ended, and it need not wait"
-    WOKEN = "its time has come"
+    WOKEN = "its wait is over"
     DRAINED = "it has no URI left"
-    YIELDED = "others go first, or its session has spent its budget"
-    RETIRED = "its whole budget or a quota is spent, or somebody retires it"
-    UNRETIRED = "it is given another chance"
-    BECAME_INELIGIBLE = "its precedence is at the floor, or somebody pauses it"
-    ADMITTED = "neither any more"
+    YIELDED = "other queues go first, or its session budget is spent"
+    RETIRED = "its total budget or a quota is spent, or its settings, a report or an operator retired it"
+    UNRETIRED = "an operator brought it back"
+    BECAME_INELIGIBLE = "its precedence reached the floor, or an operator paused it"
+    ADMITTED = "its precedence is below the floor again, and it is not paused"
 
     __hash__ = object.__hash__
 
 
 _S, _E = QueueState, QueueEvent
 
-# Heritrix's transitions (T1 to T15); what is not here is a defect.
+# Heritrix's transitions. Any other transition is a defect.
 TABLE: dict[tuple[QueueState, QueueEvent], QueueState] = {
-    (_S.EXHAUSTED, _E.FILLED): _S.INACTIVE,  # T1: never straight to ready
+    (_S.EXHAUSTED, _E.FILLED): _S.INACTIVE,  # never straight to ready
     (_S.EXHAUSTED, _E.RETIRED): _S.RETIRED,
-    (_S.INACTIVE, _E.FILLED): _S.INACTIVE,  # T2: of a better precedence, perhaps; one entry all the same
-    (_S.INACTIVE, _E.ACTIVATED): _S.READY,  # T3
+    (_S.INACTIVE, _E.FILLED): _S.INACTIVE,  # even if its precedence improves: it keeps one entry
+    (_S.INACTIVE, _E.ACTIVATED): _S.READY,
     (_S.INACTIVE, _E.DRAINED): _S.EXHAUSTED,  # its URIs were deleted, or moved
     (_S.INACTIVE, _E.RETIRED): _S.RETIRED,
     (_S.INACTIVE, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.READY, _E.FILLED): _S.READY,
-    (_S.READY, _E.DRAINED): _S.EXHAUSTED,  # T4
-    (_S.READY, _E.LEASED): _S.BUSY,  # T6
-    (_S.READY, _E.YIELDED): _S.INACTIVE,  # T7
-    (_S.READY, _E.RETIRED): _S.RETIRED,  # T8
-    (_S.READY, _E.RESTED): _S.SNOOZED,  # its host rests, or its robots.txt does
+    (_S.READY, _E.DRAINED): _S.EXHAUSTED,
+    (_S.READY, _E.LEASED): _S.BUSY,
+    (_S.READY, _E.YIELDED): _S.INACTIVE,
+    (_S.READY, _E.RETIRED): _S.RETIRED,
+    (_S.READY, _E.RESTED): _S.SNOOZED,  # its host rests, or fetching its robots.txt failed
     (_S.READY, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.BUSY, _E.FILLED): _S.BUSY,
-    (_S.BUSY, _E.RESTED): _S.SNOOZED,  # T10: also when it is empty now
-    (_S.BUSY, _E.FREED): _S.READY,  # T11
-    (_S.BUSY, _E.YIELDED): _S.INACTIVE,  # T11
-    (_S.BUSY, _E.RETIRED): _S.RETIRED,  # T12
+    (_S.BUSY, _E.RESTED): _S.SNOOZED,  # even if it is empty now
+    (_S.BUSY, _E.FREED): _S.READY,
+    (_S.BUSY, _E.YIELDED): _S.INACTIVE,
+    (_S.BUSY, _E.RETIRED): _S.RETIRED,
     (_S.BUSY, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.SNOOZED, _E.FILLED): _S.SNOOZED,
-    (_S.SNOOZED, _E.WOKEN): _S.READY,  # T13, T14
+    (_S.SNOOZED, _E.WOKEN): _S.READY,
     (_S.SNOOZED, _E.DRAINED): _S.EXHAUSTED,  # its crawl has ended
-    (_S.SNOOZED, _E.YIELDED): _S.INACTIVE,  # T13; or its crawl has ended
+    (_S.SNOOZED, _E.YIELDED): _S.INACTIVE,  # a queue of lower precedence waits, or its crawl has ended
     (_S.SNOOZED, _E.RETIRED): _S.RETIRED,
     (_S.SNOOZED, _E.BECAME_INELIGIBLE): _S.INELIGIBLE,
     (_S.RETIRED, _E.FILLED): _S.RETIRED,
-    (_S.RETIRED, _E.UNRETIRED): _S.INACTIVE,  # T15
+    (_S.RETIRED, _E.UNRETIRED): _S.INACTIVE,
     (_S.INELIGIBLE, _E.FILLED): _S.INELIGIBLE,
     (_S.INELIGIBLE, _E.ADMITTED): _S.INACTIVE,
     (_S.INELIGIBLE, _E.DRAINED): _S.EXHAUSTED,
     (_S.INELIGIBLE, _E.RETIRED): _S.RETIRED,
 }
-# T5 and T9 are no transitions here: a queue is in one place only, and a URI that belongs
-# elsewhere is moved before its queue's turn goes on.
+# Unlike in Heritrix, a queue is in one place only, and a URI that belongs in another queue moves
+# there within its queue's turn: neither needs a transition.
 
 ACTIVE = frozenset((_S.READY, _S.BUSY, _S.SNOOZED))
 
 
 class IllegalMove(Exception):
-    """The table has no such transition: a defect of the core."""
+    """The table lacks a transition: a defect of the core."""
 
 
 def after(state: QueueState, event: QueueEvent) -> QueueState:
-    """The state that follows. Raises IllegalMove."""
+    """The state after an event. Raises IllegalMove."""
     try:
         return TABLE[state, event]
     except KeyError:
-        raise IllegalMove(f"a queue that is {state.value} cannot take {event.name}") from None
+        raise IllegalMove(f"a queue in state {state.value} has no transition for {event.name}") from None
 
 
 class Held(NamedTuple):
-    """An authority whose URIs let others pass: until when, why, and its first URI in the queue."""
+    """An authority that must wait: until when, why, and its first URI in the queue."""
 
     until_ms: int  # 0: until the queue's next turn
     reason: str
@@ -110,20 +110,20 @@ class Held(NamedTuple):
 
 
 class Passing:
-    """How far a queue that several hosts share has been walked past URIs that must wait (see `passing`)."""
+    """The walk along a queue shared by several hosts, past URIs that must wait (see `passing`)."""
 
     __slots__ = ("held", "walked")
 
     def __init__(self) -> None:
-        self.held: dict[str, Held] = {}  # authority → of the URIs before `walked` there are none but theirs
+        self.held: dict[str, Held] = {}  # by authority; all URIs before `walked` are theirs
         self.walked = b""
 
     def arrived(self, position: bytes) -> None:
-        """A URI has come into the queue."""
+        """Note that a URI has come into the queue."""
         self.walked = min(self.walked, position)
 
     def let_in(self, now_ms: int) -> None:
-        """Go back to those that need wait no more."""
+        """Go back to the authorities that need no longer wait."""
         for authority, held in list(self.held.items()):
             if held.until_ms <= now_ms:
                 del self.held[authority]
@@ -135,30 +135,30 @@ READ_AHEAD_BYTES = 4096  # of rows beyond the first
 
 
 class Ahead:
-    """The first URIs of a queue as they are stored, so that not each turn of it costs an iterator.
+    """The first stored URIs of a queue, read ahead to save an iterator at most turns.
 
-    As long as there are any, the queue has no URI before the last of them that is not among them.
+    They are a prefix of the queue, without gaps; empty means unknown.
     """
 
     __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self._rows: list[tuple[bytes, bytes]] = []  # place and value, in order
+        self._rows: list[tuple[bytes, bytes]] = []  # position and value, in order
 
     @property
     def first(self) -> tuple[bytes, bytes] | None:
-        """The first URI, if it is known: its place and its value."""
+        """The position and value of the first URI, if known."""
         return self._rows[0] if self._rows else None
 
     @property
     def rows(self) -> tuple[tuple[bytes, bytes], ...]:
-        """All that are known."""
+        """All URIs read ahead."""
         return tuple(self._rows)
 
     def read(self, rows: Iterable[tuple[bytes, bytes]], behind: int = 0, most: int = READ_AHEAD) -> None:
-        """Keep the first of a queue's rows, in their order; `most` of them are asked for.
+        """Keep the first of a queue's rows, in order, at most `most`.
 
-        Their keys are cut so far, where the queue is named.
+        `behind` is the length of the queue's name, which is cut from each key.
         """
         self._rows.clear()
         size = 0
@@ -169,7 +169,7 @@ class Ahead:
                 break
 
     def put(self, position: bytes, value: bytes) -> None:
-        """A URI has come into the queue, or stays in its place with another value."""
+        """Note that a URI has come into the queue, or has a new value."""
         rows = self._rows
         if not rows or position > rows[-1][0]:
             return
@@ -181,19 +181,19 @@ class Ahead:
             self.read(tuple(rows))
 
     def took(self, position: bytes) -> None:
-        """A URI has left the queue."""
+        """Note that a URI has left the queue."""
         rows = self._rows
         at = bisect_left(rows, (position,))
         if at < len(rows) and rows[at][0] == position:
             del rows[at]
 
     def forget(self) -> None:
-        """Let go of all."""
+        """Forget all."""
         self._rows.clear()
 
 
 class WorkQueue:
-    """A work queue in memory: its row, and what is derived."""
+    """A work queue in memory: its row, and values derived from it."""
 
     __slots__ = (
         "ahead",
@@ -217,25 +217,25 @@ class WorkQueue:
         self.state = QueueState(row.state)
         self.leases_out = 0
         self.ahead = Ahead()
-        self.line: object = None  # what it waits for in line, while READY; see `line`
-        # Levels of which that is known → the ordinal of the first URI, None if there is none.
+        self.line: object = None  # the host or group whose line it is in, while READY
+        # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.
         self.firsts: dict[int, int | None] = {}
-        self.passing: Passing | None = None  # if it has URIs that let others pass
+        self.passing: Passing | None = None  # if some of its URIs must wait and others pass
         self.wake_ms = 0  # while SNOOZED
         self.rest_reason = ""  # while SNOOZED
-        self.snooze_serial = 0  # tells a heap entry of an earlier snooze
+        self.snooze_serial = 0  # heap entries of earlier snoozes have other serials
 
     @property
     def partition(self) -> bytes:
-        """The partition that it belongs to."""
+        """Its partition."""
         return self.queue[:8]
 
     @property
     def far(self) -> bool:
-        """Whether it is snoozed on disk, not in memory."""
+        """Whether it is snoozed on disk."""
         return self.row.far_ms > 0
 
     @property
     def in_memory(self) -> bool:
-        """Whether it is active and memory holds it."""
+        """Whether it is active and in memory."""
         return self.state in ACTIVE and not self.row.far_ms

@@ -1,7 +1,7 @@
-"""Finished: what a report means for its URI, its queue and its host; and lapses.
+"""Finished: applies a report to its URI, its queue and its host; also ends leases that lapse.
 
-A lease ends in one of four ways: its report counts (a final disposition, or a
-deferral), it is released unstarted, it lapses, or it concerned robots.txt.
+A lease for a page ends in one of three ways: a report counts (a final disposition, or a
+deferral), the node releases it unstarted, or it lapses. A lease for a robots.txt ends likewise.
 """
 
 from copy import copy
@@ -59,9 +59,9 @@ STALE = ReportResult(Disposition.STALE)
 class Lapse(Enum):
     """Why a lease ends without its report."""
 
-    SILENCE = "its node did not name it for a period"
-    PAUSE = "the crawl's pause has waited long enough"
-    STOP = "the crawl's end has"
+    SILENCE = "its node has not named it for a period"
+    PAUSE = "the crawl has waited long enough to be paused"
+    STOP = "the crawl has waited long enough to stop"
 
 
 class Reports:
@@ -71,7 +71,7 @@ class Reports:
         self._shard = shard
 
     def finished(self, op: Operation, report: Report) -> ReportResult:
-        """What one report means. Idempotent by token."""
+        """Apply one report. Idempotent by token."""
         lease = self._shard.leases.out(report.token)
         if lease is None:
             return self._repeated(op, report.token)
@@ -82,7 +82,7 @@ class Reports:
         if report.released:
             self.release(op, lease)
             return ReportResult(Disposition.RELEASED)
-        if report.retire_queue:  # T12: once the lease has ended, however it does
+        if report.retire_queue:  # once the lease has ended, whatever the result
             row = op.touch(crawl.queues[lease.row.queue])
             row.retiring, row.retire_reason = True, f"a report of {lease.row.node} retires it"
         if lease.robots:
@@ -137,7 +137,7 @@ class Reports:
             if decision.counts:
                 pending = replace(pending, attempts=pending.attempts + 1)
                 queue_row = op.touch(queue)
-                queue_row.expenditure = added(queue_row.expenditure, pending.cost)  # S1.6
+                queue_row.expenditure = added(queue_row.expenditure, pending.cost)  # each attempt costs
             else:
                 pending = replace(pending, deferrals=pending.deferrals + 1)
             if status > 0:
@@ -165,7 +165,7 @@ class Reports:
             ended.host.row.address = report.peer_address
         put_off = status == DEFERRED and pending.deferrals < MAX_DEFERRALS
         if put_off:
-            # Nothing is learned and nothing counts, but the host was asked.
+            # The report teaches nothing and does not count, but the host got a request.
             disposition = Disposition.DEFERRED
             op.counters(crawl).deferred += 1
             self._keep(op, crawl, lease, replace(pending, deferrals=pending.deferrals + 1), 0)
@@ -175,13 +175,13 @@ class Reports:
             ended.queue.row.robots_of = "" if status == UNFETCHABLE_URI else f"{row.scheme}://{row.authority}"
             ended.queue.row.robots_ms = row.lease_ms
         if status == UNFETCHABLE_URI:
-            # Not fetchable from here says nothing about the host's wishes, which are
-            # shared by all crawls: only the URI that waited has its answer.
+            # All crawls share the observations of a robots.txt. A fetch that is impossible from here
+            # reveals nothing about the host, so only the URI that waited fails.
             final = Final(
                 status, Disposition.FAILED, uri, candidate, node=row.node, annotations=("robots:-7",)
             )
             conclude(op, crawl, ended.queue, row.position, pending, final, settings)
-        # Broken off at the crawl's end, or not fetchable from here, it says nothing about the host.
+        # A fetch that was aborted when the crawl stopped reveals nothing about the host, either.
         cut = status == PROCESSING_THREAD_KILLED and bool(crawl.state_row.interrupt_ms)
         learned = None
         if not (put_off or cut or status == UNFETCHABLE_URI):
@@ -207,7 +207,7 @@ class Reports:
         report: RobotsReport | None,
         disposition: Disposition | None = None,
     ) -> int:
-        """Keep what a robots.txt said, if that is known, and which report said so; its Crawl-delay."""
+        """Store the result of a robots.txt fetch, if any, and its report's token. Returns the Crawl-delay."""
         key = key_of(lease.row.scheme, host, lease.row.authority, settings)
         before = self._shard.robots.row(op.tx, key)
         if report is None:
@@ -223,18 +223,17 @@ class Reports:
         return self._shard.robots.rules(op.tx, key).crawl_delay_ms
 
     def release(self, op: Operation, lease: Lease) -> None:
-        """Take a lease back as if it had never been given."""
+        """End a lease as if it had never been given."""
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
         self._settle(op, crawl, ended, self._head(op, crawl, lease).settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
-        """End a lease that nobody reported: an attempt, and a rest for the host.
+        """End a lease without a report. It counts as an attempt, and the host rests.
 
-        The node may still be fetching. A URI that three leases lapsed with in silence
-        fails, so that a page that kills nodes is not fetched for ever; so does one that
-        the end of its crawl waited for in vain. What a pause has ended is no attempt, and
-        neither says anything about a robots.txt.
+        The node may still be fetching. A URI fails after three leases that lapsed in silence, because
+        its page may kill nodes; it also fails if its crawl stops without waiting any longer. A lapse
+        caused by a pause is not an attempt. Only silence counts as a failed try of a robots.txt.
         """
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
@@ -273,7 +272,7 @@ class Reports:
         self._settle(op, crawl, ended, settings)
 
     def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
-        """What a lease that has ended was given for, with its settings of now."""
+        """The URI of an ended lease, with its present settings."""
         head = lease.head
         if head is None:
             return read_head(crawl, self._shard.codec, lease.row.position, self._pending(op, crawl, lease))
@@ -288,7 +287,7 @@ class Reports:
     def _keep(
         self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, token_serial: int
     ) -> None:
-        """Leave a URI in its place (S1.8), with its attempts, and note the report if there was one."""
+        """Leave a URI in its place, with its new counts, and note the report if there was one."""
         row = lease.row
         put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
         if token_serial:
@@ -297,7 +296,7 @@ class Reports:
             op.tx.put(Family.SEEN, key, encode(seen))
 
     def _put_aside(self, op: Operation, crawl: Crawl, lease: Lease, pending: PendingUri, due_ms: int) -> None:
-        """Let a URI rest by itself, as a future one, while its queue goes on; note the report."""
+        """Make a URI a future one, so that it rests while its queue goes on; note the report."""
         queue = crawl.queues[lease.row.queue]
         take_out(op, crawl, queue, lease.row.position, pending)
         key, seen = _deferred(op, lease, pending)
@@ -311,9 +310,9 @@ class Reports:
     def _rest_host(
         self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
     ) -> None:
-        """Let a host rest after a fetch, however it ended.
+        """Let a host rest after a fetch, whatever its result.
 
-        Where a host may answer several requests at once, the rest counts from the start of the last one.
+        If a host may get several requests at once, the rest begins with the start of the last one.
         """
         politeness, status, host = settings.politeness, report.fetch_status, ended.host
         begin_ms = op.now_ms
@@ -340,7 +339,7 @@ class Reports:
         until_ms: int,
         reason: str,
     ) -> None:
-        """Let a queue rest before a retry; or one authority, where several hosts share the queue (D23)."""
+        """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
         if not shares(settings):
             row = op.touch(queue)
             row.wake_ms, row.rest_reason = until_ms, reason
@@ -353,11 +352,11 @@ class Reports:
     def _settle(
         self, op: Operation, crawl: Crawl, ended: Ended, settings: CrawlSettings, first: bool = False
     ) -> None:
-        """Let a queue whose lease ended go on, behind those that are in line for its host or groups."""
+        """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
         queue = ended.queue
-        op.appraise(crawl, queue, settings.queues)  # at each finish (D16)
+        op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
-        if first and queue.state is QueueState.READY:  # its turn was not used
+        if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
             crawl.ready.pop()
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
             if lined:
@@ -369,8 +368,8 @@ class Reports:
     def _go_on(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
     ) -> None:
-        """From BUSY to where the queue belongs (T10 to T12)."""
-        if shares(settings):  # its turn tells whose URIs may go
+        """Move a BUSY queue to its next state."""
+        if shares(settings):  # the rests of its hosts are checked at its turn
             rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
         else:
             rest = rest_of(queue, host, self._shard.hosts.groups(op.tx, crawl, queue.row.host, host))
@@ -381,7 +380,7 @@ class Reports:
         elif rest.until_ms > op.now_ms:
             op.move(crawl, queue, QueueEvent.RESTED, rest.until_ms, rest.reason)
         elif not queue.row.count:
-            op.move(crawl, queue, QueueEvent.FREED)  # its turn will tell that it is empty (T4)
+            op.move(crawl, queue, QueueEvent.FREED)  # it is drained at its next turn
         elif is_ineligible(queue, settings.queues):
             op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
         elif waiting is not None and waiting < queue.row.precedence:
@@ -391,7 +390,7 @@ class Reports:
 
 
 def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, SeenRow]:
-    """The seen-set's row of a URI that a report has deferred, and its key."""
+    """The key and the seen-set row of a URI that a report has deferred."""
     key = keys.seen_key(lease.crawl, lease.row.queue[:8], lease.row.fingerprint)
     value = op.tx.get(Family.SEEN, key) if pending.visited else None
     seen = SeenRow(b"") if value is None else decode(SeenRow, value)
@@ -400,6 +399,6 @@ def _deferred(op: Operation, lease: Lease, pending: PendingUri) -> tuple[bytes, 
 
 
 def _pause_after(op: Operation, crawl: Crawl, status: int, node: str, uri: str) -> None:
-    """Pause a crawl if its node could not go on, whatever that was fetching (S4.12)."""
+    """Pause a crawl after a serious error of its node, whatever the node was fetching."""
     if status == SERIOUS_ERROR:
         pause_for(op, crawl, "serious-error", f"node {node} could not go on at {uri[:200]}")

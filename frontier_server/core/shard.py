@@ -1,8 +1,8 @@
-"""A shard: all crawls of one store, in memory as far as that is needed, under every door of the core.
+"""A shard: the state of all crawls of one store, shared by every door of the core.
 
-An operation reads the store and changes memory; the caller must make its changes
-durable, and shown by the store, before the next operation and before the answer
-leaves. If it cannot, this object is worthless: build a new one from the store.
+An operation reads the store and changes memory. Before the next operation, the caller must
+write the changes to the store; before the answer leaves, they must be durable. If that
+fails, memory is wrong: build a new shard from the store.
 """
 
 from . import errors, life, opening
@@ -24,7 +24,7 @@ ANY_NODE = ""
 
 
 def no_checkpoint(name: str) -> Store:
-    """Find no checkpoint: for a shard that has none."""
+    """Raise UnknownCheckpoint: for a shard without checkpoints."""
     raise errors.UnknownCheckpoint(f"there is no checkpoint {name[:80]!r}", checkpoint=name[:80])
 
 
@@ -33,7 +33,7 @@ class Shard:
 
     `store` must hold a server row (`opening.new_store`). `settings_of` reads a stored
     spec and overrides; `version` goes into user agents; `period_ms` is a lease's life without a
-    heartbeat; `incarnation` is 32 random bits of this start, for the numbers of leases;
+    heartbeat; `incarnation` is 32 random bits of this start, which make lease numbers unique;
     `checkpoint_of` finds checkpoints.
     """
 
@@ -62,22 +62,22 @@ class Shard:
         self.crawls = self.registry.crawls
         self.agenda = self.registry.agenda
         self.ledger = Ledger(self.leases, self.hosts, self.crawls)
-        # Crawls that are to be held: the imports that they waited for have ended with the last server.
+        # These crawls can now be held: the imports that they waited for ended with the last server.
         self.unsettled = [
             crawl for crawl in self.crawls.values() if crawl.target is Target.HOLD and not crawl.held
         ]
-        self.trouble: tuple[str, str] | None = None  # what pauses every crawl, if anything: kind and message
-        self.suspect: dict[int, tuple[str, str]] = {}  # crawls to be paused once they are seeded, and why
-        self.news: dict[int, Crawl] = {}  # crawls with events that nobody has taken note of
+        self.trouble: tuple[str, str] | None = None  # pauses every crawl: kind and message
+        self.suspect: dict[int, tuple[str, str]] = {}  # crawls to pause after seeding: kind and message
+        self.news: dict[int, Crawl] = {}  # crawls with events since the last `take_news`
 
     def begin(self, now_ms: int) -> Operation:
-        """The start of an operation."""
+        """Start an operation."""
         self.now_ms = max(self.now_ms, now_ms)
         self.hosts.let_go()
         return Operation(self.store, self.now_ms)
 
     def end(self, op: Operation) -> Changes:
-        """What an operation changes, once the crawls that it touched have settled."""
+        """Settle the crawls that an operation touched, and return its changes."""
         for crawl in op.touched:
             if crawl.number in self.crawls:
                 self._settle(op, crawl)
@@ -89,7 +89,7 @@ class Shard:
                 self.agenda.note(crawl)
         if op.told:
             self.news |= op.told
-        if op.tx.changes and self.now_ms > self.server.time_ms:  # no row is ever later than the server
+        if op.tx.changes and self.now_ms > self.server.time_ms:  # the server's time is never before a row's
             self.server.time_ms = self.now_ms
             opening.put_server_row(op.tx, self.server)
         return op.tx.changes
@@ -104,6 +104,6 @@ class Shard:
             life.settle(op, crawl)
 
     def pool_size_of(self, node: str) -> int | None:
-        """How many toe threads a node should have; None if nobody has said."""
+        """The number of toe threads that operators have set for a node; None if they have not."""
         sizes = self.server.pool_sizes
         return sizes.get(node, sizes.get(ANY_NODE))

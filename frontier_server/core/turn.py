@@ -1,6 +1,6 @@
-"""The rules at a work queue's turn, in order: Next obeys the first that is in the way, Explain tells them.
+"""The rules at a work queue's turn, in order. Next obeys the first obstacle; Explain reports them.
 
-First those of the head's host, then those of the queue and of the head itself.
+The rules of the head's host come first, then the rules of the queue and of the head itself.
 """
 
 from collections.abc import Callable
@@ -23,33 +23,33 @@ from .uri.canonical import CanonicalUri
 
 
 class Obstacle(Enum):
-    """What keeps a queue's head from being leased as a page now."""
+    """An obstacle to leasing a queue's head as a page now."""
 
-    HOST_BUSY = "its host or a group answers as many requests as it may"
+    HOST_BUSY = "its host or a group has as many requests in flight as it may"
     RESTS = "the queue, its host or a group rests"
-    FAILS_OVER_QUOTA = "a quota is spent, and its URIs fail"
-    INELIGIBLE = "its precedence is at the floor, or somebody pauses it"
+    FAILS_OVER_QUOTA = "a quota is spent, so its URIs fail"
+    INELIGIBLE = "its precedence has reached the floor, or an operator has paused it"
     RETIRES = "its settings, its budget or a quota retire it"
-    SESSION_SPENT = "it has spent the budget of its session"
-    MISPLACED = "the head belongs into another queue by now"
-    AWAITS_ROBOTS = "its robots.txt is fetched first"
-    ROBOTS_RESTS = "its robots.txt could not be had, and is tried again later"
-    ROBOTS_FAILED = "its robots.txt could not be had"
+    SESSION_SPENT = "it has spent its session budget"
+    MISPLACED = "the head now belongs in another queue"
+    AWAITS_ROBOTS = "its robots.txt must be fetched first"
+    ROBOTS_RESTS = "fetching its robots.txt failed, and is tried again later"
+    ROBOTS_FAILED = "all tries to fetch its robots.txt have failed"
     FORBIDDEN = "robots.txt forbids it"
 
 
 class Found(NamedTuple):
-    """An obstacle, with the values that decide."""
+    """An obstacle, and the values that explain it."""
 
     obstacle: Obstacle
     reason: str = ""
     until_ms: int = 0
-    host: Host | None = None  # who is busy, or rests
-    weight: int = 0  # what it took to find out: of robots.txt rules
+    host: Host | None = None  # the host or group that is busy or rests
+    weight: int = 0  # the cost of evaluating the robots.txt rules
 
 
 class Turn:
-    """A queue's turn: its head, and what the rules look at. Each value is read when it is first asked for."""
+    """A queue's turn: its head, and the values that the rules look at, each read on first use."""
 
     __slots__ = ("_site", "_spent", "_standing", "crawl", "groups", "head", "host", "op", "queue", "shard")
 
@@ -63,14 +63,14 @@ class Turn:
 
     @property
     def site(self) -> Site:
-        """What the head's origin decides: its place, and where its robots.txt is."""
+        """The site of the head's origin: its queue, and the key of its robots.txt."""
         if self._site is None:
             self._site = self.crawl.origins.site(self.head.uri, self.head.settings)
         return self._site
 
     @property
     def spent(self) -> Spent | None:
-        """Which quota is spent for the head, if one is."""
+        """The spent quota that applies to the head, if any."""
         if self._spent is None:
             head = self.head
             spent = over_quota(self.op.tx, self.crawl, head.settings, head.uri.host, head.source)
@@ -79,12 +79,12 @@ class Turn:
 
     @property
     def robots(self) -> RobotsRow | None:
-        """What was seen of the head's robots.txt."""
+        """The observations of the head's robots.txt."""
         return self.shard.robots.row(self.op.tx, self.site.robots_key)
 
     @property
     def standing(self) -> Standing:
-        """What the robots.txt lets the crawl do now."""
+        """The meaning of the robots.txt for the crawl now."""
         if self._standing is None:
             tried_ms = _tried_ms(self.queue.row, self.head.uri)
             self._standing = standing(self.robots, self.op.now_ms, self.head.settings.robots, tried_ms)
@@ -92,14 +92,14 @@ class Turn:
 
     @property
     def awaits_robots(self) -> bool:
-        """Whether the robots.txt is being fetched for another queue of the crawl."""
+        """Whether the crawl is already fetching the robots.txt for another queue."""
         uri = self.head.uri
         return self.shard.leases.robots_out(self.crawl.number, uri.scheme, uri.authority)
 
     def wait(self) -> Wait | None:
-        """What the head's authority waits for, in a queue that several hosts share; None if for nothing.
+        """The wait of the head's authority, in a queue shared by several hosts; None if it need not wait.
 
-        Others of the queue pass a head that waits.
+        URIs of other authorities pass a head that waits.
         """
         busy = host_busy(self)
         if busy is not None:
@@ -124,15 +124,15 @@ class Turn:
 
 
 def host_busy(turn: Turn) -> Found | None:
-    """A host, and a group of hosts, answers so many requests at once."""
+    """A host, or a group of hosts, may have only so many requests in flight."""
     busy = full(turn.host, turn.head.settings.politeness.max_parallel, turn.groups)
     return None if busy is None else Found(Obstacle.HOST_BUSY, host=busy)
 
 
 def rests(turn: Turn) -> Found | None:
-    """A queue, a host and a group of hosts rest until a time."""
+    """A queue, a host or a group of hosts may rest until a time."""
     queue = turn.queue
-    if queue.rest_reason:  # it is snoozed, and memory knows what for
+    if queue.rest_reason:  # the queue is snoozed: memory has the reason
         until_ms, reason, host = queue.wake_ms, queue.rest_reason, None
     else:
         until_ms, reason, host = rest_of(queue, turn.host, turn.groups)
@@ -140,19 +140,19 @@ def rests(turn: Turn) -> Found | None:
 
 
 def fails_over_quota(turn: Turn) -> Found | None:
-    """A spent quota fails its URIs, where the crawl wants that."""
+    """A spent quota fails its URIs, if the settings say so."""
     if not turn.head.settings.limits.fail_over_quota or turn.spent is None:
         return None
     return Found(Obstacle.FAILS_OVER_QUOTA, f"quota:{turn.spent.field}")
 
 
 def ineligible(turn: Turn) -> Found | None:
-    """A queue that somebody pauses, or whose precedence is at the floor, has no turns."""
+    """A queue gets no turns if it is paused, or if its precedence has reached the floor."""
     return Found(Obstacle.INELIGIBLE) if is_ineligible(turn.queue, turn.head.settings.queues) else None
 
 
 def retires(turn: Turn) -> Found | None:
-    """Settings, a total budget or a quota retire a queue."""
+    """Settings, a spent total budget or a spent quota retire a queue."""
     reason = _retire_reason(turn.queue.row, turn.head.settings.queues)
     if not reason and turn.spent is not None:
         reason = turn.spent.message
@@ -160,7 +160,7 @@ def retires(turn: Turn) -> Found | None:
 
 
 def session_spent(turn: Turn) -> Found | None:
-    """A queue that has spent more than its session's budget lets others go first."""
+    """A queue that has spent more than its session budget lets others go first."""
     row, settings = turn.queue.row, turn.head.settings.queues
     budget = settings.session_budget if row.session_budget is None else row.session_budget
     spent = budget > 0 and row.expenditure - row.session_start > budget
@@ -168,12 +168,12 @@ def session_spent(turn: Turn) -> Found | None:
 
 
 def misplaced(turn: Turn) -> Found | None:
-    """Settings may have changed since a URI was put into its queue."""
+    """A URI whose settings have changed may belong in another queue."""
     return None if turn.site.place.queue == turn.queue.queue else Found(Obstacle.MISPLACED)
 
 
 def robots_txt(turn: Turn) -> Found | None:
-    """robots.txt is fetched before any page of its authority."""
+    """The robots.txt of an authority is fetched before its pages."""
     its = turn.standing
     match its.gate:
         case Gate.FETCH:
@@ -187,7 +187,7 @@ def robots_txt(turn: Turn) -> Found | None:
 
 
 def forbidden(turn: Turn) -> Found | None:
-    """robots.txt says what may be fetched."""
+    """robots.txt may forbid the head."""
     rules = turn.shard.robots.rules(turn.op.tx, turn.site.robots_key)
     return None if rules.allows(turn.head.uri.target) else Found(Obstacle.FORBIDDEN, weight=rules.weight)
 
@@ -206,7 +206,7 @@ QUEUE_RULES: tuple[Rule, ...] = (
 
 
 def first(rules: tuple[Rule, ...], turn: Turn) -> Found | None:
-    """The first obstacle that rules find."""
+    """The first obstacle that the rules find."""
     for rule in rules:
         found = rule(turn)
         if found is not None:
@@ -219,7 +219,7 @@ def _status(turn: Turn) -> int:
 
 
 def _tried_ms(row: QueueRow, uri: CanonicalUri) -> int:
-    """When the last try began to fetch the robots.txt of a queue's head for it; 0 if there was none."""
+    """When the last fetch of robots.txt for just this head began; 0 if there was none."""
     return row.robots_ms if row.robots_of == uri.origin else 0
 
 

@@ -1,6 +1,6 @@
 """The server's own door: time, jobs, logs and troubles.
 
-Operations are *(answer, changes)*, as all of the core's are.
+Every operation returns *(answer, changes)*.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ LOG_AHEAD = "log-ahead"
 
 
 class Upkeep:
-    """What the server sees to by itself."""
+    """Work that the server does unasked."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -39,7 +39,7 @@ class Upkeep:
     # Time.
 
     def tick(self, now_ms: int) -> tuple[None, Changes]:
-        """Do what has fallen due: leases lapse, queues wake, waits reach their bounds."""
+        """Do what is due: end expired leases, wake queues, enforce the bounds of pauses and stops."""
         op = self._shard.begin(now_ms)
         unsettled, self._shard.unsettled = self._shard.unsettled, []
         for crawl in unsettled:
@@ -65,7 +65,7 @@ class Upkeep:
         return None, self._shard.end(op)
 
     def _cancel(self, op: Operation, crawl: Crawl, bound: str) -> None:
-        """End some of the leases that a pause or a stop has waited for in vain."""
+        """End some of the leases that a pause or a stop has waited for too long."""
         row = crawl.state_row
         if row.cancelled != row.request:
             row.cancelled = row.request
@@ -76,10 +76,10 @@ class Upkeep:
             self._reports.lapse(op, lease, why)
 
     def excuse(self, away_ms: int, now_ms: int) -> None:
-        """Let a time not count in which this frontier could not answer: it was stopped, or its disk hung.
+        """Exclude the time in which this frontier could not answer: it was stopped, or its disk hung.
 
-        Leases, the silence of nodes, and the bounds of pauses and ends go on from where they stood, so that
-        nodes are heard first when it is back. Nothing of it is stored: a restart is generous anyway.
+        The deadlines of leases, nodes, pauses and stops move, so that nodes can first be heard again. The
+        excuse is not stored: a restart gives leases a fresh period anyway.
         """
         self._shard.leases.excuse(away_ms, max(now_ms, self._shard.now_ms))
         for crawl in self._shard.crawls.values():
@@ -88,7 +88,7 @@ class Upkeep:
                 self._shard.agenda.note(crawl)
 
     def next_due_ms(self) -> int | None:
-        """When to `tick` again."""
+        """The next time to `tick`."""
         due = [
             self._shard.leases.next_deadline_ms(),
             self._shard.leases.next_silence_ms(),
@@ -107,7 +107,7 @@ class Upkeep:
         return not idle or self._housekeeping.wanted(self._shard.now_ms)
 
     def work(self, now_ms: int) -> tuple[None, Changes]:
-        """One slice of a job, if `has_work`; crawls with work take turns."""
+        """Do one slice of work, if there is any; crawls take turns."""
         op = self._shard.begin(now_ms)
         working, deletions = len(self._shard.agenda.working), self._shard.registry.deletions
         self._turn += 1
@@ -128,10 +128,10 @@ class Upkeep:
     # Troubles.
 
     def note_trouble(self, trouble: tuple[str, str] | None, now_ms: int) -> tuple[None, Changes]:
-        """Note what keeps every crawl from running (its kind, and words), or that nothing does any more.
+        """Note trouble (kind and message) that keeps all crawls from running; None: the trouble is over.
 
-        Crawls that run are paused; so is each one that comes to run meanwhile. Those that want to go on when
-        it is over.
+        Trouble pauses the running crawls, and each crawl that would start to run meanwhile. When the trouble
+        is over, crawls resume if their specs say so.
         """
         op = self._shard.begin(now_ms)
         over, self._shard.trouble = self._shard.trouble, trouble
@@ -143,9 +143,9 @@ class Upkeep:
         return None, self._shard.end(op)
 
     def note_lost(self, told: Mapping[str, str], now_ms: int, kind: str = LOG_AHEAD) -> tuple[None, Changes]:
-        """The store has lost what was acknowledged, of some crawls for sure: their names, and words.
+        """Note that the store lost acknowledged changes. `told` has a message for each crawl known to be hit.
 
-        It may have lost something of any crawl, so all are paused; those that are held stand still anyway.
+        Any crawl may have lost changes, so all are paused; held crawls stand still anyway.
         """
         op = self._shard.begin(now_ms)
         first = next(iter(told))
@@ -158,7 +158,7 @@ class Upkeep:
         return None, self._shard.end(op)
 
     def note_clock(self, detail: str, now_ms: int) -> tuple[None, Changes]:
-        """The frontier's time is not the machine's: every crawl that lives has an event that says so."""
+        """Record in all unfinished crawls that the frontier's time differs from the machine's."""
         op = self._shard.begin(now_ms)
         for crawl in self._shard.crawls.values():
             if crawl.state is not CrawlState.FINISHED and not crawl.held:
@@ -168,12 +168,12 @@ class Upkeep:
     # Events and logs.
 
     def take_news(self) -> list[Crawl]:
-        """The crawls that have had events since the last call; torn down or deleted ones too."""
+        """The crawls with events since the last call, including crawls torn down or deleted meanwhile."""
         news, self._shard.news = self._shard.news, {}
         return list(news.values())
 
     def log_positions(self) -> dict[int, tuple[str, int, int]]:
-        """Of each log that lacks outcomes: its crawl's name, the last one that is in it, its length then."""
+        """Each incomplete crawl log: its crawl's name, its last outcome, and its length in bytes."""
         return {
             number: (crawl.name, crawl.counters.logged_outcome, crawl.counters.log_bytes)
             for number, crawl in self._shard.agenda.unlogged.items()
@@ -181,27 +181,27 @@ class Upkeep:
 
     @property
     def awaits_log(self) -> bool:
-        """Whether a crawl waits for its crawl log: to stand still, or to leave memory."""
+        """Whether a crawl waits for its crawl log before it can be held or torn down."""
         return any(
             not crawl.leases_out and (crawl.target is Target.HOLD or crawl.state_row.tearing_down)
             for crawl in self._shard.agenda.unlogged.values()
         )
 
     def outcomes_after(self, number: int, outcome: int, most: int) -> list[tuple[int, OutcomeRow]]:
-        """Final dispositions of a crawl behind one."""
+        """The outcomes of a crawl after the one with the given number."""
         crawl = self._shard.crawls.get(number)
         return outcomes_after(self._shard.store, crawl, outcome, most) if crawl is not None else []
 
     def last_outcome(self, number: int) -> int:
-        """The number of a crawl's last final disposition."""
+        """The number of a crawl's last outcome."""
         crawl = self._shard.crawls.get(number)
         return crawl.counters.next_outcome - 1 if crawl is not None else 0
 
     def note_logged(self, number: int, outcome: int, log_bytes: int, now_ms: int) -> tuple[None, Changes]:
-        """Outcomes up to one are in the crawl log for good, which is that long: forget the oldest."""
+        """Note that outcomes up to this one are durable in the crawl log; delete the oldest stored ones."""
         op = self._shard.begin(now_ms)
         crawl = self._shard.crawls.get(number)
-        if crawl is not None and not crawl.held:  # then its log was complete before
+        if crawl is not None and not crawl.held:  # a held crawl's log is complete
             counters = op.counters(crawl)
             counters.logged_outcome, counters.log_bytes = outcome, log_bytes
             crawl.forget_logged()
@@ -213,7 +213,7 @@ class Upkeep:
         return None, self._shard.end(op)
 
     def note_job_logged(self, synced: Mapping[str, tuple[int, int]], now_ms: int) -> tuple[None, Changes]:
-        """Of each crawl events up to one are in its job log for good, which is that long."""
+        """Note, for each crawl, the last event that is durable in its job log, and the length of the log."""
         op = self._shard.begin(now_ms)
         for name, (event, size) in synced.items():
             crawl = self._shard.registry.names.get(name)

@@ -74,7 +74,7 @@ def test_a_body_larger_than_any_disk_is_refused_for_each_page_of_a_host(stubs: S
         ({"outcome": 99}, "99"),
         ({"outcome": 0}, "OUTCOME_RELEASED, got 0"),
         ({"outcome": -1}, "-1"),
-        ({"fetch_status": 0}, "fetch_status 0"),
+        ({"fetch_status": 0}, "FetchStatus, got 0"),
         ({"fetch_status": 99}, "99"),
         ({"fetch_status": 600}, "600"),
         ({"fetch_status": -12345}, "-12345"),

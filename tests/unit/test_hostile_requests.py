@@ -94,7 +94,7 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
 @pytest.mark.parametrize(
     ("report", "told"),
     [
-        (Report(b""), "fetch_status 0"),
+        (Report(b""), "FetchStatus, got 0"),
         (Report(b"", fetch_status=99), "99"),
         (Report(b"", fetch_status=600), "600"),
         (Report(b"", fetch_status=-12), "-12"),
@@ -300,9 +300,12 @@ def test_a_robots_txt_larger_than_may_be_sent_is_refused() -> None:
 @pytest.mark.parametrize(
     ("report", "told"),
     [
-        (Report(b"", fetch_status=404, robots_empty=True), "robots_empty with fetch_status 404"),
-        (Report(b"", fetch_status=-2, robots_empty=True), "robots_empty with fetch_status -2"),
-        (Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True), "robots_body of 1 bytes"),
+        (Report(b"", fetch_status=404, robots_empty=True), "200 and 299 with robots_empty, got 404"),
+        (Report(b"", fetch_status=-2, robots_empty=True), "200 and 299 with robots_empty, got -2"),
+        (
+            Report(b"", fetch_status=200, robots_body=b"x", robots_empty=True),
+            "robots_body must be empty with robots_empty, got 1 bytes",
+        ),
     ],
 )
 def test_a_robots_txt_that_is_told_to_be_empty_and_is_not_is_refused(report: Report, told: str) -> None:
@@ -317,11 +320,11 @@ def test_a_robots_txt_that_is_told_to_be_empty_and_is_not_is_refused(report: Rep
     [
         (
             200,
-            "fetch_status 200 of a robots.txt without robots_body; one that is empty is told by robots_empty",
+            "robots_body must not be empty with fetch_status 200; set robots_empty if the file is empty",
         ),
-        (206, "fetch_status 206 of a robots.txt without robots_body"),
-        (301, "fetch_status 301 of a robots.txt; one whose redirects lead nowhere is -404"),
-        (304, "fetch_status 304 of a robots.txt"),
+        (206, "robots_body must not be empty with fetch_status 206"),
+        (301, "must not be a redirect, got 301; report redirects that lead nowhere as -404"),
+        (304, "fetch_status of a robots.txt must not be a redirect, got 304"),
     ],
 )
 def test_a_robots_txt_that_was_lost_on_the_way_allows_nothing(status: int, told: str) -> None:
