@@ -27,13 +27,14 @@ from frontier_server.core.core import Core
 from frontier_server.core.errors import FrontierError
 from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
+from frontier_server.core.keys import serial_key
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import Report
 from frontier_server.core.operation import MAX_DETAIL
-from frontier_server.core.records import EventRow
+from frontier_server.core.records import EventRow, encode
 from frontier_server.core.rules.disposition import SERIOUS_ERROR
 from frontier_server.core.spec.settings import QueueSettings
-from frontier_server.core.store import Changes
+from frontier_server.core.store import Changes, Family
 
 S = CrawlState
 CONTRACT = Path(__file__).parents[2] / "protos" / "toehold" / "frontier" / "v1" / "crawl.proto"
@@ -473,3 +474,12 @@ def test_uris_that_are_left_behind_are_a_reason_too() -> None:
         {"retired_count": 0, "ineligible_count": 4}
     ]
     assert settings_of(shell.core.views.crawl(NAME).spec).pause_with_uris_left
+
+
+def test_an_event_that_an_older_version_stored_as_figures_is_read_as_statistics() -> None:
+    shell = launched()
+    sequence = shell.core.views.crawl(NAME).last_event
+    row = EventRow(shell.now_ms, "figures", {"interval_ms": 20_000, "succeeded_count": 3})
+    shell.store.write({(Family.EVENTS, serial_key(1, sequence)): encode(row)})
+    ((_, event),) = shell.core.history.events_after(NAME, sequence - 1)
+    assert (event.kind, event.fields) == ("statistics", row.fields)
