@@ -141,7 +141,7 @@ def test_queues_are_listed_with_and_without_the_word(at: At) -> None:
     assert {queue["queue_key"] for queue in at.json("queues")} == {at.key("a"), at.key("b")}
 
 
-def test_a_queue_shows_all_figures_of_it(at: At) -> None:
+def test_a_queue_shows_all_statistics_of_it(at: At) -> None:
     shown = facts(at.output("queues", "show", at.key()))
     assert shown["queue"] == at.key() and shown["state"] == "INACTIVE"
     assert shown["queued"] == "4, 0 out at nodes"

@@ -31,7 +31,7 @@ def change(stubs: Stubs, crawl: str, **change: Any) -> admin_pb2.WorkQueue:
     return found
 
 
-def test_a_queue_tells_all_figures_of_it(stubs: Stubs) -> None:
+def test_a_queue_tells_all_statistics_of_it(stubs: Stubs) -> None:
     """Heritrix 2.15: key, precedence, size, enqueues, balance, cost, times, budget, errors."""
     crawl = fresh_name()
     stubs.launch(crawl, seed_of(crawl), of=spec(queues={"session_budget": 500, "total_budget": 900}))

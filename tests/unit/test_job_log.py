@@ -96,7 +96,7 @@ def test_a_teardown_is_told_as_ever() -> None:
     assert said(event("torn_down"), LAUNCH_ID) == "Job instance discarded"
 
 
-def test_figures_have_no_line() -> None:
+def test_statistics_have_no_line() -> None:
     assert line(7, event("statistics", interval_ms=20_000, succeeded_count=5), LAUNCH_ID) == b""
 
 
@@ -234,7 +234,7 @@ def test_events_that_are_no_longer_kept_are_told_by_their_number(logs: JobLogs) 
     assert JobLogs(logs.path("c").parents[2]).position("c") == 20
 
 
-def test_figures_that_follow_each_other_for_long_leave_a_line_so_that_none_seem_to_be_missing(
+def test_statistics_that_follow_each_other_for_long_leave_a_line_so_that_none_seem_to_be_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_log, "STATISTICS_PER_LINE", 3)

@@ -126,7 +126,7 @@ def test_any_text_in_a_key_is_safe(partition: bytes, one: tuple[str, str], other
 
 
 @given(crawls, hashes, names, st.sampled_from(FetchStatisticsOf))
-def test_figures_of_hosts_and_of_sources_lie_apart(
+def test_statistics_of_hosts_and_of_sources_lie_apart(
     crawl: int, partition: bytes, name: str, kind: FetchStatisticsOf
 ) -> None:
     key = keys.statistics_key(crawl, kind, partition, name)

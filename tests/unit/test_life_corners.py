@@ -40,7 +40,7 @@ def update(shell: Shell, settings: CrawlSettings) -> None:
     shell.do(lambda core, now: core.control.update_crawl("crawl", lambda _: (spec, ()), now))
 
 
-def test_figures_of_a_crawl_that_was_never_launched_begin_with_its_creation() -> None:
+def test_statistics_of_a_crawl_that_was_never_launched_begin_with_its_creation() -> None:
     shell = Shell()
     shell.create("crawl", PLAIN)
     shell.now_ms += 7_000

@@ -90,7 +90,7 @@ def some_of_everything() -> Shell:
 
 
 @pytest.mark.parametrize("asked", [Input.PAUSE, Input.HOLD, Input.STOP])
-def test_figures_of_all_events_together_are_the_statistics_when_the_crawl_pauses_or_ends(
+def test_statistics_of_all_events_together_are_the_statistics_when_the_crawl_pauses_or_ends(
     asked: Input,
 ) -> None:
     """S0.49: a snapshot of the statistics is told first, then the state."""
@@ -116,7 +116,7 @@ def test_so_they_are_after_each_of_several_pauses_and_at_a_natural_end() -> None
     assert sums(shell)["succeeded"] == 4
 
 
-def test_figures_are_told_once_an_interval() -> None:
+def test_statistics_are_told_once_an_interval() -> None:
     shell, grants = fetching()
     start_ms = shell.now_ms
     for grant in grants[:3]:
@@ -140,7 +140,7 @@ def test_an_interval_in_which_nothing_happened_is_not_told() -> None:
     assert [row for row in shell.events(NAME)[len(before) :] if row.kind == "statistics"] == []
 
 
-def test_figures_go_on_where_they_were_after_a_restart() -> None:
+def test_statistics_go_on_where_they_were_after_a_restart() -> None:
     shell, (first, second, *_) = fetching()
     fetch(shell, first)
     shell.now_ms += INTERVAL_MS
@@ -152,7 +152,7 @@ def test_figures_go_on_where_they_were_after_a_restart() -> None:
     assert [row.fields["succeeded_count"] for row in of_kind(shell, "statistics")] == [1, 1]
 
 
-def test_a_crawl_that_is_paused_or_was_never_launched_tells_no_figures() -> None:
+def test_a_crawl_that_is_paused_or_was_never_launched_tells_no_statistics() -> None:
     for state in (S.NASCENT, S.PAUSED, S.FINISHED):
         shell = in_state(state)
         count = len(of_kind(shell, "statistics"))
@@ -476,7 +476,7 @@ def test_uris_that_are_left_behind_are_a_reason_too() -> None:
     assert settings_of(shell.core.views.crawl(NAME).spec).pause_with_uris_left
 
 
-def test_an_event_that_an_older_version_stored_as_figures_is_read_as_statistics() -> None:
+def test_an_event_that_an_older_version_stored_as_statistics_is_read_as_statistics() -> None:
     shell = launched()
     sequence = shell.core.views.crawl(NAME).last_event
     row = EventRow(shell.now_ms, "figures", {"interval_ms": 20_000, "succeeded_count": 3})

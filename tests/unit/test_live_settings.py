@@ -485,7 +485,7 @@ def test_bounds_may_be_changed_while_they_are_waited_for() -> None:
     assert shell.state(NAME) is S.FINISHED
 
 
-def test_figures_are_told_at_the_new_pace() -> None:
+def test_statistics_are_told_at_the_new_pace() -> None:
     shell, grants = fetching(most=4)
     update(shell, statistics_interval_ms=1_000)
     fetch(shell, grants[0])

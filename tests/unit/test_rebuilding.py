@@ -172,7 +172,7 @@ def test_hosts_of_seeds_stay_in_scope_when_the_set_of_them_is_gone() -> None:
     assert [verdict.value for verdict in shell.schedule("one", "http://b.example/new")] == ["QUEUED"]
 
 
-def test_a_crawl_whose_life_is_gone_is_paused_and_one_whose_figures_are_goes_on_with_new_numbers() -> None:
+def test_a_crawl_whose_life_is_gone_is_paused_and_one_whose_statistics_are_goes_on_with_new_numbers() -> None:
     shell, rebuilding = rebuilt(without(Family.CRAWLS, keys.crawl_key(1, CrawlRow.STATE)))
     assert shell.state("one") is S.PAUSED and rebuilding.crawls[0].lost == ["its state: it is paused"]
     shell.request("one", Input.RESUME)

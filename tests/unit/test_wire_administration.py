@@ -209,7 +209,7 @@ def test_a_job_tells_every_field_of_its_own() -> None:
     assert told.state == admin_pb2.JOB_STATE_DONE
 
 
-def test_figures_tell_every_field_of_a_row_under_its_own_name() -> None:
+def test_statistics_tell_every_field_of_a_row_under_its_own_name() -> None:
     row = FetchStatisticsRow(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11_000)
     told = wire.fetch_statistics(FetchStatisticsView("a.example", row))
     assert len(told.ListFields()) == len(admin_pb2.FetchStatistics.DESCRIPTOR.fields)
