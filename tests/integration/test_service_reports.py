@@ -25,7 +25,7 @@ from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 MIB = 1024 * 1024
 
 
-def test_no_number_in_a_report_brings_down_the_server_its_statistics_or_its_log(
+def test_no_number_in_a_report_breaks_the_server_its_statistics_or_its_log(
     server: ServerProcess,
 ) -> None:
     """Each is sent for a page on a host of its own; one that is refused is followed by a sane report."""
