@@ -246,11 +246,8 @@ def children_of(parent: int) -> list[int]:
     return sorted(found)
 
 
-def all_gone(pids: list[int], within_s: float = 0.0) -> bool:
+def all_gone(pids: list[int]) -> bool:
     """Whether all have ended. Orphans need a while: no parent has waited for them."""
-    until_s = time.monotonic() + within_s
-    while any(map(runs, pids)) and time.monotonic() < until_s:
-        time.sleep(0.02)
     return not any(map(runs, pids))
 
 
@@ -434,7 +431,7 @@ def test_killing_it_leaves_no_program_and_the_same_command_finishes(
     again = crawl()  # without waiting: the programs of the killed run may still be ending
     let_go.set()
     assert again.end()[0] == 0
-    assert all_gone(children, within_s=PATIENCE_S)
+    eventually(lambda: all_gone(children), "the children to end")
     assert site.asked.pop("/page/5") <= 2
     assert set(site.asked.values()) <= {1, 2}, "only what was in flight is asked for again"
     assert report_in(tmp_path)["pages"] == PAGES + 1
@@ -451,7 +448,7 @@ def test_killing_it_leaves_none_of_the_nodes_processes(
     assert (len(children), len(processes)) == (2, 2)
     run.process.kill()
     run.process.wait()
-    assert all_gone([*children, *processes], within_s=PATIENCE_S)
+    eventually(lambda: all_gone([*children, *processes]), "the processes to end")
     let_go.set()
     assert crawl("--processes", "2").end()[0] == 0
     assert report_in(tmp_path)["pages"] == PAGES + 1
