@@ -200,7 +200,7 @@ def _amend(spec: Message, change: Message, names: Sequence[str], path: str) -> N
     if len(names) > 1:
         if field.is_repeated or field.message_type is None:
             raise ValueError(
-                f"a path must name a field of CrawlSpec, but {names[0]!r} in {path[:80]!r} has none"
+                f"a path must name a field of CrawlSpec, but {names[0]!r} in {path[:80]!r} has no fields"
             )
         _amend(getattr(spec, names[0]), getattr(change, names[0]), names[1:], path)
         return
