@@ -383,10 +383,10 @@ def python_value(contract: Contract, field: Field, row: Setting) -> str:
 
 
 FIELDS_HEAD = '''\
-"""What a spec file may say: CrawlSpec's fields, in the contract's order, with the contract's defaults.
+"""The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-Written by tools/settings.py. A length of time is a number of seconds, and its name says so (`plain.key_of`).
-Bounds here are those of protobuf's types; the frontier checks the others.
+tools/settings.py writes this module. A length of time is a number of seconds, and its name ends with the unit
+(`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 
 from __future__ import annotations
@@ -441,11 +441,11 @@ def client_fields(contract: Contract) -> str:
     ]
     ends = [
         "LISTS: dict[str, Table] = {\n" + "\n".join(lists) + "\n}\n"
-        '"""The fields that are lists of tables: name → such a table with its defaults."""\n',
+        '"""The fields that are lists of tables: name → a table of the list with its defaults."""\n',
         "GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (\n"
         + "\n".join(ways)
         + "\n)\n"
-        '"""Defaults that give way to another value: table, key, key of the value, which counts."""\n',
+        '"""Defaults that give way to another value: table, key, the other key, which value counts."""\n',
     ]
     return "\n\n".join(
         [FIELDS_HEAD, *(f"{text}\n" for text in (*made, "\n".join(override))), "\n".join(ends)]
@@ -455,20 +455,21 @@ def client_fields(contract: Contract) -> str:
 # The template of a spec file.
 
 BEFORE_CONTACT = """\
-# What to crawl, and how. Settings that are commented out show their defaults: remove the "# " to change them.
+# A crawl's spec. Settings that are commented out show their defaults: remove the "# " to change them.
 
-# The crawl's name: 1 to 64 of a-z 0-9 - _ . , beginning with a letter or digit.
+# The crawl's name: 1 to 64 of the characters a-z, 0-9, -, _ and ., beginning with a letter or digit.
 name = "my-crawl"
 """
 AFTER_CONTACT = """\
 # The URLs where the crawl begins. A seed without a scheme gets https://. The hosts of the seeds are in scope.
 seeds = []
 
-# A file with further seeds, one a line, beside this one. Blank lines and lines that begin with # don't count.
+# The path, relative to this file, of a file with further seeds, one per line. Blank lines and lines that
+# begin with # don't count.
 # seeds_file = ""
 
-# A file with further SURT prefixes, beside this one: lines of +PREFIX and -PREFIX (see scope.surt_prefixes).
-# Blank lines and lines that begin with # don't count.
+# The path, relative to this file, of a file with further SURT prefixes: lines of +PREFIX and -PREFIX (see
+# scope.surt_prefixes). Blank lines and lines that begin with # don't count.
 # surt_prefixes_file = ""
 """
 # The values of examples of tables in lists. Other settings of such a table show their defaults.
@@ -610,13 +611,13 @@ PAGE_HEAD = """\
 # Settings of a crawl
 
 `make generate` writes this page from the table of settings and the comments of the contract. The names are
-those of a spec file; `toehold init` writes one with all of them. Lengths of time are in seconds, sizes in
-bytes.
+those of a spec file; `toehold init` writes a spec file with all of them. Lengths of time are in seconds,
+sizes in bytes.
 
 | changes | |
 |---|---|
 | live | An update can change it while the crawl lives: `toehold set`, `toehold update`. |
-| live, prefix | So can an override, for the URIs below a SURT prefix: `toehold overrides put`. |
+| live, prefix | An override can change it, too, for the URIs under a SURT prefix: `toehold overrides put`. |
 | grows | An update can only add to it. |
 | fixed | It is fixed when the crawl is created. |
 """

@@ -1,5 +1,5 @@
-"""What follows for a candidate in scope: it was seen before, robots.txt forbids it, or it waits, in its work
-queue or for its time.
+"""Decides on a candidate in scope: it was seen before, robots.txt forbids it, or it waits in its queue or for
+its time.
 
 URIs of a slice that belong to the same queue go into it together.
 """
@@ -21,18 +21,18 @@ from .spec.settings import CrawlSettings
 from .store import Family
 from .uri.canonical import CanonicalUri
 
-LIGHT_RULES = 500  # heavier rules are asked only at the head of the queue
+LIGHT_RULES = 500  # heavier rules are only checked at the head of the queue
 
 
 class Wanted(msgspec.Struct, frozen=True, gc=False):
-    """A candidate in scope: what it is, and where it belongs."""
+    """A candidate in scope, and where it belongs."""
 
     candidate: Candidate
     text: str  # of its canonical URI
     origin: Origin
     settings: CrawlSettings
     site: Site
-    key: bytes  # in the seen-set; its end is the fingerprint
+    key: bytes  # in the seen-set; ends with the fingerprint
 
     @property
     def uri(self) -> CanonicalUri:
@@ -41,22 +41,22 @@ class Wanted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admission:
-    """How the candidates of a slice are admitted. `anew`: though they were fetched before."""
+    """Admits the candidates of a slice. `anew` admits URIs that were fetched before."""
 
     def __init__(self, op: Operation, crawl: Crawl, robots: RobotsTable, anew: bool) -> None:
         self._op = op
         self._crawl = crawl
         self._robots = robots
         self._anew = anew
-        self._taken: set[bytes] = set()  # keys of rows that this slice has changed, or is about to
-        # By queue: those on their way into it, all with the same settings, and their rows in the seen-set.
+        self._taken: set[bytes] = set()  # keys of rows that this slice changes
+        # By queue: the candidates for it, all with the same settings, and their rows in the seen-set.
         self._entries: dict[bytes, list[tuple[Wanted, PendingUri, SeenRow]]] = {}
         self._discovered = 0
         self._pricing = Pricing(crawl.settings)
         self._rules: dict[bytes, tuple[CrawlSettings, Rules | None]] = {}  # by the keys of robots.txt files
 
     def admit(self, wanted: Wanted, value: bytes | None) -> Verdict:
-        """Take in a URI unless it has been seen. `value` is its row in the seen-set, as the store has it."""
+        """Take in a URI unless it has been seen. `value` is its stored row in the seen-set."""
         op, crawl, candidate, key = self._op, self._crawl, wanted.candidate, wanted.key
         if key in self._taken:
             self.close()
@@ -68,12 +68,12 @@ class Admission:
         if seen is not None:
             if seen.position:
                 return Verdict.ALREADY_QUEUED
-            # A time ahead of our clock would let a repeated request fetch twice.
+            # With a time ahead of our clock, a repeated request would fetch twice.
             if before is not None and seen.finish_ms >= min(before, op.now_ms):
                 return Verdict.ALREADY_SEEN
             if seen.future_ms:
                 if not seen.finish_ms:
-                    return Verdict.ALREADY_QUEUED  # it waits for the first time
+                    return Verdict.ALREADY_QUEUED  # its first fetch is still due
                 future.drop(op, crawl, seen.future_ms, wanted.site.place.partition, key[-8:])
                 seen.future_ms = 0
         self._taken.add(key)
@@ -106,7 +106,7 @@ class Admission:
         return Verdict.QUEUED
 
     def close(self) -> None:
-        """Put what was admitted into its queues, and count it."""
+        """Put the admitted URIs into their queues, and count them."""
         if self._discovered:
             self._op.sums(self._crawl).discovered += self._discovered
             self._discovered = 0
@@ -124,7 +124,7 @@ class Admission:
             op.tx.put(Family.SEEN, wanted.key, encode(seen))
 
     def _forbidden(self, wanted: Wanted) -> bool:
-        """Whether rules that are known, valid and light forbid a URI."""
+        """Whether a URI is forbidden by rules that are known, valid and light."""
         key = wanted.site.robots_key
         known = self._rules.get(key)
         if known is None or known[0] is not wanted.settings:

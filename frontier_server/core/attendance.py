@@ -1,7 +1,7 @@
-"""Which nodes fetch for a crawl: joined with their first lease of it, and left.
+"""Records which nodes fetch for a crawl. A node joins a crawl with its first lease of it.
 
-A node leaves when it says so, when nothing was heard of it for a while, or when another
-session takes its name. A crawl that has finished has no nodes.
+It leaves when it says so, when it has been silent for a while, or when another session takes its name. A
+crawl that has finished has no nodes.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def join(op: Operation, crawl: Crawl, node: str, session: str) -> None:
 
 
 def reconcile(op: Operation, crawl: Crawl, leases: LeaseTable) -> None:
-    """Note which nodes have left a crawl. One that is held is looked at when it is released."""
+    """Note which nodes have left a crawl. A held crawl waits until it is released."""
     if crawl.held:
         return
     for node, session in list(crawl.state_row.nodes.items()):

@@ -23,8 +23,8 @@ MAX_KNOWN_TEXTS = 50_000
 MAX_RECENT = 4_096
 MAX_STATISTICS = 20_000
 MAX_UNLOGGED = 2_000  # outcomes that memory keeps for the crawl log
-LARGEST_QUEUES = 20  # Heritrix 2.2
-INTERRUPT_WAIT_MS = 15_000  # for nodes to hear of it, and for what they broke off to be reported
+LARGEST_QUEUES = 20  # as in Heritrix
+INTERRUPT_WAIT_MS = 15_000  # nodes hear of it and report the fetches that they broke off
 
 _DEFAULTS = CrawlSettings()
 _DEFAULT_SCOPE = ScopeRules(_DEFAULTS.scope)
@@ -40,7 +40,7 @@ class Asked:
 
 
 class Crawl:
-    """A crawl: rows of it that memory holds, and its active queues."""
+    """A crawl: its rows that memory holds, and its active queues."""
 
     def __init__(
         self,
@@ -58,37 +58,36 @@ class Crawl:
         self.counters = counters
         self.jobs: list[int] = []
         self.restoring = ""  # the checkpoint that its rows are being copied from
-        self.receiving: set[int] = set()  # jobs that still get what they are to do
+        self.receiving: set[int] = set()  # jobs that still receive their rows
         self.ready: deque[WorkQueue] = deque()
-        self.lines = Lines(number)  # of queues that are ready but for hosts and groups
+        self.lines = Lines(number)  # of queues that wait only for hosts or groups
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
-        self.queues: dict[bytes, WorkQueue] = {}  # active ones
-        self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # others that were changed of late
-        # READY, BUSY and SNOOZED ones in memory; the counts of others are stored.
+        self.queues: dict[bytes, WorkQueue] = {}  # the active queues
+        self.recent: OrderedDict[bytes, WorkQueue] = OrderedDict()  # other queues that changed recently
+        # Queues in memory by state: READY, BUSY, SNOOZED. The counts of other states are stored.
         self.active_counts: Counter[QueueState] = Counter()
         self.leases_out = 0
-        self.pages_out = 0  # leases out but for robots.txt
-        self.known_texts: set[str] = set()  # candidates' texts that have been seen, as offered
+        self.pages_out = 0  # the same without fetches of robots.txt
+        self.known_texts: set[str] = set()  # URIs that were seen, as offered
         self.scope_cache: dict[str, bool] = {}  # authority → in scope
-        self.inactive_heads: dict[int, bytes] = {}  # precedence → no inactive queue's key sorts before it
-        self.far_head = b""  # no far snooze's
-        self.future_head = b""  # no future URI's
-        self.first_far_ms: int | None = 0  # when the first of them is due, or earlier; None: there is none
+        self.inactive_heads: dict[int, bytes] = {}  # precedence → lower bound of its inactive queues' keys
+        self.far_head = b""  # lower bound of the far snoozes' keys
+        self.future_head = b""  # lower bound of the future URIs' keys
+        self.first_far_ms: int | None = 0  # no far snooze is due earlier; None: there is none
         self.first_future_ms: int | None = 0
-        self.statistics: dict[
-            tuple[FetchStatisticsOf, str], FetchStatisticsRow
-        ] = {}  # of hosts and sources, as stored
-        # The last outcomes, without a gap, that are not in the crawl log yet: its writer need not read them.
+        # Statistics of hosts and sources, as stored.
+        self.statistics: dict[tuple[FetchStatisticsOf, str], FetchStatisticsRow] = {}
+        # The latest outcomes that the crawl log lacks, without gaps: its writer need not read the store.
         self.unlogged: deque[tuple[int, OutcomeRow]] = deque(maxlen=MAX_UNLOGGED)
         self.pace = Pace()
-        self.largest: dict[bytes, int] = {}  # queues with most URIs → how many, of those touched
-        self._least_of_largest = 0  # or less
-        self.excused_ms = 0  # since it reached its state: that the frontier was away, and nobody could report
-        self.asked = Asked()  # for its leases
-        self.asked_of_any = Asked()  # for those of any crawl: of all crawls of a frontier the same
-        self.passed = 0.0  # leases given when any crawl was asked for, by its weight
+        self.largest: dict[bytes, int] = {}  # the largest queues that were touched → their URIs
+        self._least_of_largest = 0  # a lower bound
+        self.excused_ms = 0  # how long the frontier was away, so that nobody could report, since this state
+        self.asked = Asked()  # for leases of this crawl
+        self.asked_of_any = Asked()  # for leases of any crawl; all crawls share this
+        self.passed = 0.0  # leases given to nodes that work for all crawls, divided by the weight
         self._settings_of = settings_of
-        self.settings = _DEFAULTS  # until its spec is read, at once
+        self.settings = _DEFAULTS  # until set_spec reads the spec
         self.scope_rules = _DEFAULT_SCOPE
         self.group_of_host: Mapping[str, str] = {}
         self.groups: dict[str, GroupSettings] = {}
@@ -97,15 +96,15 @@ class Crawl:
         self.set_spec(spec)
 
     def set_spec(self, spec: SpecRow) -> None:
-        """Let a spec count from now on."""
+        """Replace the spec."""
         before = self.settings
         self.spec, self.settings = spec, self._settings_of(spec.spec, ())
         self.overrides.forget_made()
-        # Thousands of patterns, and of hosts, take a while to be read.
+        # Reading thousands of patterns or hosts takes a while.
         if self.settings.scope != before.scope:
             self.scope_rules = scope_rules(self.settings.scope)
         if self.settings.groups != before.groups:
-            self.group_of_host = groups_of(self.settings)  # by identity rules, which are fixed
+            self.group_of_host = groups_of(self.settings)  # identity rules, which this depends on, are fixed
             self.groups = {group.name: group for group in self.settings.groups}
         self.origins = Origins(
             self.number, self.settings, self.group_of_host, self.overrides, self.scope_rules
@@ -120,17 +119,17 @@ class Crawl:
 
     @property
     def state(self) -> CrawlState:
-        """Where it is in its life."""
+        """Its state."""
         return CrawlState(self.state_row.state)
 
     @property
     def exit_status(self) -> ExitStatus:
-        """How it ended, or what it is doing."""
+        """How it ended, or its present course."""
         return ExitStatus(self.state_row.exit_status)
 
     @property
     def target(self) -> Target:
-        """What the frontier machine is asked to reach."""
+        """The target that the frontier machine is asked to reach."""
         return Target(self.state_row.target)
 
     @property
@@ -140,16 +139,16 @@ class Crawl:
 
     @property
     def held(self) -> bool:
-        """Whether it stands still: nothing of it is written until another state is asked for."""
+        """Whether nothing of it is written until an operator asks for another state."""
         row = self.state_row
         return row.reached == Reached.HOLD.value and row.answered == row.request
 
     @property
     def in_flight(self) -> bool:
-        """Whether anything is under way that a state must wait for.
+        """Whether something is under way that the target must wait for.
 
-        Leases that are out; before it stands still also outcomes that are not in its log yet,
-        and imports that come in.
+        Leases are; before a hold, so are outcomes that are not in the crawl log yet and imports that are
+        arriving.
         """
         if self.target is Target.HOLD and (self.receiving or not self.logged):
             return True
@@ -157,12 +156,12 @@ class Crawl:
 
     @property
     def logged(self) -> bool:
-        """Whether all its outcomes are in its crawl log for good."""
+        """Whether its crawl log durably has all outcomes."""
         return self.counters.logged_outcome + 1 >= self.counters.next_outcome
 
     @property
     def works(self) -> bool:
-        """Whether it has jobs, or queues to let go of, and neither stands still nor is about to."""
+        """Whether it has jobs to do or queues to unload, unless it is held or about to be."""
         if self.target is Target.HOLD:
             return False
         return bool(self.jobs) or (bool(self.queues) and self.state is CrawlState.FINISHED)
@@ -174,13 +173,13 @@ class Crawl:
 
     @property
     def asked_ms(self) -> int:
-        """When a node last asked for its leases, or since its launch for any crawl's; 0 if none did."""
+        """When a node last asked for leases of this crawl or, since its launch, of any crawl; 0 if never."""
         of_any_ms, launch_ms = self.asked_of_any.ms, self.state_row.launch_ms
         return max(self.asked.ms, of_any_ms if launch_ms and of_any_ms >= launch_ms else 0)
 
     @property
     def full(self) -> bool:
-        """Whether as many of its URIs are out as may be."""
+        """Whether `max_toes` leases are out."""
         most = self.settings.max_toes
         return bool(most) and self.leases_out >= most
 
@@ -192,12 +191,12 @@ class Crawl:
 
     @property
     def limited(self) -> bool:
-        """Whether what is out fills a limit of the crawl."""
+        """Whether the leases out fill a limit of the crawl."""
         return self.full or self.documents_full
 
     @property
     def bound(self) -> tuple[int, str] | None:
-        """Until when its pause or its end waits for what is in flight, and what says so."""
+        """When its pause or end stops waiting for leases, and the name of that bound."""
         row, settings = self.state_row, self.settings
         if not self.leases_out:
             return None
@@ -213,59 +212,59 @@ class Crawl:
 
     @property
     def left(self) -> bool:
-        """Whether anything is left to do: URIs that can be leased some time, leases or jobs.
+        """Whether anything is left to do: URIs that can be leased at some time, leases or jobs.
 
-        URIs in retired queues, and in those at the precedence floor, are not (D20).
+        URIs in retired queues, and in queues at the precedence floor, do not count.
         """
         counters = self.counters
         waits = counters.queued > counters.ineligible_uris or counters.future
         return bool(waits or self.leases_out or self.jobs or self.receiving)
 
     def elapsed_ms(self, now_ms: int) -> int:
-        """How long it has run, pauses left out."""
+        """How long it has run, without pauses."""
         row = self.state_row
         return row.elapsed_ms + (now_ms - row.running_since_ms if row.running_since_ms else 0)
 
-    # What holds for a URI.
+    # URIs.
 
     def settings_for(self, uri: CanonicalUri) -> CrawlSettings:
         """The settings of a URI: the crawl's, with the overrides of its SURT prefixes."""
         return self.origins.settings_for(uri)
 
     def put_override(self, prefix: str, override: bytes) -> None:
-        """Let an override hold from now on."""
+        """Add or replace an override."""
         self.overrides.put(prefix, override)
         self.origins.forget()
 
     def discard_override(self, prefix: str) -> None:
-        """Let an override hold no more."""
+        """Remove an override."""
         self.overrides.discard(prefix)
         self.origins.forget()
 
     def remember_texts(self, texts: Iterable[str]) -> None:
-        """Note that URIs, written like this, have been seen."""
+        """Note that URIs with these texts have been seen."""
         if len(self.known_texts) >= MAX_KNOWN_TEXTS:
             self.known_texts.clear()
         self.known_texts.update(texts)
 
     def forget(self) -> None:
-        """Let go of what only makes a crawl that goes on faster: it has finished."""
+        """Drop the caches of a crawl that has finished."""
         self.known_texts.clear()
         self.scope_cache.clear()
         self.origins.forget()
         self.recent.clear()
         self.overrides.forget_made()
 
-    # Queues in memory: `ready` and `snoozed` are filled by Operation.move alone.
+    # Queues in memory.
 
     def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:
-        """Let a queue sleep; an earlier entry of it becomes void."""
+        """Add a snoozed queue; its earlier entry becomes void."""
         self._ties += 1
         queue.snooze_serial += 1
         heappush(self.snoozed, (wake_ms, self._ties, queue.snooze_serial, queue))
 
     def next_wake(self) -> WorkQueue | None:
-        """The queue snoozed in memory that wakes first."""
+        """The queue that wakes first among those snoozed in memory."""
         while self.snoozed:
             _, _, serial, queue = self.snoozed[0]
             if serial == queue.snooze_serial and queue.state is QueueState.SNOOZED:
@@ -274,11 +273,11 @@ class Crawl:
         return None
 
     def known_queue(self, queue: bytes) -> WorkQueue | None:
-        """A queue, if memory has it: because it is active, or because it was changed of late."""
+        """A queue, if it is active or changed recently, so that memory has it."""
         return self.queues.get(queue) or self.recent.get(queue)
 
     def remember(self, queue: WorkQueue) -> None:
-        """Keep a queue that was changed, though it is not active: links come in swarms."""
+        """Keep a queue that changed but is not active, because its links come in swarms."""
         recent = self.recent
         if self.state is CrawlState.FINISHED:
             recent.pop(queue.queue, None)
@@ -289,17 +288,17 @@ class Crawl:
             recent.popitem(last=False)
 
     def forget_logged(self) -> None:
-        """Let go of the outcomes that are in the crawl log."""
+        """Drop the outcomes that the crawl log has."""
         while self.unlogged and self.unlogged[0][0] <= self.counters.logged_outcome:
             self.unlogged.popleft()
 
     def let_go(self) -> None:
-        """Let go of statistics at an operation's end if there are too many, or if the crawl has finished."""
+        """Drop statistics at an operation's end if there are too many, or if the crawl has finished."""
         if len(self.statistics) > MAX_STATISTICS or self.state is CrawlState.FINISHED:
             self.statistics.clear()
 
     def note_size(self, queue: WorkQueue) -> None:
-        """Keep the list of the largest queues."""
+        """Update the list of the largest queues."""
         largest, count = self.largest, queue.row.count
         if queue.queue in largest or len(largest) < LARGEST_QUEUES:
             largest[queue.queue] = count
@@ -312,7 +311,7 @@ class Crawl:
             self._least_of_largest = min(largest.values())
 
     def next_due_ms(self) -> int | None:
-        """When something falls due: a queue wakes, a future URI's time comes, a limit, a bound."""
+        """When something is due next: a queue wakes, a future URI is due, a limit or bound is reached."""
         due = [self._settle_ms(), self.next_chance_ms()]
         if self.bound is not None:
             due.append(self.bound[0])
@@ -331,10 +330,7 @@ class Crawl:
         return min((moment for moment in due if moment is not None), default=None)
 
     def must_settle(self, now_ms: int) -> bool:
-        """Whether time alone has changed what its life depends on.
-
-        Its time is over, a round begins, or its statistics are to be told.
-        """
+        """Whether a moment has come: the time limit, the next round, or the next statistics event."""
         due_ms = self._settle_ms()
         return due_ms is not None and due_ms <= now_ms
 
@@ -352,30 +348,30 @@ class Crawl:
 
     @property
     def next_statistics_ms(self) -> int:
-        """When its statistics are told again."""
+        """When the next statistics event is due."""
         return max(self.counters.told_ms, self.state_row.launch_ms) + self.settings.statistics_interval_ms
 
     @property
     def rounds_left(self) -> bool:
-        """Whether the seeds may be announced anew."""
+        """Whether the seeds may be announced again."""
         most = self.settings.reseed.max_rounds
         return most < 0 or self.state_row.round < most
 
     @property
     def awaits_round(self) -> bool:
-        """Whether it is exhausted, and only the time of its next round has not come."""
+        """Whether nothing is left to do until the next round of the seeds."""
         return self.rounds_left and not self.left
 
     @property
     def next_round_ms(self) -> int:
-        """When its seeds may be announced anew."""
+        """When its seeds may be announced again."""
         row = self.state_row
         return max(row.round_ms, row.launch_ms) + self.settings.reseed.min_interval_ms
 
-    # Who goes first.
+    # Inactive queues.
 
     def waiting_precedence(self) -> int | None:
-        """The lowest precedence of an inactive queue (S2.17)."""
+        """The lowest precedence of an inactive queue."""
         return min(self.counters.inactive, default=None)
 
     @property

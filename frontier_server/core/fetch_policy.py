@@ -1,4 +1,4 @@
-"""Fetch policies: what nodes need to know to fetch, made from settings and named by what they say."""
+"""Fetch policies: the settings that nodes need to fetch. Their ids are digests of their contents."""
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from .spec.settings import CrawlSettings, Credential, ExtractSettings, FetchSett
 from .uri.canonical import CanonicalUri
 from .uri.surt import SurtPrefixes, surt_of, surt_prefix
 
-MAX_REMEMBERED = 1_000  # settings whose policies are
+MAX_REMEMBERED = 1_000  # settings with their policies
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPolicy:
-    """What a node needs to know to fetch. `fetch` is without credentials: `credential` is the one to use."""
+    """The settings that a node needs to fetch. `credential` replaces the credentials of `fetch`."""
 
     policy_id: str
     user_agent: str
@@ -25,16 +25,16 @@ class FetchPolicy:
 
 
 class FetchPolicies:
-    """The fetch policies of a crawl. `version` is that of the user agent."""
+    """The fetch policies of a crawl. The user agent includes `version`."""
 
     def __init__(self, version: str) -> None:
         self._version = version
         self._by_id: dict[str, FetchPolicy] = {}
-        # By identity: settings are as large as they are few.
-        self._made: OrderedDict[int, _Made] = OrderedDict()  # the latest asked for last
+        # By identity: settings are large, and few.
+        self._made: OrderedDict[int, _Made] = OrderedDict()  # the one used last is last
 
     def of(self, settings: CrawlSettings, uri: CanonicalUri) -> FetchPolicy:
-        """How a URI with these settings is fetched."""
+        """The fetch policy of a URI with these settings."""
         made = self._made.get(id(settings))
         if made is None:
             made = self._made[id(settings)] = _Made(settings)
@@ -55,7 +55,7 @@ class FetchPolicies:
 
 
 class _Made:
-    """What was made of settings, which are kept with it, so that no others get their id."""
+    """The policies of some settings. It keeps the settings, so that no others get their `id()`."""
 
     def __init__(self, settings: CrawlSettings) -> None:
         self.settings = settings
@@ -67,7 +67,7 @@ class _Made:
         for each in settings.fetch.credentials:
             prefix = surt_prefix(each.surt_prefix)
             self._credentials["https"].put(prefix, each)
-            # One for https is not shown to whoever listens to http.
+            # A credential for https must not be readable on the network over http.
             if not each.surt_prefix.strip().lower().startswith("https:"):
                 self._credentials["http"].put(prefix, each)
 
@@ -80,7 +80,7 @@ class _Made:
 
 
 def fetch_policy(settings: CrawlSettings, credential: Credential | None, version: str) -> FetchPolicy:
-    """The fetch policy of settings; its id is a digest of all that it says."""
+    """The fetch policy of settings; its id is a digest of its contents."""
     fetch, politeness = settings.fetch, settings.politeness
     contact = f" (+{settings.contact})" if settings.contact else ""
     agent = f"{fetch.product_token}/{version}{contact}"

@@ -1,7 +1,6 @@
-"""URIs that wait for their time (Heritrix's futureUris): on disk, in the order of their times.
+"""URIs that wait for their time (Heritrix: futureUris), on disk in the order of their times.
 
-A crawl that has any is not empty. A row is put and taken in the same write as what
-caused it (D17).
+A crawl with future URIs is not empty. Each row is put and deleted in the same write as the cause.
 """
 
 from itertools import islice
@@ -22,7 +21,7 @@ LAST_MS = 253_402_300_799_999  # the year 9999
 
 
 def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: PendingUri) -> None:
-    """Let a URI wait for its time; its row in the seen-set is the caller's."""
+    """Let a URI wait for its time. The caller updates its row in the seen-set."""
     key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + uri.fingerprint)
     op.tx.put(Family.INDEX, key, encode_pending(uri))
     op.sums(crawl).future += 1
@@ -32,7 +31,7 @@ def keep(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, uri: Pendin
 
 
 def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, fingerprint: bytes) -> PendingUri:
-    """Let a URI wait no more."""
+    """End a URI's wait."""
     key = keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, partition + fingerprint)
     value = op.tx.get(Family.INDEX, key)
     if value is None:
@@ -43,7 +42,7 @@ def drop(op: Operation, crawl: Crawl, due_ms: int, partition: bytes, fingerprint
 
 
 def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
-    """Put URIs whose time has come into their queues, past the seen-set (2.1, 2.9)."""
+    """Put URIs whose time has come into their queues, past the seen-set."""
     if crawl.first_future_ms is None or crawl.first_future_ms > op.now_ms:
         return
     prefix = keys.set_prefix(crawl.number, IndexSet.FUTURE)

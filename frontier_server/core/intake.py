@@ -1,8 +1,8 @@
 """Schedule: candidates in, verdicts out.
 
-canonical form → scope → seen-set → admission. A slice of a batch is one operation with one
-look-up of the seen-set for all. Most candidates are canonical already and of an origin that is
-known: all but their own text, and the way to them, has been decided before.
+canonical form → scope → seen-set → admission. A slice of a batch is one operation, with one look-up of the
+seen-set for all candidates. Most candidates are canonical and have a known origin, for which most is decided
+already.
 """
 
 from collections import Counter
@@ -39,20 +39,20 @@ from .uri.canonical import (
 from .uri.scope import HOP_RULES, ScopeStanding, add_authority, authority_in_scope, seed_redirect
 
 MAX_SCOPE_CACHE = 20_000
-LONG_TEXT = 512  # longer ones are not remembered
-SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths
+LONG_TEXT = 512  # longer texts are not remembered
+SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths; shorter records need no check
 _HOPS = "".join(sorted(HOP_LETTERS))
 _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
-MAX_RECORD_BYTES = 24 * 1024  # fields that the contract does not have are stored, too
+MAX_RECORD_BYTES = 24 * 1024  # unknown fields are stored, too
 
 
 def schedule(
     op: Operation, crawl: Crawl, candidates: Sequence[Candidate], robots: RobotsTable, anew: bool = False
 ) -> list[Verdict]:
-    """Take in a slice of candidates; one verdict each, in order. `anew`: though they were fetched before."""
+    """Take in a slice of candidates; one verdict each, in order. `anew` takes in URIs that were fetched."""
     verdicts: list[Verdict] = []
     wanted: list[Wanted] = []
-    places: list[int] = []  # of those among the verdicts
+    places: list[int] = []  # their places among the verdicts
     known = crawl.known_texts
     for candidate in candidates:
         if candidate.uri in known and not anew and _changes_nothing(candidate):
@@ -83,7 +83,7 @@ def schedule(
 
 
 def _changes_nothing(candidate: Candidate) -> bool:
-    """Whether a candidate that has been seen is over with that: it is not forced, nor extends the scope."""
+    """Whether a candidate has no effect if it was seen: it is not forced and cannot extend the scope."""
     return candidate.refetch_before_ms is None and not (candidate.seed or seed_redirect(candidate.path))
 
 
@@ -95,7 +95,7 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
     text = candidate.uri
     at = plain_from(text)
     origin = crawl.origins.named(text[:at]) if at else None
-    uri: CanonicalUri | None = None  # made where the origin does not decide all
+    uri: CanonicalUri | None = None  # made unless the origin decides all
     if origin is not None and origin.decides:
         standing = origin.standing
         assert standing is not None
@@ -119,7 +119,7 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
 
 
 def parse(text: str) -> CanonicalUri | Verdict:
-    """A URI as it is offered, also as a seed; or why it can be none."""
+    """An offered URI in canonical form, or why it is refused."""
     try:
         return canonical(text)
     except TooLong:
@@ -131,9 +131,9 @@ def parse(text: str) -> CanonicalUri | Verdict:
 
 
 def _fault(candidate: Candidate) -> Verdict | None:
-    """What is wrong with a candidate, whatever its URI."""
+    """Why a candidate is refused regardless of its URI, if it is."""
     path, precedence, cost = candidate.path, candidate.precedence, candidate.cost
-    # The record has all the others in it: where it is short they are, too.
+    # A short record means that all fields are short.
     if len(candidate.record) > SHORT_BYTES and (
         longer_than(candidate.via, MAX_URI_BYTES)
         or longer_than(candidate.source, MAX_URI_BYTES)
@@ -143,7 +143,7 @@ def _fault(candidate: Candidate) -> Verdict | None:
     ):
         return Verdict.TOO_LONG
     if (
-        path.strip(_HOPS)  # what is left has other letters
+        path.strip(_HOPS)  # other letters are left
         or (precedence is not None and not 0 <= precedence <= MAX_PRECEDENCE)
         or (cost is not None and not 0 <= cost <= MAX_COST)
         or not _MOST_URGENT <= candidate.directive <= _LEAST_URGENT
@@ -156,8 +156,7 @@ def _fault(candidate: Candidate) -> Verdict | None:
 def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool) -> str:
     """The rule of the scope that refuses a URI; empty if none does.
 
-    The host of a seed, or of what a seed redirects to, is in scope from then on, if
-    nothing else refuses the URI.
+    A seed, or a URI that a seed redirects to, brings its host into scope unless a rule refuses the URI.
     """
     origins = crawl.origins
     return _refusing_rule(op, crawl, origins.of(uri), origins.standing(uri), uri.uri, path, seed)
@@ -167,7 +166,7 @@ def _refusing_rule(
     op: Operation, crawl: Crawl, origin: Origin, standing: ScopeStanding, text: str, path: str, seed: bool
 ) -> str:
     widens = seed or (path[:1] == "R" and seed_redirect(path))
-    # Not all are looked up: a crawl of a whole domain meets hosts by the million.
+    # A crawl of a whole domain meets millions of hosts, so look up as few as possible.
     in_scope = (widens or standing.leaves_it_to_hosts) and _in_scope(op, crawl, origin)
     rule = crawl.scope_rules.judge_standing(standing, text, len(origin.name), path, seed, in_scope or widens)
     if widens and not (in_scope or rule):
@@ -177,7 +176,7 @@ def _refusing_rule(
 
 
 def _in_scope(op: Operation, crawl: Crawl, origin: Origin) -> bool:
-    """Whether the hosts of the scope have that of an origin."""
+    """Whether the host of an origin is in scope."""
     known = crawl.scope_cache.get(origin.authority)
     if known is None:
         known = authority_in_scope(op.tx, crawl.number, origin.host, origin.authority)

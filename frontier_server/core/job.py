@@ -1,7 +1,7 @@
 """Jobs of a crawl: durable work in slices, visible while it runs and for a while after.
 
-Work on more than a few hundred rows is a job. A slice and its cursor are one write, so that
-no slice is done twice or left out after a crash. The jobs of a crawl run one after the other.
+Work on more than a few hundred rows is a job. Because a slice and its cursor are one write, a crash neither
+repeats nor skips a slice. The jobs of a crawl run one after the other.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 
 class JobState(Enum):
-    """How far a job has come."""
+    """The state of a job."""
 
     RECEIVING = "RECEIVING"
     RUNNING = "RUNNING"
@@ -56,7 +56,7 @@ def start(
     parameters: Mapping[str, str] | None = None,
     state: JobState = JobState.RUNNING,
 ) -> int:
-    """Begin a job of a crawl; its number. A job in state RECEIVING waits until it has all its rows."""
+    """Begin a job of a crawl, and return its number. In state RECEIVING it waits for the rest of its rows."""
     counters = op.counters(crawl)
     number = counters.next_job
     counters.next_job += 1
@@ -71,12 +71,12 @@ def start(
 
 
 def check_room(crawl: Crawl) -> None:
-    """Raise InvalidRequest if too many jobs of a crawl run for one more."""
+    """Raise InvalidRequest unless a crawl may have another job."""
     running = len(crawl.jobs) + len(crawl.receiving)
     if running >= MAX_RUNNING:
         raise InvalidRequest(
-            f"crawl {crawl.name!r} must have fewer than {MAX_RUNNING} jobs, and has {running}; "
-            "wait until one ends, or cancel one"
+            f"crawl {crawl.name!r} has {running} jobs; wait until it has fewer than {MAX_RUNNING}, "
+            "or cancel one"
         )
 
 
@@ -104,7 +104,7 @@ def put(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
 
 
 def rows(store: Store | Transaction, crawl: int) -> list[tuple[int, JobRow]]:
-    """The jobs of a crawl that run and the latest that have ended, by number."""
+    """The running jobs of a crawl and the last ones that ended, by number."""
     prefix = keys.crawl_prefix(crawl)
     return [
         (keys.serial_of(key), decode(JobRow, value)) for key, value in store.scan(Family.JOBS, prefix, prefix)
@@ -114,13 +114,13 @@ def rows(store: Store | Transaction, crawl: int) -> list[tuple[int, JobRow]]:
 def restore_of(found: list[tuple[int, JobRow]]) -> tuple[int, JobRow] | None:
     """The job that launched a crawl from a checkpoint, if one did.
 
-    It is the last of its kind, since a crawl is launched once: the others came with the copied rows.
+    It is the last of its kind, because a crawl is launched once. Earlier ones came with the copied rows.
     """
     return next((each for each in reversed(found) if each[1].kind == Kind.RESTORE.value), None)
 
 
 def end(op: Operation, crawl: Crawl, number: int, row: JobRow) -> None:
-    """End a job: it is complete, or was cancelled."""
+    """End a job that is complete or was cancelled."""
     crawl.jobs.remove(number)
     row.state = (JobState.CANCELLED if row.state == JobState.CANCELLING.value else JobState.DONE).value
     row.finish_ms = op.now_ms
@@ -144,7 +144,7 @@ def cancel(op: Operation, crawl: Crawl, number: int) -> JobRow:
 
 
 def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
-    """Let a job begin that has received all its rows."""
+    """Let a job begin, because it has received all its rows."""
     row = get(op.tx, crawl, number)
     if row.state == JobState.RECEIVING.value:
         row.state = JobState.RUNNING.value
@@ -155,12 +155,12 @@ def received(op: Operation, crawl: Crawl, number: int) -> JobRow:
 
 
 def abandon(crawl: Crawl) -> None:
-    """Queue the jobs that still receive rows: they end with their crawl, even if their callers go on."""
+    """Queue the jobs that still receive rows, so that they end with their crawl."""
     crawl.jobs.extend(sorted(crawl.receiving))
     crawl.receiving.clear()
 
 
 def find(row: JobRow, finding: str) -> None:
-    """Note a finding. Only the first ones are kept; the counts count all."""
+    """Note a finding, if there are fewer than MAX_FINDINGS. Counts include all findings."""
     if len(row.findings) < MAX_FINDINGS:
         row.findings.append(finding)

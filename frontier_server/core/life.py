@@ -19,7 +19,7 @@ _INPUT_OF = {
     Reached.FINISH: Input.REACHED_FINISH,
 }
 
-# The counters in the events of statistics, and their names there.
+# The counters in a statistics event, and their names there.
 _TOLD = {
     "succeeded": "succeeded_count",
     "failed": "failed_count",
@@ -45,10 +45,10 @@ def new_state_row(now_ms: int) -> StateRow:
 
 
 def apply(op: Operation, crawl: Crawl, given: Input, reason: str = "", trouble: str = "") -> None:
-    """Give the crawl machine an input. `reason` describes the problem that led to it, `trouble` names the
+    """Give the crawl machine an input. `reason` describes the problem that led to it; `trouble` names the
     problem if it may pass.
 
-    Raises IllegalState; nothing has changed then.
+    Raises IllegalState before anything changes.
     """
     step = move(crawl.state, given, crawl.name)
     row = crawl.state_row
@@ -105,7 +105,7 @@ def request(op: Operation, crawl: Crawl, given: Input, action: str, by: str) -> 
 def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
     """End a crawl, if need be, and unload it then. Returns whether this request began the teardown.
 
-    A crawl that is already stopping is asked a second time.
+    While the crawl is stopping, a repeated request makes nodes interrupt their fetches.
     """
     row = crawl.state_row
     if row.tearing_down:
@@ -118,7 +118,7 @@ def tear_down(op: Operation, crawl: Crawl, by: str) -> bool:
 
 
 def pause_for(op: Operation, crawl: Crawl, kind: str, detail: str, trouble: str = "") -> None:
-    """Pause a crawl because of a problem, if it runs. `go_on_after` takes the same `trouble`."""
+    """Pause a running crawl because of a problem. `go_on_after` takes the same `trouble`."""
     if crawl.state in (CrawlState.RUNNING, CrawlState.EMPTY):
         op.event(crawl, "problem", kind=kind, detail=detail)
         apply(op, crawl, Input.PROBLEM, detail, trouble)
@@ -185,7 +185,7 @@ def settle(op: Operation, crawl: Crawl) -> None:
 
 
 def _step(op: Operation, crawl: Crawl) -> bool:
-    """Apply one input to the crawl machine, if there is any; whether there may be more."""
+    """Apply one input to the crawl machine, if there is one. Returns whether more may follow."""
     state, row = crawl.state, crawl.state_row
     if state in (CrawlState.RUNNING, CrawlState.EMPTY) and _limit_reached(op, crawl):
         return True
@@ -213,7 +213,7 @@ def _step(op: Operation, crawl: Crawl) -> bool:
 
 
 def _end_naturally(op: Operation, crawl: Crawl) -> None:
-    """End a crawl without URIs to lease; or pause it, if its spec says so and other URIs are left."""
+    """End a crawl without URIs to lease, or pause it if its spec says so and other URIs are left."""
     counters = crawl.counters
     behind = counters.retired_uris + counters.ineligible_uris
     if behind:
@@ -230,7 +230,7 @@ def _end_naturally(op: Operation, crawl: Crawl) -> None:
 
 
 def _begin_round(op: Operation, crawl: Crawl) -> None:
-    """Announce the seeds anew, once for each time that the crawl runs out of URIs."""
+    """Announce the seeds again, once each time that the crawl runs out of URIs."""
     row = crawl.state_row
     row.round += 1
     row.round_ms = op.now_ms
@@ -240,10 +240,10 @@ def _begin_round(op: Operation, crawl: Crawl) -> None:
 
 
 def _limit_reached(op: Operation, crawl: Crawl) -> bool:
-    """End the crawl if it has reached a limit; whether it has.
+    """End the crawl if it has reached a limit. Returns whether it has.
 
-    Documents never exceed their limit: the crawl ends when the leases that fill it have ended. Bytes and
-    time exceed theirs at most by the leases in flight.
+    Documents never exceed their limit, since the crawl ends when the leases that fill it have ended. Bytes
+    and time can exceed theirs by the leases in flight.
     """
     limits, counters = crawl.settings.limits, crawl.counters
     elapsed_ms = crawl.elapsed_ms(op.now_ms)

@@ -1,7 +1,7 @@
-"""Opening a store: what memory needs is found by key, never by walking URIs.
+"""Opening a store: memory reads its rows by key, and never walks URIs.
 
-Crawls' rows, one row for each active queue, and the leases out. Every lease gets
-one fresh period; rests of hosts and queues go on where they stood (D9).
+It reads the rows of crawls, active queues and leases. Every lease gets one fresh period; rests of hosts and
+queues continue.
 """
 
 from dataclasses import dataclass
@@ -33,18 +33,18 @@ _SERVER_KEY = keys.crawl_key(keys.SERVER, keys.CrawlRow.SERVER)
 
 
 def read_server_row(store: Store) -> ServerRow | None:
-    """The store's own row, or None in a new store. Raises OtherFormat."""
+    """The server's row, or None in a new store. Raises OtherFormat."""
     value = store.get(Family.CRAWLS, _SERVER_KEY)
     if value is None:
         return None
     row = decode(ServerRow, value)
     if row.format != FORMAT:
-        raise OtherFormat(f"the store has format {row.format}; this server knows {FORMAT}")
+        raise OtherFormat(f"the store must have format {FORMAT}, got {row.format}")
     return row
 
 
 def server_row(store: Store) -> ServerRow:
-    """The row of a store that has one."""
+    """The server's row. Raises StoreCorrupt if there is none."""
     row = read_server_row(store)
     if row is None:
         raise StoreCorrupt("the store has no server row")
@@ -57,7 +57,7 @@ def server_changes(row: ServerRow) -> Changes:
 
 
 def new_store(secret: bytes, now_ms: int) -> Changes:
-    """The changes that make an empty store one of ours. `secret` is 16 random bytes."""
+    """The changes that initialise an empty store. `secret` is 16 random bytes."""
     return {(Family.CRAWLS, _SERVER_KEY): encode(ServerRow(FORMAT, secret, time_ms=now_ms))}
 
 
@@ -77,7 +77,7 @@ class CrawlRows:
 
 
 def crawl_rows(store: Store, next_crawl: int) -> list[CrawlRows]:
-    """All crawls. Each is found by its number, deleted ones cost one look-up."""
+    """The rows of all crawls."""
     found = []
     for key, _ in store.scan(Family.CRAWLS, keys.crawl_prefix(1), b""):
         number, row = int.from_bytes(key[:4], "big"), key[4]
@@ -98,7 +98,7 @@ def rows_of(store: Store, number: int) -> CrawlRows:
 
 
 def reopened(store: Store, rows: CrawlRows, settings_of: SettingsOf, version: str) -> Crawl:
-    """A crawl that was torn down, to be read: it has no active queues, leases or jobs."""
+    """A crawl that was torn down, for reading: it has no active queues, leases or jobs."""
     crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
     _read_overrides(store, crawl)
     return crawl
@@ -119,12 +119,12 @@ def open_crawl(
     leases: LeaseTable,
     now_ms: int,
 ) -> Crawl:
-    """A crawl as it was: overrides, active queues, leases, jobs."""
+    """A crawl with its overrides, active queues, leases and jobs."""
     crawl = Crawl(rows.number, rows.spec, settings_of, version, rows.state, rows.counters)
     restore = job.restore_of(job.rows(store, crawl.number))
     if restore is not None and restore[1].state not in ENDED:
         crawl.jobs, crawl.restoring = [restore[0]], restore[1].parameters["checkpoint"]
-        return crawl  # the rest is not there yet
+        return crawl  # its other rows are not copied yet
     tx = Transaction(store)
     prefix = keys.crawl_prefix(crawl.number)
     _read_active(tx, crawl)
@@ -146,7 +146,7 @@ def open_crawl(
 
 
 def load(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
-    """Let a crawl that has come from a checkpoint have what is stored of it: it has no leases."""
+    """Read the stored rows of a crawl that was restored from a checkpoint; it has no leases."""
     _read_active(tx, crawl)
     _line_up(tx, crawl, hosts, now_ms)
 
@@ -161,7 +161,7 @@ def _read_active(tx: Transaction, crawl: Crawl) -> None:
 
 
 def _line_up(tx: Transaction, crawl: Crawl, hosts: Hosts, now_ms: int) -> None:
-    """Give active queues the states that follow, and the crawl its jobs."""
+    """Derive the states of active queues, and find the crawl's jobs."""
     for queue in crawl.queues.values():
         _derive(tx, crawl, queue, hosts, now_ms)
     for number, row in job.rows(tx, crawl.number):
@@ -177,10 +177,10 @@ def _row_of(store: Store | Transaction, crawl: Crawl, queue_id: bytes) -> bytes:
 
 
 def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_ms: int) -> None:
-    """The state of an active queue, from its lease, its rest, its host's and its groups'."""
+    """Derive the state of an active queue from its lease and from the rests of queue, host and groups."""
     host = hosts.of(tx, crawl, queue.row.host)
     rest = rest_of(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
-    if shares(crawl.settings):  # its turn tells whose URIs may go
+    if shares(crawl.settings):  # the rests of its hosts are judged at its turn
         rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
     if queue.leases_out:
         queue.state = QueueState.BUSY

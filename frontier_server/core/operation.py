@@ -1,8 +1,7 @@
-"""What one call changes, under the time at which it was made.
+"""The changes of one call, at the time of the call.
 
-Rows are written once however often they were touched (queues, counters); events
-and outcomes in order. `move` and `add_uris` keep states, indexes and counts in step:
-nothing else changes them.
+Queues and counters are written once, however often they were touched; events and outcomes in order. Only
+`move` and `add_uris` change states, indexes and counts, and keep them in step.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from .store import Family, Store, Transaction
 from .uri.assign import hash64
 
 EVENTS_KEPT = 100_000
-MAX_SNOOZED_IN_MEMORY = 10_000  # Heritrix 2.2
+MAX_SNOOZED_IN_MEMORY = 10_000  # as in Heritrix
 MAX_DETAIL = 500  # characters
 PRESENT = b"\x01"
 
@@ -33,28 +32,24 @@ class Operation:
         self.tx = Transaction(store)
         self.now_ms = now_ms
         self.told: dict[int, Crawl] = {}  # crawls that have new events
-        self.looked_at: dict[
-            int, Crawl
-        ] = {}  # whose memory may have changed, though nothing of them is written
-        self.statistics: set[tuple[int, FetchStatisticsOf, str]] = (
-            set()
-        )  # of hosts and sources, that were changed
+        self.looked_at: dict[int, Crawl] = {}  # crawls whose memory may have changed, though not their rows
+        self.statistics: set[tuple[int, FetchStatisticsOf, str]] = set()  # those changed
         self._crawls: dict[int, Crawl] = {}
         self._queues: dict[tuple[int, bytes], WorkQueue] = {}
-        self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # that are not changed yet
+        self._read: dict[tuple[int, bytes], WorkQueue | None] = {}  # queues that are unchanged so far
 
     def counters(self, crawl: Crawl) -> CountersRow:
-        """A crawl's counters, to be changed."""
+        """A crawl's counters, for a change."""
         self._crawls[crawl.number] = crawl
         return crawl.counters
 
     def sums(self, crawl: Crawl) -> CountersRow:
-        """The same, to be changed in a sum that a verification recounts."""
+        """A crawl's counters, for a change of a sum that a verification recounts."""
         crawl.counters.sum_changes += 1
         return self.counters(crawl)
 
     def look_at(self, crawl: Crawl) -> None:
-        """Note that what a crawl may do next has changed, though perhaps nothing that is written."""
+        """Note that a crawl's next steps may have changed, even if its rows have not."""
         self.looked_at[crawl.number] = crawl
 
     @property
@@ -65,7 +60,7 @@ class Operation:
     # Queues.
 
     def touch(self, queue: WorkQueue) -> QueueRow:
-        """A queue's row, to be changed."""
+        """A queue's row, for a change."""
         self._queues[queue.crawl, queue.queue] = queue
         return queue.row
 
@@ -79,7 +74,7 @@ class Operation:
         return self._read[crawl.number, queue]
 
     def read_queues(self, crawl: Crawl, queues: Iterable[bytes]) -> None:
-        """Read the rows of queues that memory does not hold, all at once."""
+        """Read the rows of queues that memory lacks, all at once."""
         wanted = [
             queue
             for queue in set(queues)
@@ -92,7 +87,7 @@ class Operation:
             )
 
     def new_queue(self, crawl: Crawl, queue_id: bytes, key: str, host: str, key_hash: bytes) -> WorkQueue:
-        """A queue that never was: exhausted."""
+        """A new queue, in state EXHAUSTED."""
         precedence = queue_precedence(crawl.settings.queues, None, 0)
         queue = WorkQueue(crawl.number, queue_id, QueueRow(key, host, QueueState.EXHAUSTED.value, precedence))
         self._enter(crawl, queue)
@@ -130,9 +125,9 @@ class Operation:
             self._hold(crawl, queue)
 
     def wake(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """End a queue's rest: it is ready, unless a queue of lower precedence waits (T13, T14).
+        """End a queue's rest: it is ready, unless a queue of lower precedence waits.
 
-        One that was paused while its URI was out waits until it is resumed.
+        A queue that was paused while its URI was out becomes ineligible.
         """
         waiting = crawl.waiting_precedence()
         if queue.row.paused and queue.row.count:
@@ -143,7 +138,7 @@ class Operation:
             self.move(crawl, queue, QueueEvent.WOKEN)
 
     def _hold(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """Note that memory holds a queue now, or that it does not any more."""
+        """Add a queue to those in memory, or remove it."""
         counters = self.counters(crawl)
         key = keys.member_key(crawl.number, IndexSet.ACTIVE, queue.queue)
         self.touch(queue)
@@ -158,7 +153,7 @@ class Operation:
             self.tx.delete(Family.INDEX, key)
 
     def _enter(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """Put a queue into the set on disk that its state has."""
+        """Put a queue into the set on disk for its state."""
         counters, row, state = self.counters(crawl), self.touch(queue), queue.state
         if state is QueueState.INACTIVE:
             row.inactive_serial = counters.next_inactive
@@ -178,7 +173,7 @@ class Operation:
             self._count_apart(crawl, queue, row.count)
 
     def _leave(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """Take a queue out of the set on disk that its state has."""
+        """Take a queue out of the set on disk for its state."""
         counters, row, state = self.counters(crawl), self.touch(queue), queue.state
         if state is QueueState.INACTIVE:
             self.tx.delete(Family.INDEX, inactive_key(queue))
@@ -194,7 +189,8 @@ class Operation:
             self._count_apart(crawl, queue, -row.count)
 
     def _count_apart(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
-        """URIs of a retired queue are not queued; those of a barred one are, but told apart (2.1, D20)."""
+        """Count the URIs of a retired queue as retired instead of queued, and those of a queue at the
+        precedence floor as ineligible, too."""
         if queue.state is QueueState.RETIRED:
             counters = self.sums(crawl)
             counters.queued -= uris
@@ -203,16 +199,15 @@ class Operation:
             self.sums(crawl).ineligible_uris += uris
 
     def add_uris(self, crawl: Crawl, queue: WorkQueue, uris: int) -> None:
-        """Count URIs put into a queue, or taken out of it."""
+        """Count URIs put into a queue; a negative number takes URIs out."""
         self.touch(queue).count += uris
         self.sums(crawl).queued += uris
         self._count_apart(crawl, queue, uris)
 
     def appraise(self, crawl: Crawl, queue: WorkQueue, settings: QueueSettings) -> None:
-        """Give a queue the precedence that it deserves now, and the state that follows on disk.
+        """Update a queue's precedence and, if it is inactive or ineligible, its state.
 
-        Active ones follow at their next turn. An inactive queue has one entry, at its
-        precedence (T2, D11).
+        Active queues follow at their next turn. An inactive queue has one entry, at its precedence.
         """
         row = queue.row
         precedence = row.fixed_precedence
@@ -234,18 +229,18 @@ class Operation:
             self.admit(crawl, queue)
 
     def admit(self, crawl: Crawl, queue: WorkQueue) -> None:
-        """Let an ineligible queue wait for its turn again, or be exhausted."""
+        """Let an ineligible queue wait for its turn again, or exhaust it if it is empty."""
         self.move(crawl, queue, QueueEvent.ADMITTED)
         if not queue.row.count:
             self.move(crawl, queue, QueueEvent.DRAINED)
 
     def activate(self, crawl: Crawl) -> WorkQueue | None:
-        """Make the first inactive queue of the lowest precedence ready (T3); its session begins."""
+        """Make the first inactive queue of the lowest precedence ready; its session begins."""
         precedence = crawl.waiting_precedence()
         if precedence is None:
             return None
         prefix = keys.inactive_prefix(crawl.number) + bytes((precedence,))
-        # Popped rows leave deleted keys behind: start past those of this precedence. New ones come behind.
+        # Start past the deleted keys of this precedence. New keys sort behind.
         for key, _ in self.tx.scan(Family.INDEX, crawl.inactive_heads.get(precedence, prefix), prefix):
             queue = self.queue(crawl, key[-16:])
             if queue is None:
@@ -259,12 +254,12 @@ class Operation:
     # Events, outcomes, life.
 
     def acted(self, crawl: Crawl, by: str, action: str, detail: str = "") -> None:
-        """Tell what an operator asks for; nothing if nobody is named."""
+        """Record an operator's request, if an operator is named."""
         if by:
             self.event(crawl, "operator_acted", operator=by, action=action, detail=detail[:MAX_DETAIL])
 
     def event(self, crawl: Crawl, what: str, **fields: str | int) -> None:
-        """Append an event; the oldest beyond those that are kept goes."""
+        """Append an event; drop the oldest beyond EVENTS_KEPT."""
         counters = self.counters(crawl)
         number = counters.next_event
         counters.next_event += 1
@@ -275,7 +270,7 @@ class Operation:
             self.tx.delete(Family.EVENTS, keys.serial_key(crawl.number, number - EVENTS_KEPT))
 
     def outcome(self, crawl: Crawl, row: OutcomeRow) -> None:
-        """Append a final disposition, for the crawl log and for those who follow."""
+        """Append a final disposition, for the crawl log and for StreamOutcomes."""
         counters = self.counters(crawl)
         self.tx.put(Family.OUTCOMES, keys.serial_key(crawl.number, counters.next_outcome), encode(row))
         crawl.unlogged.append((counters.next_outcome, row))
@@ -286,7 +281,7 @@ class Operation:
         self.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.STATE), encode(crawl.state_row))
 
     def close(self) -> None:
-        """Write the rows that were touched, once each."""
+        """Write each row that was touched, once."""
         for queue in self._queues.values():
             crawl = self._crawls[queue.crawl]
             crawl.note_size(queue)
@@ -307,17 +302,17 @@ class Operation:
 
 
 def is_ineligible(queue: WorkQueue, settings: QueueSettings) -> bool:
-    """Whether a queue may not be activated: paused, or its precedence at the floor."""
+    """Whether a queue is paused, or its precedence is at the floor."""
     return queue.row.paused or queue.row.precedence >= settings.precedence_floor
 
 
 def inactive_key(queue: WorkQueue) -> bytes:
-    """Where an inactive queue waits."""
+    """The key where an inactive queue waits."""
     return keys.inactive_key(queue.crawl, queue.row.precedence, queue.row.inactive_serial, queue.queue)
 
 
 def _less(counts: dict[int, int] | dict[str, int], key: int | str) -> None:
-    """Count one less; what falls to nothing is not kept."""
+    """Count one less, and remove a count that reaches 0."""
     left = counts[key] - 1  # type: ignore[index]
     if left:
         counts[key] = left  # type: ignore[index]

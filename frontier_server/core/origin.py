@@ -1,8 +1,7 @@
-"""What scheme, host and port of a URI decide: settings, standing in the scope, where it lives, whose
-robots.txt it follows.
+"""The origin of a URI decides its settings, its standing in the scope, its place and its robots.txt.
 
-Links come in swarms, most of them of few origins. So a crawl remembers what it found for each, as far as
-path and query have no say in it.
+Links come in swarms, most of them to few origins. So a crawl remembers these decisions for each origin,
+unless they depend on path or query.
 """
 
 from collections.abc import Mapping
@@ -23,8 +22,8 @@ MAX_KNOWN = 20_000
 
 
 class Site(msgspec.Struct, frozen=True, gc=False):
-    """Where a URI lives, the key of its robots.txt, and what its key in the seen-set begins with: its
-    fingerprint follows."""
+    """The place of a URI, the key of its robots.txt, and the prefix of its key in the seen-set. The URI's
+    fingerprint follows that prefix."""
 
     place: assign.Place
     robots_key: bytes
@@ -32,7 +31,7 @@ class Site(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(msgspec.Struct, gc=False):
-    """What holds for all URIs of an origin; None where it depends on their path or query."""
+    """The decisions for all URIs of an origin; None where they depend on path or query."""
 
     name: str  # `https://host:port`
     scheme: str
@@ -40,23 +39,23 @@ class Origin(msgspec.Struct, gc=False):
     authority: str
     settings: CrawlSettings | None
     standing: ScopeStanding | None
-    together: bool  # whether all of them have one site
-    site: Site | None = None  # that one, once it has been asked for: of most origins the scope refuses all
+    together: bool  # whether all URIs have one site
+    site: Site | None = None  # that site, made on demand: most origins are out of scope
 
     @property
     def decides(self) -> bool:
-        """Whether nothing of this depends on path or query."""
+        """Whether path and query are irrelevant to all of these decisions."""
         return self.together and self.standing is not None
 
     def uri(self, text: str) -> CanonicalUri:
-        """A URI of it that is canonical as it is written."""
+        """A URI of this origin whose text is canonical."""
         name = self.name
         return CanonicalUri(text, self.scheme, self.host, self.authority, text[len(name) :], name)
 
 
 class Origins:
-    """Those of a crawl, with its settings, overrides and scope of now, and with these hosts in groups
-    (`assign.groups_of`)."""
+    """The origins of a crawl, for its present settings, overrides and scope. `groups` is
+    `assign.groups_of`."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class Origins:
         self._known: dict[str, Origin] = {}
 
     def named(self, name: str) -> Origin | None:
-        """An origin by its name; None if that is not canonical."""
+        """An origin by its name; None if the name is not canonical."""
         known = self._known.get(name)
         if known is not None:
             return known
@@ -90,29 +89,29 @@ class Origins:
         return self.of(uri).settings or self._overridden(surt_of(uri))
 
     def standing(self, uri: CanonicalUri) -> ScopeStanding:
-        """What the scope says of a URI by what its SURT begins with."""
+        """The standing of a URI in the scope by its SURT."""
         return self.of(uri).standing or self._rules.standing(uri)
 
     def site(self, uri: CanonicalUri, settings: CrawlSettings) -> Site:
-        """The site of a URI that has these settings."""
+        """The site of a URI with these settings."""
         origin = self.of(uri)
         if origin.together and origin.settings is settings:
             return self.site_of(origin, settings)
         return self._found(uri, identity_of(uri, settings.identity), settings)
 
     def site_of(self, origin: Origin, settings: CrawlSettings) -> Site:
-        """The one site of an origin whose URIs have these settings and live together."""
+        """The one site of an origin whose URIs have these settings and are `together`."""
         if origin.site is None:
             root = origin.uri(f"{origin.name}/")
             origin.site = self._found(root, root, settings)
         return origin.site
 
     def located(self, uri: CanonicalUri, settings: CrawlSettings) -> tuple[Site, bytes]:
-        """The site of a URI that has these settings, and its fingerprint there."""
+        """The site of a URI with these settings, and its fingerprint there."""
         return self.site(uri, settings), assign.fingerprint(identity_of(uri, settings.identity))
 
     def forget(self) -> None:
-        """Let go of what is remembered: overrides have changed, or nobody will ask."""
+        """Forget all decisions."""
         self._known.clear()
 
     def _remembered(self, uri: CanonicalUri) -> Origin:
@@ -138,6 +137,6 @@ class Origins:
 
 
 def _lives_by_origin(settings: CrawlSettings) -> bool:
-    """Whether path and query have no say in where a URI lives."""
+    """Whether path and query are irrelevant to the place of a URI."""
     identity = settings.identity
     return not (identity.rules or identity.rewrites) and settings.queues.parallel_queues == 1

@@ -1,7 +1,7 @@
-"""Settings that hold for a part of the web only, by SURT prefix (Heritrix's sheets, 2.23).
+"""Settings for a part of the web, by SURT prefix (Heritrix: sheets).
 
-Of all prefixes that a SURT begins with every one's settings hold; where two say
-something of the same, the longer one's does.
+A URI takes the settings of all prefixes that its SURT begins with. If two prefixes set the same field, the
+longer one overrules the other.
 """
 
 from collections import OrderedDict
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from .spec.settings import CrawlSettings
 from .uri.surt import SurtPrefixes
 
-MAX_REMEMBERED = 1_000  # combinations of prefixes, the latest asked for
+MAX_REMEMBERED = 1_000  # combinations of prefixes, those used last
 
 Merge = Callable[[Sequence[bytes]], CrawlSettings]
 
@@ -18,17 +18,17 @@ Merge = Callable[[Sequence[bytes]], CrawlSettings]
 class Overrides:
     """A crawl's overrides, in the caller's encoding, and the settings that they make.
 
-    `merge` makes the crawl's settings with overrides laid over them, the later over
-    the earlier. What it made is remembered, so it has to depend on nothing else.
+    `merge` makes the crawl's settings with overrides on top, in order. Its results are remembered, so they
+    must depend on nothing else.
     """
 
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._overrides: SurtPrefixes[tuple[str, bytes]] = SurtPrefixes()
-        self._made: OrderedDict[tuple[str, ...], CrawlSettings] = OrderedDict()  # the latest asked for last
+        self._made: OrderedDict[tuple[str, ...], CrawlSettings] = OrderedDict()  # the one used last is last
 
     def put(self, prefix: str, override: bytes) -> None:
-        """Set the override of a prefix, which is one that `surt_prefix` gives."""
+        """Set the override of a prefix that `surt_prefix` has made."""
         self._overrides.put(prefix, (prefix, override))
         self._forget(prefix)
 
@@ -38,12 +38,12 @@ class Overrides:
         self._forget(prefix)
 
     def _forget(self, prefix: str) -> None:
-        """Forget the settings that were made with a prefix: it stands for others now."""
+        """Forget the settings that were made with a prefix."""
         for prefixes in [known for known in self._made if prefix in known]:
             del self._made[prefixes]
 
     def forget_made(self) -> None:
-        """Let settings be made anew: the crawl's own have changed."""
+        """Forget all made settings, because the crawl's own have changed."""
         self._made.clear()
 
     def items(self) -> list[tuple[str, bytes]]:
@@ -66,7 +66,7 @@ class Overrides:
         return made
 
     def tells_apart(self, surt: str) -> bool:
-        """Whether an override holds for some URIs of a SURT's origin, and not for others."""
+        """Whether an override applies to some URIs of a SURT's origin, but not to all."""
         return self._overrides.tells_apart(surt)
 
     def __len__(self) -> int:

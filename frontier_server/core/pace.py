@@ -1,13 +1,13 @@
-"""How fast a crawl goes of late: a few samples of its counters, in memory."""
+"""The recent speed of a crawl, from a few samples of its counters in memory."""
 
 from collections import deque
 
 SAMPLE_EVERY_MS = 2_000
-SAMPLES = 11  # over about twenty seconds, as Heritrix's snapshots (2.2)
+SAMPLES = 11  # about twenty seconds, like Heritrix's snapshots
 
 
 class Pace:
-    """Successes and bytes at some moments."""
+    """Samples of successes and bytes."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int, int]] = deque(maxlen=SAMPLES)

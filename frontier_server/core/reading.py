@@ -1,6 +1,6 @@
-"""What a crawl's settings mean, read once: thousands of hosts and patterns take tenths of a second.
+"""Reads a crawl's settings once, because thousands of hosts and patterns take tenths of a second.
 
-A server lets a thread do that first (`read_ahead`); the operation that needs it then finds it done.
+A server first reads them in a thread (`read_ahead`), so that the operation finds them read.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from .spec.settings import CrawlSettings, ScopeSettings
 from .uri import assign
 from .uri.scope import ScopeRules, parse_authority
 
-READ_LATELY = 4  # that are remembered; a large one has some MB
+READ_LATELY = 4  # remembered results; a large one has some MB
 
 
 @lru_cache(maxsize=READ_LATELY)
 def problems(settings: CrawlSettings) -> Mapping[str, str]:
-    """What is wrong with a crawl's settings: path in the spec → what would be right. Empty is good."""
+    """The problems of a crawl's settings: path in the spec → problem."""
     return MappingProxyType(spec_problems.problems(settings))
 
 
@@ -29,7 +29,7 @@ def scope_rules(scope: ScopeSettings) -> ScopeRules:
 
 @lru_cache(maxsize=READ_LATELY)
 def authorities(hosts: tuple[str, ...]) -> Mapping[str, tuple[str, str]]:
-    """Each host of a scope that has no problems → host and authority."""
+    """The hosts of a scope that has no problems → host and authority."""
     return MappingProxyType({host: parse_authority(host) for host in hosts})
 
 

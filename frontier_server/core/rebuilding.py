@@ -1,11 +1,10 @@
-"""A store built anew from the rows of another that could still be read.
+"""Rebuilds a store from the readable rows of another one.
 
-Rows that nothing else tells are copied: specs, seeds, overrides, the seen-set, events, outcomes,
-statistics. The others are made again by the operations that made them the first time: each URI that
-waits is put into its queue in the order of the old one, so that places, sets and counts agree. A
-queue whose row is gone is found again by its URIs. Leases stay behind: URIs that were out wait in
-their queues again. A URI of the seen-set that was neither visited nor waits any more is forgotten, so
-that it is new when it is found again.
+Rows that follow from no others are copied: specs, seeds, overrides, the seen-set, events, outcomes,
+statistics. The operations of the core make all others again: they put each waiting URI into its queue, in the
+old order, so that places, sets and counts agree. URIs restore a queue whose row is lost. Leases are dropped;
+their URIs wait in their queues again. A URI of the seen-set that was not visited and no longer waits is
+forgotten, so that it is new when it is found again.
 """
 
 from collections import Counter
@@ -44,10 +43,10 @@ from .uri.canonical import canonical
 from .uri.scope import add_authority
 
 ROWS_PER_WRITE = 500
-SERIALS_LEFT_OUT = 1 << 20  # where a crawl's own count is gone: numbers that may have been used
+SERIALS_LEFT_OUT = 1 << 20  # numbers that may be in use, if a crawl's counters are lost
 
 Rows = Callable[[Family, bytes], Iterator[tuple[bytes, bytes]]]
-"""The rows of a family that can be read, by what their keys begin with, in key order."""
+"""The readable rows of a family whose keys have a prefix, in key order."""
 
 _NUMBERED = {
     Family.EVENTS: "next_event",
@@ -59,7 +58,7 @@ _COPIED = (
     *(Family.OVERRIDES, Family.SEEDS, Family.JOBS, Family.EVENTS, Family.OUTCOMES),
     *(Family.FETCH_STATISTICS, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
 )
-# The fields of a queue that do not follow from the URIs in it.
+# The fields of a queue that its URIs do not determine.
 _OF_A_QUEUE = (
     *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
     *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
@@ -76,7 +75,7 @@ _COUNTED = frozenset(
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What became of a crawl."""
+    """The result for a crawl."""
 
     name: str
     uris: int = 0  # of the seen-set
@@ -85,14 +84,14 @@ class Rebuilt:
 
 
 class Rebuilding:
-    """Builds `target`, which is empty, from `rows`. Write what `changes` yields, one after the other."""
+    """Builds `target`, which is empty, from `rows`. The caller writes what `changes` yields, in order."""
 
     def __init__(
         self, rows: Rows, target: Store, codec: CandidateCodec, settings_of: SettingsOf, now_ms: int
     ) -> None:
         self.crawls: list[Rebuilt] = []
-        self.nameless: list[int] = []  # crawls whose specs are gone, and with them all of theirs
-        self._found_again: set[bytes] = set()  # queues whose rows are gone
+        self.nameless: list[int] = []  # crawls that are lost with their specs
+        self._found_again: set[bytes] = set()  # queues whose rows are lost
         self._rows = rows
         self._target = target
         self._codec = codec
@@ -100,12 +99,12 @@ class Rebuilding:
         self._now_ms = now_ms
 
     def changes(self, secret: bytes) -> Iterator[Changes]:
-        """All that the new store has; `secret` is for a server that has lost its own."""
+        """All rows of the new store. `secret` replaces the server's if that is lost."""
         found = self._crawl_rows()
         server = found.pop(keys.SERVER, {}).get(CrawlRow.SERVER)
         row = decode(ServerRow, server) if server is not None else ServerRow(FORMAT, secret)
         if row.format != FORMAT:
-            raise OtherFormat(f"the store has format {row.format}; this server knows {FORMAT}")
+            raise OtherFormat(f"the store must have format {FORMAT}, got {row.format}")
         row.time_ms = max(row.time_ms, self._now_ms)
         row.next_crawl = max(row.next_crawl, max(found, default=0) + 1)
         yield {(Family.CRAWLS, keys.crawl_key(keys.SERVER, CrawlRow.SERVER)): encode(row)}
@@ -147,7 +146,7 @@ class Rebuilding:
         prefix = keys.crawl_prefix(number)
         for family in _COPIED:
             if restores and family not in (Family.JOBS, Family.EVENTS):
-                continue  # they come from its checkpoint, from the first one on
+                continue  # its checkpoint has these rows
             for changes in self._copied(family, prefix):
                 if family in _NUMBERED:
                     last[family] = keys.serial_of(max(key for _, key in changes))
@@ -176,7 +175,7 @@ class Rebuilding:
             told.lost.append(f"{before.discovered - told.uris} of {before.discovered} URIs of the seen-set")
 
     def _restore(self, number: int) -> int:
-        """The number of the job that a crawl is being launched from a checkpoint by; 0 if none does."""
+        """The number of the job that is restoring a crawl from a checkpoint; 0 if there is none."""
         rows = [
             (keys.serial_of(key), decode(JobRow, value))
             for key, value in self._rows(Family.JOBS, keys.crawl_prefix(number))
@@ -189,10 +188,10 @@ class Rebuilding:
         while changes := {(family, key): value for key, value in islice(rows, ROWS_PER_WRITE)}:
             yield dict(changes)
 
-    # Queues, and what waits in them.
+    # Queues and their URIs.
 
     def _places(self, crawl: Crawl) -> Iterator[Changes]:
-        """Hosts in scope, queues, future URIs, URIs that wait."""
+        """Rebuild hosts in scope, future URIs, queues, and waiting URIs."""
         prefix = keys.crawl_prefix(crawl.number)
         steps = (
             (Family.INDEX, keys.set_prefix(crawl.number, IndexSet.SCOPE), self._in_scope),
@@ -219,7 +218,7 @@ class Rebuilding:
         self._note(op, crawl, key[13:21], key[21:], future_ms=keys.due_of(key))
 
     def _seed(self, op: Operation, crawl: Crawl, key: bytes, value: bytes) -> None:
-        """Its host is in scope, if it was announced and taken in."""
+        """Put a seed's host into scope if the seed was announced and taken in."""
         if keys.serial_of(key) > crawl.counters.announced_seeds:
             return
         uri = canonical(value.decode())
@@ -231,12 +230,12 @@ class Rebuilding:
         try:
             old = decode(QueueRow, value)
         except StoreCorrupt:
-            return  # its URIs find it again
+            return  # its URIs restore it
         queue = op.new_queue(crawl, key[4:], old.key, old.host, hash64(old.key))
         for name in _OF_A_QUEUE:
             setattr(queue.row, name, getattr(old, name))
         queue.row.precedence = old.precedence
-        queue.row.enqueued = max(old.enqueued - old.count, 0)  # what waits is counted when it is put in
+        queue.row.enqueued = max(old.enqueued - old.count, 0)  # put_in counts the waiting URIs
         queue.row.next_ordinal = queue.row.enqueued + 1
         if old.state == QueueState.RETIRED.value or old.retiring:
             op.move(crawl, queue, QueueEvent.RETIRED)
@@ -256,14 +255,14 @@ class Rebuilding:
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
         (new,) = put_in(op, crawl, queue, ((uri, position[0]),), head.settings)
-        if queue.queue not in self._found_again:  # then these count it already
+        if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept
         self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])
 
     def _note(
         self, op: Operation, crawl: Crawl, partition: bytes, fingerprint: bytes, **where: bytes | int
     ) -> None:
-        """Let the seen-set say where a URI is."""
+        """Record in the seen-set where a URI is."""
         key = keys.seen_key(crawl.number, partition, fingerprint)
         found = op.tx.get(Family.SEEN, key)
         if found is None:
@@ -274,7 +273,7 @@ class Rebuilding:
         op.tx.put(Family.SEEN, key, encode(seen))
 
     def _forgotten(self, crawl: Crawl) -> Iterator[Changes]:
-        """The seen-set tells of nothing that waits and is not there."""
+        """Remove entries of the seen-set whose waiting URIs are lost."""
         prefix = keys.crawl_prefix(crawl.number)
         start = prefix
         while some := list(islice(self._target.scan(Family.SEEN, start, prefix), ROWS_PER_WRITE)):
@@ -312,7 +311,7 @@ def _closed(op: Operation) -> Changes:
 
 
 def _paused(now_ms: int) -> StateRow:
-    """The life of a crawl of which nothing is known: it waits for its operator."""
+    """The state of a crawl whose own is lost: it is paused until its operator resumes it."""
     row = new_state_row(now_ms)
     row.state, row.exit_status = CrawlState.PAUSED.value, ExitStatus.PAUSED.value
     row.target, row.reached = Target.PAUSE.value, Reached.PAUSE.value
@@ -322,7 +321,7 @@ def _paused(now_ms: int) -> StateRow:
 
 
 def _carried(before: CountersRow | None) -> CountersRow:
-    """Counters as they were, but for what is counted anew."""
+    """The old counters, without those that the rebuilding counts."""
     counters = CountersRow()
     if before is not None:
         for name in CountersRow.__struct_fields__:
@@ -332,8 +331,8 @@ def _carried(before: CountersRow | None) -> CountersRow:
 
 
 def _put_serials_right(counters: CountersRow, last: Counter[Family], lost: bool) -> None:
-    """Numbers go on behind those that are there. The last outcome and the last event are there: whoever reads
-    up to them comes to an end."""
+    """Continue numbers behind those of the rows. The counters of events and outcomes must match their last
+    rows, so that readers reach the end."""
     for family, name in _NUMBERED.items():
         after = last[family] + 1
         if lost or after > getattr(counters, name) or family in (Family.EVENTS, Family.OUTCOMES):

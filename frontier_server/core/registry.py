@@ -1,7 +1,6 @@
-"""Which crawls there are: those in memory, those torn down, and those being deleted.
+"""The crawls of a shard: those in memory, those torn down, and those being deleted.
 
-A crawl that was torn down is in memory by its name alone; whoever asks for it reads it
-from the store, for that once.
+Memory has only the name of a crawl that was torn down; each request for the crawl reads it from the store.
 """
 
 from bisect import bisect_left, bisect_right
@@ -36,7 +35,7 @@ class Registry:
     def open(
         self, server: ServerRow, hosts: Hosts, leases: LeaseTable, sessions: Sessions, now_ms: int
     ) -> None:
-        """Find the crawls of the store, and open those that live."""
+        """Find the crawls of the store, and open those that are not torn down or deleted."""
         stored = opening.crawl_rows(self._store, server.next_crawl)
         self._in_order = sorted(rows.spec.name for rows in stored if not rows.state.deleted)
         for rows in stored:
@@ -52,7 +51,7 @@ class Registry:
                 leases.remember(node, sessions.of(node) or session, now_ms)
 
     def add(self, crawl: Crawl) -> None:
-        """A crawl that lives."""
+        """Add a crawl to those in memory."""
         self.crawls[crawl.number] = self.names[crawl.name] = crawl
         place = bisect_left(self._in_order, crawl.name)
         if self._in_order[place : place + 1] != [crawl.name]:
@@ -61,12 +60,12 @@ class Registry:
         self.agenda.note(crawl)
 
     def unload(self, crawl: Crawl) -> None:
-        """Let go of a crawl that was torn down."""
+        """Remove a crawl that was torn down from memory."""
         self._forget(crawl)
         self.torn[crawl.name] = crawl.number
 
     def delete(self, crawl: Crawl) -> None:
-        """Forget a crawl that is marked as deleted; its rows go little by little."""
+        """Forget a crawl that is marked as deleted, and begin to delete its rows."""
         self._forget(crawl)
         del self._in_order[bisect_left(self._in_order, crawl.name)]
         self.deletions.append(CrawlDeletion(crawl.number, crawl.state_row))
@@ -84,7 +83,7 @@ class Registry:
         return name in self.names or name in self.torn
 
     def names_after(self, name: str, most: int) -> list[str]:
-        """The first names behind one."""
+        """The first names that sort behind `name`."""
         place = bisect_right(self._in_order, name)
         return self._in_order[place : place + most]
 
@@ -94,7 +93,7 @@ class Registry:
         return None if number is None else opening.rows_of(self._store, number)
 
     def named(self, name: str) -> Crawl:
-        """A crawl, to be read. Raises UnknownCrawl."""
+        """A crawl, for reading. Raises UnknownCrawl."""
         crawl = self.names.get(name)
         if crawl is not None:
             return crawl
@@ -104,17 +103,17 @@ class Registry:
         return opening.reopened(self._store, rows, self.settings_of, self.version)
 
     def changeable(self, name: str) -> Crawl:
-        """A crawl, to be changed. Raises UnknownCrawl, CrawlHeld or CrawlTornDown."""
+        """A crawl, for a change. Raises UnknownCrawl, CrawlHeld or CrawlTornDown."""
         crawl = self.named(name)
         if crawl.state_row.torn_down:
             raise errors.CrawlTornDown(
-                f"crawl {name!r} was torn down; it can be read, or deleted, and copied to a new one",
+                f"crawl {name!r} was torn down; it can only be read, copied to a new crawl, or deleted",
                 crawl=name,
                 state=crawl.state.value,
             )
         if crawl.held:
             raise errors.CrawlHeld(
-                f"crawl {name!r} is held: nothing of it changes until it is resumed, paused or stopped",
+                f"crawl {name!r} is held; resume, pause or stop it first",
                 crawl=name,
                 state=crawl.state.value,
             )
@@ -127,11 +126,11 @@ class Registry:
         return crawl
 
     def unfinished(self, name: str) -> Crawl:
-        """A crawl that takes in things. Raises what `changeable` does, or CrawlFinished."""
+        """A crawl that has not finished, for a change. Raises CrawlFinished, or as `changeable` does."""
         crawl = self.changeable(name)
         if crawl.state is CrawlState.FINISHED:
             raise errors.CrawlFinished(
-                f"crawl {name!r} has finished ({crawl.exit_status.value}); it takes in nothing any more",
+                f"crawl {name!r} has finished ({crawl.exit_status.value}) and takes in nothing more",
                 crawl=name,
             )
         return crawl

@@ -1,7 +1,7 @@
-"""Setting the frontier's time, when an operator wants that: rests are kept as what is left of them.
+"""Sets the frontier's time for an operator, and preserves what is left of each rest.
 
-Hosts, queues in memory's reach and crawls' clocks are set right in one write. What waits for a
-moment of its own (future URIs, queues that are snoozed on disk) goes on waiting for that moment.
+One write adjusts hosts, queues, leases, robots.txt files and the clocks of crawls. Future URIs, and queues
+that are snoozed on disk, keep the moments that they wait for.
 """
 
 from .keys import CrawlRow
@@ -21,14 +21,14 @@ from .store import Changes, Family, Store, Transaction
 
 
 def set_time(store: Store, last_ms: int, now_ms: int) -> Changes:
-    """The changes that make it `now_ms`, where `last_ms` was the time when the server ended."""
+    """The changes that set the time to `now_ms`. The server ended at `last_ms`."""
     tx = Transaction(store)
     server = server_row(store)
     server.time_ms, server.boot = now_ms, ""
     put_server_row(tx, server)
 
     def moved(moment_ms: int) -> int:
-        """A moment, as far ahead as it was."""
+        """A moment that is as far ahead of the new time as it was of the old."""
         return moment_ms if moment_ms <= min(last_ms, now_ms) else now_ms + max(moment_ms - last_ms, 0)
 
     def put(family: Family, key: bytes, before: bytes, row: Record) -> None:

@@ -1,8 +1,7 @@
-"""Whose a node's name is: the session's that was accepted last, also after a restart.
+"""Records which session has a node's name: the one that was accepted last, also across restarts.
 
-A process that hung comes back with a session that another has replaced, and does not know
-it. It is refused as long as its name is remembered: until that was not heard for a month,
-or so many others were.
+A process that hung may come back after another session has taken its name. It is refused while the name is
+remembered: until the name is unused for a month, or MAX_NAMES others were used since.
 """
 
 from collections import OrderedDict
@@ -15,15 +14,15 @@ from .store import Family, Store, Transaction
 from .uri.assign import hash64
 
 MAX_NAMES = 10_000
-SUPERSEDED_KEPT = 64  # of a name
+SUPERSEDED_KEPT = 64  # sessions of a name
 EXPIRE_MS = 30 * DAY_MS
-REFRESH_MS = DAY_MS  # after which it is stored anew that a name was heard
+REFRESH_MS = DAY_MS  # how often the time that a name was last seen is stored
 FORGOTTEN_PER_CALL = 100
 PREFIX = crawl_key(SERVER, CrawlRow.SESSION)
 
 
 class Sessions:
-    """The names of nodes, those that were heard longest ago first, with their sessions. Stored."""
+    """The names of nodes with their sessions; the name that was last seen longest ago comes first. Stored."""
 
     def __init__(self, store: Store) -> None:
         found = [
@@ -33,12 +32,12 @@ class Sessions:
         self._rows = OrderedDict(sorted(found, key=lambda each: each[1].last_seen_ms))
 
     def of(self, name: str) -> str | None:
-        """The session that has a name, if that is known."""
+        """The session that has a name, if it is known."""
         row = self._rows.get(name)
         return row.session if row is not None else None
 
     def accept(self, tx: Transaction, name: str, session: str, now_ms: int) -> None:
-        """Note that a session speaks for a name. Raises SessionSuperseded if another has replaced it."""
+        """Give a name to a session. Raises SessionSuperseded if another session has replaced it."""
         row = self._rows.get(name)
         if row is None:
             row = self._rows[name] = SessionRow(session, now_ms)
@@ -46,7 +45,8 @@ class Sessions:
             mark = hash64(session)
             if mark in row.superseded:
                 raise SessionSuperseded(
-                    f"another process fetches as node {name!r} now; give each process its own name", node=name
+                    f"another process now has the node name {name!r}; give each process its own name",
+                    node=name,
                 )
             row.superseded = [*row.superseded, hash64(row.session)][-SUPERSEDED_KEPT:]
             row.session, row.last_seen_ms = session, now_ms
@@ -60,7 +60,7 @@ class Sessions:
         self._forget(tx, now_ms)
 
     def _forget(self, tx: Transaction, now_ms: int) -> None:
-        """Forget some of the names that were not heard for long, and of those beyond the most."""
+        """Forget some of the names that have expired or exceed MAX_NAMES."""
         for _ in range(FORGOTTEN_PER_CALL):
             name, row = next(iter(self._rows.items()))
             if len(self._rows) <= MAX_NAMES and now_ms < row.last_seen_ms + EXPIRE_MS:

@@ -1,8 +1,8 @@
-"""What is wrong with a crawl's settings: all of it at once, each by its path in the spec.
+"""Finds all problems of a crawl's settings, each with its path in the spec.
 
 A problem follows its path in an error: `scope.max_link_hops` and `must be between 0 and 10000, got 10001`.
-Bounds of single fields are in the table (`settings.py`). Here are the rules that need a parser or several
-fields.
+The table (`settings.py`) has the bounds of single fields, and this module the rules that need a parser or
+several fields.
 """
 
 import re
@@ -48,23 +48,23 @@ T = TypeVar("T")
 
 
 def problems(settings: CrawlSettings) -> dict[str, str]:
-    """What is wrong with a crawl's settings: path in the spec → what would be right. Empty is good."""
+    """The problems of a crawl's settings: path in the spec → problem."""
     found = _Problems()
     _contact(found, settings)
     found.check("", settings)
     _addresses(found, settings.allowed_addresses)
     identity = settings.identity
     if any(path.startswith("identity.") for path in found):
-        identity = IdentitySettings()  # rules that are wrong make no two hosts the same
+        identity = IdentitySettings()  # invalid rules make no two hosts the same
     _groups(found, settings.groups, identity)
     return found
 
 
 def override_problems(settings: CrawlSettings) -> dict[str, str]:
-    """What is wrong with the settings that an override makes: path in it → what would be right.
+    """The problems of the settings that an override makes: path in the override → problem.
 
-    Only what an override can say is looked at. The crawl's own settings have been
-    found good before, but an override may contradict them.
+    Only settings that an override can have are checked. The crawl's own settings are valid, but an override
+    may contradict them.
     """
     found = _Problems()
     for part in OVERRIDABLE:
@@ -74,13 +74,13 @@ def override_problems(settings: CrawlSettings) -> dict[str, str]:
 
 
 def fixed_problems(before: CrawlSettings, after: CrawlSettings) -> dict[str, str]:
-    """What a change of settings may not do to a crawl that there is: what a URI's place depends on."""
+    """The changes of settings that an existing crawl cannot take: path in the spec → problem."""
     found = dict.fromkeys(_changed("", before, after), FIXED_FOR_LIFE)
     if _members(after.groups) != _members(before.groups):
         found["groups"] = f"{FIXED_FOR_LIFE}, except for max_parallel and min_gap"
     if not set(before.scope.hosts) <= set(after.scope.hosts):
         gone = min(set(before.scope.hosts) - set(after.scope.hosts))
-        found["scope.hosts"] = f"can only grow, and {gone[:MAX_SHOWN]!r} is missing"
+        found["scope.hosts"] = f"can only grow, but {gone[:MAX_SHOWN]!r} is missing"
     return found
 
 
@@ -104,7 +104,7 @@ class _Problems(dict[str, str]):
     """Path → problem."""
 
     def check(self, path: str, part: object) -> None:
-        """Look at every field of a part whose path that is, by the table; then at the part as a whole."""
+        """Check each field of the part at `path` against the table, then the part as a whole."""
         kind: type = type(part)
         for row in rows_of(kind):
             name, value = f"{path}{row.contract_name}", getattr(part, row.name)
@@ -126,7 +126,7 @@ class _Problems(dict[str, str]):
             _WHOLES[kind](self, path, part)
 
     def each(self, path: str, items: Sequence[T]) -> Iterator[tuple[str, T]]:
-        """The items of a list with their paths; none of a list that is too long to look at."""
+        """The items of a list with their paths; none if the list itself has a problem."""
         if path not in self:
             for place, item in enumerate(items):
                 yield f"{path}[{place}]", item
@@ -141,14 +141,14 @@ def _contact(found: _Problems, settings: CrawlSettings) -> None:
         elif not _CONTACT.fullmatch(contact) or not contact.isascii():
             found["contact"] = f"{right}, got {contact!r}"
     elif settings.allowed_addresses != ("loopback",):
-        found["contact"] = f"{right} unless allowed_addresses is loopback alone, got nothing"
+        found["contact"] = f"{right} unless allowed_addresses is only loopback, got nothing"
 
 
 def _addresses(found: _Problems, addresses: tuple[str, ...]) -> None:
     for path, address in found.each("allowed_addresses", addresses):
         if address in ("loopback", "public"):
             if len(addresses) > 1:
-                found[path] = f"must be a network where there are several, got {address!r}"
+                found[path] = f"must be a network in a list of several, got {address!r}"
             continue
         told = address[:MAX_NETWORK_CHARACTERS]
         if told == address:
@@ -172,7 +172,7 @@ def _scope(found: _Problems, path: str, scope: ScopeSettings) -> None:
             found[at] = f"{_PREFIX}, got {text[:MAX_SHOWN]!r}"
             continue
         if known.setdefault(prefix, at) != at:
-            found[at] = f"must differ from {known[prefix]}: both are {prefix[:MAX_SHOWN]}"
+            found[at] = f"must differ from {known[prefix]}, but both are {prefix[:MAX_SHOWN]}"
     for name, patterns in (
         ("accept_patterns", scope.accept_patterns),
         ("reject_patterns", scope.reject_patterns),
@@ -181,7 +181,7 @@ def _scope(found: _Problems, path: str, scope: ScopeSettings) -> None:
             try:
                 compile_pattern(pattern)
             except BadPattern as bad:
-                found[at] = f"must be a pattern that RE2 takes: {bad}"
+                found[at] = f"must be a valid RE2 pattern: {bad}"
 
 
 def _retry(found: _Problems, path: str, retry: RetrySettings) -> None:
@@ -204,7 +204,7 @@ def _fetch(found: _Problems, path: str, fetch: FetchSettings) -> None:
     if fetch.proxy and (
         not good or not _PRINTABLE.fullmatch(fetch.proxy) or parts.path not in ("", "/") or parts.query
     ):
-        # Whoever sees the error need not see the proxy's password.
+        # The error must not show the proxy's password.
         told = fetch.proxy.rpartition("@")[2][:MAX_SHOWN]
         found[f"{path}proxy"] = f"must be http://HOST:PORT or http://USER:PASSWORD@HOST:PORT, got {told!r}"
 
@@ -215,7 +215,7 @@ def _credential(found: _Problems, path: str, credential: Credential) -> None:
         found[f"{path}surt_prefix"] = f"{_PREFIX}, got {credential.surt_prefix[:MAX_SHOWN]!r}"
     if not 1 <= len(user) <= 256 or ":" in user or not user.isprintable():
         found[f"{path}user"] = (
-            f"must have 1 to 256 characters, without colon and control characters, got {user[:MAX_SHOWN]!r}"
+            f"must have 1 to 256 characters, without colons and control characters, got {user[:MAX_SHOWN]!r}"
         )
     if len(password) > 256 or not (password.isprintable() or not password):
         found[f"{path}password"] = "must have at most 256 characters, without control characters"
@@ -226,9 +226,9 @@ def _identity(found: _Problems, path: str, identity: IdentitySettings) -> None:
         try:
             compile_rewrite(rewrite.pattern, rewrite.replacement, MAX_URI_BYTES)
         except BadPattern as problem:
-            found[f"{at}.pattern"] = f"must be a pattern that RE2 takes: {problem}"
+            found[f"{at}.pattern"] = f"must be a valid RE2 pattern: {problem}"
         except BadReplacement as bad:
-            found[f"{at}.replacement"] = f"must be text with groups of the pattern: {bad}"
+            found[f"{at}.replacement"] = f"must be a valid replacement: {bad}"
 
 
 def _queues(found: _Problems, path: str, queues: QueueSettings) -> None:
@@ -239,7 +239,7 @@ def _queues(found: _Problems, path: str, queues: QueueSettings) -> None:
 def _revisit(found: _Problems, path: str, revisit: RevisitSettings) -> None:
     least, most = revisit.min_interval_ms, revisit.max_interval_ms
     if revisit.policy == "adaptive" and least <= most and not least <= revisit.interval_ms <= most:
-        # A bound that is wrong itself leaves no interval right.
+        # A problem of the interval itself comes first.
         found.setdefault(
             f"{path}interval",
             f"must be between min_interval ({shown(least, True)}) and max_interval ({shown(most, True)}),"
@@ -248,7 +248,7 @@ def _revisit(found: _Problems, path: str, revisit: RevisitSettings) -> None:
 
 
 def _reseed(found: _Problems, path: str, reseed: ReseedSettings) -> None:
-    # Seeds that answer at once would otherwise be fetched round and round without a rest.
+    # Otherwise seeds that answer at once would be fetched again and again without a rest.
     if reseed.max_rounds == -1 and reseed.min_interval_ms < 1_000:
         told = shown(reseed.min_interval_ms, True)
         found.setdefault(f"{path}min_interval", f"must be at least 1 s for rounds without end, got {told}")
@@ -269,9 +269,9 @@ _WHOLES: dict[type, Callable[[_Problems, str, Any], None]] = {
 def _groups(found: _Problems, groups: tuple[GroupSettings, ...], identity: IdentitySettings) -> None:
     together = sum(len(group.hosts) for group in groups)
     if "groups" not in found and together > MAX_HOSTS:
-        found["groups"] = f"must have at most {MAX_HOSTS} hosts together, got {together}"
+        found["groups"] = f"must have at most {MAX_HOSTS} hosts in all, got {together}"
     names: dict[str, str] = {}  # → path of the group
-    hosts: dict[str, str] = {}  # likewise
+    hosts: dict[str, str] = {}  # → path of the group
     for path, group in found.each("groups", groups):
         if f"{path}.name" not in found and names.setdefault(group.name, path) != path:
             found[f"{path}.name"] = f"must differ from that of {names[group.name]}, got {group.name!r}"
@@ -286,7 +286,7 @@ def _groups(found: _Problems, groups: tuple[GroupSettings, ...], identity: Ident
                 continue
             for member in group_members(bare, identity):
                 if hosts.setdefault(member, path) != path:
-                    found[at] = f"must be in one group only: {member} is in {hosts[member]} already"
+                    found[at] = f"must be in one group only, but {member} is also in {hosts[member]}"
 
 
 def _parses(parse: Callable[[str], object], text: str) -> bool:

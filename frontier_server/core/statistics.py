@@ -1,6 +1,6 @@
-"""What happened to the URIs of a host and of a source (Heritrix's FetchStats, 2.16), and quotas of them.
+"""Statistics of the URIs of hosts and sources (Heritrix: FetchStats), and their quotas.
 
-Memory keeps the rows that were asked for; an operation writes those that it changed once, at its end.
+Memory keeps the rows that were read; an operation writes each changed row once, at its end.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from .uri.assign import hash64
 
 
 class Happened(msgspec.Struct, frozen=True, gc=False):
-    """What is to be counted: a fetch that was answered or not, and what it meant."""
+    """The result of a fetch, to be counted."""
 
     fetch_status: int
     disposition: Disposition
@@ -29,7 +29,7 @@ class Happened(msgspec.Struct, frozen=True, gc=False):
 
 
 def of(tx: Transaction, crawl: Crawl, kind: FetchStatisticsOf, name: str) -> FetchStatisticsRow:
-    """The statistics of a host or a source, as memory has them."""
+    """The statistics of a host or a source."""
     row = crawl.statistics.get((kind, name))
     if row is None:
         value = tx.get(Family.FETCH_STATISTICS, keys.statistics_key(crawl.number, kind, hash64(name), name))
@@ -39,7 +39,7 @@ def of(tx: Transaction, crawl: Crawl, kind: FetchStatisticsOf, name: str) -> Fet
 
 
 def note(op: Operation, crawl: Crawl, host: str, source: str, happened: Happened) -> None:
-    """Count something that happened to a URI, for its host and for its source."""
+    """Count a result for the host and the source of a URI."""
     for kind, name in ((FetchStatisticsOf.HOST, host), (FetchStatisticsOf.SOURCE, source)):
         if name:
             _count(of(op.tx, crawl, kind, name), happened, op.now_ms)
@@ -69,7 +69,7 @@ def _count(row: FetchStatisticsRow, happened: Happened, now_ms: int) -> None:
 
 
 class Spent(NamedTuple):
-    """A quota that is spent: its field, its size, and whose it is."""
+    """A spent quota: its field, its size, and its host or source."""
 
     field: str  # `host_quota.max_successes`
     most: int
@@ -77,17 +77,16 @@ class Spent(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What is spent, for people."""
+        """The quota in words."""
         return f"quota limits.{self.field} {self.most} of {self.name} is spent"
 
 
 def over_quota(
     tx: Transaction, crawl: Crawl, settings: CrawlSettings, host: str, source: str
 ) -> Spent | None:
-    """Which quota of a host or a source is spent, if one is (Heritrix 2.13).
+    """The quota of a host or a source that is spent, if one is.
 
-    A quota is looked at before each lease, so parallel leases of a host or a source may
-    exceed it by what is in flight.
+    Quotas are checked before each lease, so leases in flight can exceed them.
     """
     limits = settings.limits
     for part, quota, kind, name in (

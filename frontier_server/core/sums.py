@@ -1,12 +1,11 @@
-"""Sums of what others say: they end at the largest number that a row and the contract's int64 both hold.
+"""Sums of numbers that others report end at the largest int64.
 
-A sum that went on beyond it could neither be stored nor told, and every operation that
-touches it would fail from then on.
+A larger sum would fit neither a row nor the contract, so that every later operation on it would fail.
 """
 
 MAX_SUM = (1 << 63) - 1
 
 
 def added(total: int, more: int) -> int:
-    """A sum and what comes to it, or the largest number that there is room for."""
+    """The sum of both, at most MAX_SUM."""
     return min(total + more, MAX_SUM)

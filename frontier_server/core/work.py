@@ -24,7 +24,7 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
     number = crawl.jobs[0]
     row = job.get(op.tx, crawl, number)
     kind = Kind(row.kind)
-    abandoned = row.state == JobState.RECEIVING.value  # its rows will never be complete
+    abandoned = row.state == JobState.RECEIVING.value  # its rows stay incomplete
     ends = crawl.state_row.tearing_down or (kind in FEEDING and crawl.state in ENDING)
     foreign = kind is Kind.RESTORE and not crawl.restoring  # it came with another crawl's rows
     if abandoned or ends or foreign:

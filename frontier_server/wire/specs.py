@@ -1,7 +1,7 @@
 """Crawl specs ↔ settings, and the overrides of a spec.
 
-A settings class has a field for each one of its message, of the same name; a length of
-time is a Duration there and `…_ms` here. So both ways are one walk over the table of settings.
+The fields of a settings class have the names of their message's fields. A length of time is a Duration in the
+message and `…_ms` in the class. So each direction is one walk over the table of settings.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -20,12 +20,12 @@ from .times import milliseconds
 
 S = TypeVar("S")
 
-SPECS_REMEMBERED = 32  # as they were read
+SPECS_REMEMBERED = 32
 _DEFAULTS = CrawlSettings()
 
-# What the settings have another name for: a choice of two is a boolean there.
+# The setting with another name: the contract has an enum for this boolean.
 _ALLOW_UNREACHABLE = "allow_unreachable"
-# The field of an override that names lists, and what it may name: those that are empty by default.
+# The field of an override that names lists, and the lists that it may name: those that are empty by default.
 _EMPTY = "empty_lists"
 OVERRIDE_LISTS = frozenset(
     f"{part.name}.{field.name}"
@@ -36,9 +36,9 @@ OVERRIDE_LISTS = frozenset(
 )
 # The parts of a spec with their fields.
 _PARTS = [(part.name, row) for part in rows_of(CrawlSettings) if part.is_part for row in rows_of(part.kind)]
-# Defaults that give way where they are not set: part, field, and how.
+# Defaults that give way if they are not set: part, field, and the rule.
 _GIVING_WAY = [(part, row, row.gives_way) for part, row in _PARTS if row.gives_way is not None]
-# What an override must leave alone: a URI would leave its partition, queues their names, a host its row.
+# Settings that an override must not change: they decide on partitions, names of queues and rows of hosts.
 _FIXED = [(part, row.contract_name) for part, row in _PARTS if Fixed.FOR_ALL_URIS in row.fixed]
 
 
@@ -49,15 +49,15 @@ def settings(spec_bytes: bytes) -> CrawlSettings:
 
 @lru_cache(maxsize=SPECS_REMEMBERED)
 def _read_spec(spec_bytes: bytes) -> tuple[crawl_pb2.CrawlSpec, CrawlSettings]:
-    """A stored spec, and what it means. A large one takes a while to read."""
+    """A stored spec and its settings. A large spec takes a while to read."""
     spec = crawl_pb2.CrawlSpec.FromString(spec_bytes)
     return spec, settings_of(spec)
 
 
 def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSettings:
-    """A stored spec with stored OverrideSettings over it, the later ones over the earlier ones.
+    """The settings of a stored spec with stored OverrideSettings on top, in order.
 
-    Only the parts that they touch are read anew.
+    Only the overridden parts are read again.
     """
     spec, whole = _read_spec(spec_bytes)
     touched = crawl_pb2.CrawlSpec()
@@ -82,7 +82,7 @@ def settings_with(spec_bytes: bytes, overrides: Sequence[bytes]) -> CrawlSetting
 
 
 def _replace(message: Message, override: Message) -> None:
-    # MergeFrom would lengthen lists, and mix the seconds of one length of time with the other's nanoseconds.
+    # MergeFrom would append to lists, and mix the seconds of one Duration with another's nanoseconds.
     for field, value in override.ListFields():
         message.ClearField(field.name)
         if field.is_repeated:
@@ -94,12 +94,12 @@ def _replace(message: Message, override: Message) -> None:
 
 
 def settings_of(spec: crawl_pb2.CrawlSpec) -> CrawlSettings:
-    """A spec as the core uses it: what is not set takes its default."""
+    """A spec as the core uses it. Fields that are not set take their defaults."""
     return _with_bounds(_read(spec, _DEFAULTS), spec, {part for part, _, _ in _GIVING_WAY})
 
 
 def _with_bounds(read: CrawlSettings, spec: crawl_pb2.CrawlSpec, parts: Collection[str]) -> CrawlSettings:
-    """The settings of a spec, whose bounds in some parts give way where they are not set."""
+    """The settings of a spec. In `parts`, defaults that are not set give way."""
     for part, row, way in _GIVING_WAY:
         if part in parts and not getattr(spec, part).HasField(row.contract_name):
             own = getattr(read, part)
@@ -109,7 +109,7 @@ def _with_bounds(read: CrawlSettings, spec: crawl_pb2.CrawlSpec, parts: Collecti
 
 
 def _read(message: Any, default: S) -> S:
-    """The settings that a message says; what it does not say is as in the default."""
+    """The settings of a message. Fields that are not set are as in the default."""
     said: dict[str, Any] = {}
     kind: type = type(default)
     for row in rows_of(kind):
@@ -132,7 +132,7 @@ def _is_set(message: Any, name: str) -> bool:
 
 
 def spec(settings: CrawlSettings) -> crawl_pb2.CrawlSpec:
-    """A spec with every default filled in."""
+    """A spec with all defaults filled in."""
     message = crawl_pb2.CrawlSpec()
     _write(settings, message)
     return message
@@ -142,7 +142,7 @@ M = TypeVar("M", bound=Message)
 
 
 def part(settings: object, message: M) -> M:
-    """A part of a spec, given an empty message of its kind."""
+    """Fill an empty message with a part of a spec."""
     _write(settings, message)
     return message
 
@@ -172,7 +172,7 @@ def _write(settings: object, message: Any) -> None:
 def amended(
     spec_bytes: bytes, change: crawl_pb2.CrawlSpec, paths: Sequence[str]
 ) -> tuple[bytes, Sequence[str]]:
-    """A stored spec with fields of another one in it, and which: those named, or all that are set there.
+    """Replace fields of a stored spec: those in `paths`, or all that `change` sets. Returns spec and paths.
 
     Raises ValueError for a path that names no field.
     """
@@ -184,7 +184,7 @@ def amended(
 
 
 def _paths(message: Message, prefix: str = "") -> Iterator[str]:
-    """The paths of what is set, down to what is no part of a spec by itself."""
+    """The paths of the fields that are set; parts are entered."""
     for field, value in message.ListFields():
         path = f"{prefix}{field.name}"
         if field.is_repeated or field.message_type is None or isinstance(value, Duration):
@@ -196,10 +196,12 @@ def _paths(message: Message, prefix: str = "") -> Iterator[str]:
 def _amend(spec: Message, change: Message, names: Sequence[str], path: str) -> None:
     field = spec.DESCRIPTOR.fields_by_name.get(names[0])
     if field is None:
-        raise ValueError(f"{path[:80]!r} names no field of CrawlSpec")
+        raise ValueError(f"a path must name a field of CrawlSpec, got {path[:80]!r}")
     if len(names) > 1:
         if field.is_repeated or field.message_type is None:
-            raise ValueError(f"{path[:80]!r} goes into {names[0]!r}, which has no fields of its own")
+            raise ValueError(
+                f"a path must name a field of CrawlSpec, but {names[0]!r} in {path[:80]!r} has no fields"
+            )
         _amend(getattr(spec, names[0]), getattr(change, names[0]), names[1:], path)
         return
     spec.ClearField(names[0])
@@ -215,17 +217,17 @@ def _amend(spec: Message, change: Message, names: Sequence[str], path: str) -> N
 
 
 def spec_problems(spec: crawl_pb2.CrawlSpec) -> dict[str, str]:
-    """What is wrong with a spec that only the wire can see: enum values that there are not."""
+    """The problems of a spec that only the wire can see: unknown enum values."""
     if spec.robots.unreachable not in crawl_pb2.RobotsUnreachable.values():
         return {"robots.unreachable": f"must be a RobotsUnreachable, got {spec.robots.unreachable}"}
     return {}
 
 
 def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
-    """Problems of an override that only the wire can see: fields that it may not have, and names of lists
-    that are none."""
+    """The problems of an override that only the wire can see: fields that an override cannot have, and wrong
+    names of lists."""
     found = {
-        f"{part}.{name}": "cannot be overridden, because the whole crawl has one"
+        f"{part}.{name}": "cannot be overridden, because it belongs to the whole crawl"
         for part, name in _FIXED
         if _is_set(getattr(override, part), name)
     }
@@ -237,13 +239,13 @@ def override_problems(override: crawl_pb2.OverrideSettings) -> dict[str, str]:
         if path not in OVERRIDE_LISTS:
             found[at] = f"must be one of {', '.join(sorted(OVERRIDE_LISTS))}, got {path[:80]!r}"
         elif path in override.empty_lists[:place]:
-            found[at] = f"must be named once, got {path} twice"
+            found[at] = f"must differ from the other names, got {path} twice"
         elif _is_set(getattr(override, path.split(".")[0]), path.split(".")[1]):
-            found[at] = f"must name lists without elements, and {path} has some"
+            found[at] = f"must name a list without elements, but {path} has some"
     return found
 
 
 def sets_something(override: crawl_pb2.OverrideSettings) -> bool:
-    """Whether an override says anything."""
+    """Whether an override sets anything."""
     said = (value for field, value in override.ListFields() if field.name != _EMPTY)
     return bool(override.empty_lists) or any(part.ListFields() for part in said)

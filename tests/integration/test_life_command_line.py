@@ -257,7 +257,7 @@ def test_a_copy_has_the_present_settings_and_is_launched_by_its_name(
         stubs.until(copied.crawl, crawl_pb2.CRAWL_STATE_RUNNING)
     assert stubs.describe(full.crawl).spec == stubs.describe(at.crawl).spec
     code, errors = at.refused("copy", full.crawl)
-    assert code == 5 and f"there is a crawl {full.crawl!r} already" in errors
+    assert code == 5 and f"crawl {full.crawl!r} already exists" in errors
     assert at.refused("copy", "No Name")[0] == 2
 
 

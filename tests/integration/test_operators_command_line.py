@@ -373,9 +373,9 @@ def test_what_an_override_sets_to_nothing_is_put_and_told(at: At, tmp_path: Path
     ("content", "told"),
     [
         ("[retry]\nmax_atempts = 3\n", "retry.max_atempts: no such field; did you mean max_attempts?"),
-        ("[scope]\nhosts = []\n", "scope: no such field; there are politeness, retry, fetch, queues"),
+        ("[scope]\nhosts = []\n", "scope: no such field; must be one of politeness, retry, fetch, queues"),
         ("[retry]\nmax_attempts = 'x'\n", "retry.max_attempts: expected `int`, got `str`"),
-        ("[retry\n", "is not TOML"),
+        ("[retry\n", "must be TOML"),
         ("", "the override is empty"),
         ("[retry]\n", "the override is empty"),
         (

@@ -69,21 +69,21 @@ MUTATIONS = (
         ("is ready before",),
     ),
     Mutation(
-        "A place that is free goes to the first in line",
+        "A free place goes to the first in line",
         "line",
         "self._open[awaited.name] = awaited",
         "pass",
         ("withheld", "nobody is told that there is something"),
     ),
     Mutation(
-        "Of hosts that share a queue one that waits lets the others pass (D23)",
+        "A host that waits lets the other hosts of its queue pass (D23)",
         "dispatch",
         "if not shares(head.settings) or",
         "if True or",
         ("withheld", "nobody is told that there is something", "rebuilt._queues"),
     ),
     Mutation(
-        "With several requests at once the host's rest is kept between their starts",
+        "Simultaneous requests to a host keep its rest between their starts",
         "dispatch",
         "if head.settings.politeness.max_parallel > 1:",
         "if False:",
@@ -111,14 +111,14 @@ MUTATIONS = (
         ("does not belong there", "recount.membership"),
     ),
     Mutation(
-        "A URI is moved to the queue that it belongs to by now (S3.12, T9)",
+        "A URI is moved to the queue that it belongs to now (S3.12, T9)",
         "turn",
         "if turn.site.place.queue == turn.queue.queue else",
         "if True else",
         ("it belongs elsewhere",),
     ),
     Mutation(
-        "What is as urgent goes first come, first served (2.3)",
+        "Equally urgent URIs go first come, first served (2.3)",
         "keys",
         'return level.to_bytes(2, "big") + ordinal',
         'return level.to_bytes(2, "big") + (9_999 - ordinal)',
@@ -132,21 +132,21 @@ MUTATIONS = (
         ("with 0 URIs", "what waits in"),
     ),
     Mutation(
-        "A future URI is put away in the write of its disposition (D17)",
+        "A future URI is stored in the write of its disposition (D17)",
         "conclusion",
         "        future.keep(op, crawl, due_ms, partition, again)\n",
         "",
         ("a future URI is lost",),
     ),
     Mutation(
-        "The seeds come anew past the seen-set (S3.17)",
+        "Seeds are announced again past the seen-set (S3.17)",
         "jobs/seeding",
         "robots, anew=True)",
         "robots)",
         ("jobs._check_changes",),
     ),
     Mutation(
-        "A group of hosts answers so many requests at once",
+        "A group of hosts gets at most its limit of requests at once",
         "host",
         "if group.max_parallel and group.host.in_flight >= group.max_parallel:",
         "if group.max_parallel and group.host.in_flight > group.max_parallel:",
@@ -205,28 +205,28 @@ MUTATIONS = (
         LIVES,
     ),
     Mutation(
-        "What an end has waited for in vain fails; a pause puts it back",
+        "URIs that are still out fail at the bound of an end; a pause puts them back",
         "reports",
         "if spent or why is Lapse.STOP:",
         "if spent or why is Lapse.PAUSE:",
         ("missing", "came from nowhere"),
     ),
     Mutation(
-        "A crawl that is held takes nothing in (S0.32)",
+        "A held crawl takes nothing in (S0.32)",
         "registry",
         "        if crawl.held:\n",
         "        if False:\n",
         ("DID NOT RAISE CrawlHeld", "not CrawlHeld"),
     ),
     Mutation(
-        "A crawl is held when its log is written, not before",
+        "A crawl is held only after its log is written",
         "crawl",
         "if self.target is Target.HOLD and (self.receiving or not self.logged):",
         "if self.target is Target.HOLD and self.receiving:",
         ("held",),
     ),
     Mutation(
-        "Of those who ask for a teardown, one begins it (S0.30)",
+        "Only one request begins a teardown (S0.30)",
         "life",
         "    if row.tearing_down:\n",
         "    if False:\n",
@@ -234,14 +234,14 @@ MUTATIONS = (
         LIVES,
     ),
     Mutation(
-        "A crawl is torn down when its log is written, not before",
+        "A crawl is torn down only after its log is written",
         "life",
         "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues) and crawl.logged",
         "unloaded = not (crawl.jobs or crawl.receiving or crawl.queues)",
         ("torn down",),
     ),
     Mutation(
-        "A pause that an operator wants, too, does not end with the trouble that began it",
+        "An operator's pause outlasts the trouble that began it",
         "life",
         """    if stays:
         row.trouble = ""
@@ -250,7 +250,7 @@ MUTATIONS = (
         ("the crawl's life",),
     ),
     Mutation(
-        "A frontier that was away itself blames no node for it",
+        "No lease lapses because the frontier was away",
         "leases",
         "lease.deadline_ms = min(lease.deadline_ms + away_ms, now_ms + self.period_ms, lease.hard_ms)",
         "lease.deadline_ms = min(lease.deadline_ms, lease.hard_ms)",
@@ -264,7 +264,7 @@ MUTATIONS = (
         ("as stored: sessions", "DID NOT RAISE SessionSuperseded"),
     ),
     Mutation(
-        "Who asked is told before what follows from it",
+        "An operator's request is recorded before the events that follow from it",
         "life",
         """        op.acted(crawl, by, action)
     else:
@@ -277,7 +277,7 @@ MUTATIONS = (
         ("operator_acted",),
     ),
     Mutation(
-        "A change of state is in the write that tells of it",
+        "A change of state is in the write of its event",
         "life",
         "    op.counters(crawl)\n    op.put_state(crawl)\n\n\ndef request",
         "    op.counters(crawl)\n\n\ndef request",
@@ -292,21 +292,21 @@ MUTATIONS = (
         ("statistics", "events tell"),
     ),
     Mutation(
-        "Of a crawl that is held a node is not told to have left before it is released",
+        "A held crawl records nodes that left only after its release",
         "attendance",
         "    if crawl.held:\n        return\n",
         "",
         ("node_left",),
     ),
     Mutation(
-        "A URI that comes into what was read ahead of a queue is among it",
+        "The read-ahead part of a queue includes URIs that arrive in it",
         "queue",
         "        if not rows or position > rows[-1][0]:\n",
         "        if True:\n",
         ("heads of",),
     ),
     Mutation(
-        "A URI that has left its queue is not read ahead any more",
+        "The read-ahead part of a queue loses URIs that leave it",
         "queue",
         "            del rows[at]\n",
         "            pass\n",

@@ -107,7 +107,7 @@ MUTANTS = (
         ("overrides of", "as stored: overrides"),
     ),
     Mutation(
-        "A place that is free goes to the first in line",
+        "A free place goes to the first in line",
         "line",
         "self._open[awaited.name] = awaited",
         "pass",

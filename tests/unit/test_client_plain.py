@@ -100,12 +100,12 @@ def test_a_message_comes_back_from_its_plain_form(message: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"color": "red"}, "'color' is no field"),
+        ({"color": "red"}, "there is no field 'color'"),
         ({"cost": "much"}, "^cost: "),
         ({"cost": 2**40}, "^cost: "),
         ({"candidate": []}, "candidate"),
         ({"candidate": {"seed": 1.5}}, "seed"),
-        ({"candidate": {"directive": "SOON"}}, "'SOON' is no Directive"),
+        ({"candidate": {"directive": "SOON"}}, "there is no Directive 'SOON'"),
         ({"candidate": {"annotations": "%"}}, "^candidate: annotations: "),
         ({"due_time": 5}, "^due_time: "),
         ({"due_time": "tomorrow"}, "^due_time: "),

@@ -127,7 +127,7 @@ def test_false_zero_and_empty_arrive_and_are_told_again(tmp_path: Path) -> None:
         (
             "[limits.host_quota]\n",
             "limits",
-            "there are politeness, retry, fetch, queues, host_quota",
+            "must be one of politeness, retry, fetch, queues, host_quota",
         ),
         ("name = 'x'\n", "name", "no such field"),
         ("politeness = 5\n", "politeness", "expected `object`, got `int`"),
@@ -145,5 +145,5 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, place: 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpec, match="cannot be read"):
         load_override(tmp_path / "missing.toml")
-    with pytest.raises(InvalidSpec, match="is not TOML"):
+    with pytest.raises(InvalidSpec, match="must be TOML"):
         settings_of(tmp_path, "[")

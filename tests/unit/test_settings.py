@@ -335,7 +335,7 @@ def test_a_bad_pattern_is_told_by_its_place_with_re2_s_reason(field: str) -> Non
     found = problems(changed(f"scope.{field}", (r".*\.gif", "a(?=b)", "x" * 5_000, "")))
     assert set(found) == {f"scope.{field}[1]", f"scope.{field}[2]", f"scope.{field}[3]"}
     assert found[f"scope.{field}[1]"] == (
-        "must be a pattern that RE2 takes: invalid perl operator at character 2: (?="
+        "must be a valid RE2 pattern: invalid perl operator at character 2: (?="
     )
 
 
@@ -405,12 +405,12 @@ def test_what_is_wrong_with_a_group_is_told_by_its_place() -> None:
 def test_a_host_is_in_one_group_at_most() -> None:
     one = GroupSettings("one", ("a.example", "www.b.example"))
     found = grouped(one, GroupSettings("other", ("c.example", "A.example")))
-    assert found == {"groups[1].hosts[1]": "must be in one group only: a.example is in groups[0] already"}
+    assert found == {"groups[1].hosts[1]": "must be in one group only, but a.example is also in groups[0]"}
     other = GroupSettings("other", ("b.example",))
     assert grouped(one, other) == {}
     found = grouped(one, other, rules=("strip-www",))
     assert found == {
-        "groups[1].hosts[0]": "must be in one group only: b.example is in groups[0] already"
+        "groups[1].hosts[0]": "must be in one group only, but b.example is also in groups[0]"
     }  # it is the same host then
     assert set(grouped(one, other, rules=("strip-wwww",))) == {"identity.rules[0]"}
 

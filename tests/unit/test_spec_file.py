@@ -197,7 +197,7 @@ def test_what_is_said_the_default_way_is_left_to_the_frontier() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("colour = 1", "colour", "no such field; there are name, seeds, "),
+        ("colour = 1", "colour", "no such field; must be one of name, seeds, "),
         ("contcat = 'x'", "contcat", "no such field; did you mean contact?"),
         ("[scope]\nmax_hops = 1", "scope.max_hops", "no such field; did you mean max_link_hops?"),
         ("[politeness]\nmin_delay = 3", "politeness.min_delay", "did you mean min_delay_seconds?"),
@@ -220,7 +220,11 @@ def test_what_is_said_the_default_way_is_left_to_the_frontier() -> None:
         ("[[groups]]\nhost = ['a']", "groups[0].host", "no such field; did you mean hosts?"),
         ("[[groups]]\nhosts = 'a'", "groups[0].hosts", "expected `array`, got `str`"),
         ("[groups]\nname = 'a'", "groups", "expected `array`, got `object`"),
-        ("[[identity.rewrites]]\nwith = ''", "identity.rewrites[0].with", "there are pattern, replacement"),
+        (
+            "[[identity.rewrites]]\nwith = ''",
+            "identity.rewrites[0].with",
+            "must be one of pattern, replacement",
+        ),
         ("[queues]\npartition = ''", "queues.partition", "expected `str` of length >= 1"),
         ("[queues]\nsuccess_thresholds = []", "queues.success_thresholds", "of length >= 1"),
         ("[politeness]\nacross_crawls = 'no'", "politeness.across_crawls", "expected `bool`, got `str`"),
@@ -240,7 +244,7 @@ def test_what_is_wrong_is_told_with_its_place(text: str, place: str, problem: st
 
 @pytest.mark.parametrize("text", ["name = ", "name = 'a'\nname = 'b'", "[scope", "\x00"])
 def test_what_is_no_toml_is_told_with_its_line(text: str) -> None:
-    with pytest.raises(InvalidSpec, match=r"some/crawl.toml is not TOML: .*\(at "):
+    with pytest.raises(InvalidSpec, match=r"some/crawl.toml must be TOML: .*\(at "):
         parse(text, HERE)
 
 
@@ -257,7 +261,7 @@ def test_values_nested_without_end_are_refused() -> None:
 @pytest.mark.parametrize("text", ["name.{} = 1", "[name.{}]", "[[name.{}]]"])
 def test_keys_of_parts_without_end_are_refused(text: str) -> None:
     """Reading them would take the square of their number."""
-    with pytest.raises(InvalidSpec, match="is not a spec: its keys or values are nested too deeply"):
+    with pytest.raises(InvalidSpec, match="must be a spec, but its keys or values are nested too deeply"):
         parse(text.format(".".join("a" * 10_000)), HERE)
 
 
@@ -271,10 +275,10 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 def test_a_file_that_is_no_text_or_too_long_is_told(tmp_path: Path) -> None:
     file = tmp_path / "crawl.toml"
     file.write_bytes(b"name = '\xff'")
-    with pytest.raises(InvalidSpec, match="is not UTF-8 text"):
+    with pytest.raises(InvalidSpec, match="must be UTF-8 text"):
         load(file)
     file.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
-    with pytest.raises(InvalidSpec, match=f"more than {MAX_FILE_BYTES} bytes"):
+    with pytest.raises(InvalidSpec, match=f"must have at most {MAX_FILE_BYTES} bytes"):
         load(file)
 
 
@@ -304,7 +308,7 @@ def test_a_seeds_file_that_is_not_there_is_told_before_anything_is_asked_of_a_fr
 
 def test_a_seeds_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_bytes(b"http://www.example.com/\n\xff\n")
-    with pytest.raises(InvalidSpec, match="is not UTF-8 text"):
+    with pytest.raises(InvalidSpec, match="must be UTF-8 text"):
         list(read_seeds(tmp_path / "seeds.txt"))
 
 
@@ -341,12 +345,12 @@ def test_surt_prefixes_are_those_listed_then_those_of_the_file_beside_the_spec(t
 
 @pytest.mark.parametrize("line", ["+", "-", "+http://(com, example", "a b"])
 def test_a_line_that_is_no_surt_prefix_is_told_with_its_number(tmp_path: Path, line: str) -> None:
-    with pytest.raises(InvalidSpec, match=rf"surts\.txt, line 3: '{re.escape(line)}' is not `\+PREFIX`"):
+    with pytest.raises(InvalidSpec, match=rf"surts\.txt, line 3: must be .*, got '{re.escape(line)}'"):
         load(with_prefixes(tmp_path, f"# two\n+lines.example\n{line}\n"))
 
 
 def test_a_file_of_surt_prefixes_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSpec, match=r"the SURT prefixes file .*surts\.txt is not UTF-8 text"):
+    with pytest.raises(InvalidSpec, match=r"the SURT prefixes file .*surts\.txt must be UTF-8 text"):
         load(with_prefixes(tmp_path, b"+a.example\n\xff\n"))
     (tmp_path / "surts.txt").unlink()
     with pytest.raises(
@@ -360,7 +364,7 @@ def test_no_more_surt_prefixes_are_read_than_a_frontier_takes(
 ) -> None:
     monkeypatch.setattr(spec_file, "MAX_SURT_PREFIXES", 3)
     assert len(load(with_prefixes(tmp_path, "b\nc\n", '["a"]')).places) == 2
-    with pytest.raises(InvalidSpec, match=r"surts\.txt, line 3: more than 3 SURT prefixes"):
+    with pytest.raises(InvalidSpec, match=r"surts\.txt, line 3: a crawl can have at most 3 SURT prefixes"):
         load(with_prefixes(tmp_path, "b\nc\nd\n", '["a"]'))
 
 

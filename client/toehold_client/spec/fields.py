@@ -1,7 +1,7 @@
-"""What a spec file may say: CrawlSpec's fields, in the contract's order, with the contract's defaults.
+"""The settings of a spec file: CrawlSpec's fields, in the contract's order, with the contract's defaults.
 
-Written by tools/settings.py. A length of time is a number of seconds, and its name says so (`plain.key_of`).
-Bounds here are those of protobuf's types; the frontier checks the others.
+tools/settings.py writes this module. A length of time is a number of seconds, and its name ends with the unit
+(`plain.key_of`). The bounds are those of protobuf's types; the frontier checks all others.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ LISTS: dict[str, Table] = {
     "rewrites": RewriteRule(),
     "groups": HostGroup(),
 }
-"""The fields that are lists of tables: name → such a table with its defaults."""
+"""The fields that are lists of tables: name → a table of the list with its defaults."""
 
 GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (
     ("politeness", "max_delay_seconds", "min_delay_seconds", max),
@@ -260,4 +260,4 @@ GIVING_WAY: tuple[tuple[str, str, str, Callable[[Any, Any], Any]], ...] = (
     ("revisit", "min_interval_seconds", "interval_seconds", min),
     ("revisit", "max_interval_seconds", "interval_seconds", max),
 )
-"""Defaults that give way to another value: table, key, key of the value, which counts."""
+"""Defaults that give way to another value: table, key, the other key, which value counts."""

@@ -1,8 +1,8 @@
-"""Crawl specs as TOML files: read, written as a commented template, compared.
+"""Reads crawl specs from TOML files, provides a commented template, and compares specs.
 
-A file says what a crawl's spec says, in the same words (`spec_fields`), and beside it the crawl's name, its
-seeds, and files with further seeds and SURT prefixes. What it leaves out takes the frontier's default.
-Whether the values make sense together is for the frontier to judge when the crawl is created.
+A file has the settings of a crawl (`fields`) and, beside them, the crawl's name, its seeds, and the paths of
+files with further seeds and SURT prefixes. Omitted settings take the frontier's defaults. The frontier checks
+the values when the crawl is created.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .fields import GIVING_WAY, LISTS, Override, Spec, Table
 from .plain import fields_of, key_of, set_to_plain
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
-"""Most bytes of a spec file. Seeds by the million belong into a `seeds_file`, which has no limit."""
+"""Most bytes of a spec file. Long lists of seeds belong in a `seeds_file`, which has no limit."""
 
 MAX_SURT_PREFIXES = 10_000
-"""Most lines of a `surt_prefixes_file` that are read: as many prefixes as a frontier takes."""
+"""Most SURT prefixes of a crawl, which is also the frontier's limit."""
 
 _MAX_LINE_CHARS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class SpecFile:
-    """What a spec file says. `name` is the crawl's, empty if the file gives none."""
+    """The contents of a spec file. `name` is the crawl's; empty if the file has none."""
 
     name: str
     spec: CrawlSpec
@@ -46,12 +46,12 @@ class SpecFile:
     seeds_file: Path | None
     surt_prefixes_file: Path | None
     places: Mapping[str, str]
-    """Where fields of the spec stand that are not in the spec file: path in the spec → file and line."""
+    """The places of fields that come from another file: path in the spec → file and line."""
 
     def seeds(self) -> Iterator[str]:
-        """All seeds, each with a scheme: those listed, then those of the seeds file, read as they are needed.
+        """All seeds, each with a scheme: the listed ones, then those of the seeds file, which is read lazily.
 
-        InvalidSpec where the seeds file cannot be read.
+        Raises InvalidSpec if the seeds file cannot be read.
         """
         yield from map(normalise_seed, self.listed_seeds)
         if self.seeds_file is not None:
@@ -59,7 +59,7 @@ class SpecFile:
 
 
 def load(path: Path) -> SpecFile:
-    """Reads a spec file. InvalidSpec names the file, the place in it, and what would be right."""
+    """Reads a spec file. Raises InvalidSpec, which names the file, the place in it, and the problem."""
     found = parse(_text_of(path), path)
     if found.seeds_file is not None:
         _check_readable(found.seeds_file)
@@ -69,10 +69,9 @@ def load(path: Path) -> SpecFile:
 
 
 def parse(text: str, path: Path) -> SpecFile:
-    """Reads a spec file's text.
+    """Reads a spec file's text, but neither its `seeds_file` nor its `surt_prefixes_file`.
 
-    `path` is told in errors, and its folder is where a relative `seeds_file` or `surt_prefixes_file` is
-    looked for. Neither is read here.
+    Errors name `path`. The paths of the two files are relative to its folder.
     """
     said = _toml(text, path)
     try:
@@ -94,8 +93,8 @@ def parse(text: str, path: Path) -> SpecFile:
 
 
 def load_override(path: Path) -> OverrideSettings:
-    """Reads a file with settings for a part of a crawl's URIs: the tables of a spec file that an override may
-    have, and only what is to differ. InvalidSpec as in `load`.
+    """Reads a file with settings for a part of a crawl's URIs. It has some tables of a spec file, with the
+    settings that differ. Raises InvalidSpec as `load` does.
     """
     said = _toml(_text_of(path), path)
     try:
@@ -112,13 +111,13 @@ def load_override(path: Path) -> OverrideSettings:
             value = getattr(table, key_of(field))
             if field.is_repeated and not value:
                 settings.empty_lists.append(f"{name}.{field.name}")
-            else:  # also what is a crawl's default: here it may be otherwise
+            else:  # also a default, which replaces the crawl's setting
                 _put(part, field, value)
     return settings
 
 
 def override_plain(settings: OverrideSettings) -> dict[str, Any]:
-    """The settings of an override in the words of its file: only what it says, lists that it empties too."""
+    """The settings of an override as its file has them: those that are set, and the lists that are empty."""
     said = set_to_plain(settings)
     for path in said.pop("empty_lists", ()):
         part, name = path.split(".")
@@ -127,12 +126,12 @@ def override_plain(settings: OverrideSettings) -> dict[str, Any]:
 
 
 def template() -> str:
-    """The spec file that `toehold init` writes: every field's meaning and, commented out, its default."""
+    """The spec file that `toehold init` writes: each field's meaning and, commented out, its default."""
     return (resources.files(__package__) / "template.toml").read_text(encoding="utf-8")
 
 
 def plain(spec: CrawlSpec) -> dict[str, Any]:
-    """The spec in a spec file's words, every default filled in: two specs that mean the same are equal."""
+    """The spec as a spec file has it, with all defaults filled in: specs of equal meaning are equal."""
     said = set_to_plain(spec)
     if "unreachable" in said.get("robots", {}):
         said["robots"]["unreachable"] = said["robots"]["unreachable"].lower()
@@ -150,9 +149,9 @@ def plain(spec: CrawlSpec) -> dict[str, Any]:
 
 
 def changes(old: CrawlSpec, new: CrawlSpec) -> list[tuple[str, Any, Any]]:
-    """What the two specs disagree in: the name of each such field, and what it says in each.
+    """The differences of two specs: the name of each field that differs, and its two values.
 
-    Fields are compared as they are told, so that a number that is none (`nan`) equals itself.
+    Fields are compared as JSON, so that `nan` equals itself.
     """
     before, after = _flat(plain(old)), _flat(plain(new))
     return [
@@ -163,13 +162,13 @@ def changes(old: CrawlSpec, new: CrawlSpec) -> list[tuple[str, Any, Any]]:
 
 
 def differences(old: CrawlSpec, new: CrawlSpec) -> list[str]:
-    """The same, one readable line for each field; empty if the specs mean the same."""
+    """The differences of two specs, one readable line for each field; empty if the specs mean the same."""
     return [f"{path}: was {json.dumps(was)}, is {json.dumps(now)}" for path, was, now in changes(old, new)]
 
 
 def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
-    """A frontier's refusal of a spec that came from files: a problem with what stands in another file than
-    the spec's is told with its place there (SpecFile.places).
+    """A frontier's refusal of a spec, in which problems of fields from other files name their places there
+    (SpecFile.places).
     """
     problems = {places.get(path, path): problem for path, problem in refusal.problems.items()}
     told = "; ".join(
@@ -180,10 +179,7 @@ def located(refusal: InvalidSpec, places: Mapping[str, str]) -> InvalidSpec:
 
 
 def normalise_seed(text: str) -> str:
-    """A seed as somebody types it, as a URI: `example.com/a` becomes `https://example.com/a`.
-
-    Whether it is one is not judged.
-    """
+    """A typed seed with a scheme: `example.com/a` becomes `https://example.com/a`. The URI is not checked."""
     seed = text.strip()
     if seed.startswith("//"):
         return f"https:{seed}"
@@ -191,16 +187,16 @@ def normalise_seed(text: str) -> str:
 
 
 def read_seeds(path: Path) -> Iterator[str]:
-    """The seeds in a file, one a line; blank lines and lines that begin with `#` do not count.
+    """The seeds in a file, one per line; blank lines and lines that begin with `#` do not count.
 
-    InvalidSpec if it cannot be read.
+    Raises InvalidSpec if the file cannot be read.
     """
     for _, line in _lines(path, "seeds file"):
         yield normalise_seed(line)
 
 
 def read_uris(path: Path) -> Iterator[str]:
-    """The URIs in a file, as they stand there, one a line; what counts is as in `read_seeds`."""
+    """The URIs in a file, unchanged, one per line; lines count as in `read_seeds`."""
     for _, line in _lines(path, "file"):
         yield line
 
@@ -213,43 +209,43 @@ def _text_of(path: Path) -> str:
         raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > MAX_FILE_BYTES:
         raise InvalidSpec(
-            f"{path} has more than {MAX_FILE_BYTES} bytes; long lists of seeds belong into a seeds_file"
+            f"{path} must have at most {MAX_FILE_BYTES} bytes; put long lists of seeds into a seeds_file"
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidSpec(f"{path} is not UTF-8 text (byte {error.start})") from None
+        raise InvalidSpec(f"{path} must be UTF-8 text, but byte {error.start} is not") from None
 
 
 def _toml(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomli.loads(text)
     except tomli.TOMLDecodeError as error:
-        raise InvalidSpec(f"{path} is not TOML: {error}") from None
+        raise InvalidSpec(f"{path} must be TOML: {error}") from None
     except ValueError:  # Python's own limit, which keeps reading linear
-        raise InvalidSpec(f"{path} is not a spec: a number in it has thousands of digits") from None
+        raise InvalidSpec(f"{path} must be a spec, but a number in it has thousands of digits") from None
     except RecursionError:
-        raise InvalidSpec(f"{path} is not a spec: its keys or values are nested too deeply") from None
+        raise InvalidSpec(f"{path} must be a spec, but its keys or values are nested too deeply") from None
 
 
 def _with_surt_prefixes(found: SpecFile, path: Path) -> SpecFile:
-    """The spec with the prefixes of the file behind its own."""
+    """The spec with the prefixes of the file after its own."""
     spec, places = CrawlSpec(), {}
     spec.CopyFrom(found.spec)
     prefixes = spec.scope.surt_prefixes
     for number, line in _lines(path, "SURT prefixes file"):
         where = f"{path}, line {number}"
         if not line.lstrip("+-") or len(line.split()) > 1:
-            raise InvalidSpec(f"{where}: {line!r:.200} is not `+PREFIX` or `-PREFIX`")
+            raise InvalidSpec(f"{where}: must be +PREFIX or -PREFIX, got {line!r:.200}")
         if len(prefixes) == MAX_SURT_PREFIXES:
-            raise InvalidSpec(f"{where}: more than {MAX_SURT_PREFIXES} SURT prefixes")
+            raise InvalidSpec(f"{where}: a crawl can have at most {MAX_SURT_PREFIXES} SURT prefixes")
         places[f"scope.surt_prefixes[{len(prefixes)}]"] = where
         prefixes.append(line)
     return replace(found, spec=spec, places=places)
 
 
 def _lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file that count, with their numbers, as they are needed."""
+    """The lines of a file that count, with their numbers, read lazily."""
     try:
         with path.open(encoding="utf-8-sig") as file:
             number = 0
@@ -261,7 +257,7 @@ def _lines(path: Path, what: str) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise InvalidSpec(f"the {what} {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InvalidSpec(f"the {what} {path} is not UTF-8 text") from None
+        raise InvalidSpec(f"the {what} {path} must be UTF-8 text") from None
 
 
 def _check_readable(seeds_file: Path) -> None:
@@ -277,7 +273,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9]{1,5}(?:[/?#]|$))")
 
 
 class _Beside(msgspec.Struct, frozen=True):
-    """What a spec file says beside the spec."""
+    """The keys of a spec file beside the spec."""
 
     name: str = ""
     seeds: tuple[str, ...] = ()
@@ -289,7 +285,7 @@ _BESIDE_KEYS = _Beside.__struct_fields__
 
 
 def _fill(message: Message, values: msgspec.Struct, defaults: msgspec.Struct) -> None:
-    """Sets the fields of the message whose values are not the defaults: a spec file pins no default."""
+    """Sets the fields of the message whose values differ from the defaults."""
     for field in fields_of(message):
         value, default = getattr(values, key_of(field)), getattr(defaults, key_of(field))
         if value == default:
@@ -330,7 +326,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTAL
 
 
 def _explained(error: str, root: Table, beside: Iterable[str] = ()) -> tuple[str, str]:
-    """The place in the file and the problem, of what msgspec says of a file that may say what `root` does."""
+    """The place and the problem in an error of msgspec about a file with the fields of `root`."""
     match = _PROBLEM.fullmatch(error)
     assert match is not None  # it matches any text
     place, problem = match["place"] or "", match["problem"]
@@ -339,7 +335,7 @@ def _explained(error: str, root: Table, beside: Iterable[str] = ()) -> tuple[str
         return place, problem[:1].lower() + problem[1:]
     known = _known_fields(place, root, beside)
     near = difflib.get_close_matches(unknown["field"][:200], known, n=1)
-    there_are = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    there_are = f"did you mean {near[0]}?" if near else f"must be one of {', '.join(known)}"
     return f"{place}.{unknown['field']:.200}".lstrip("."), f"no such field; {there_are}"
 
 

@@ -1,8 +1,8 @@
 """The contract's messages as plain dicts, for JSON, for comparing and for spec files.
 
-Numbers stay numbers (protobuf's own JSON makes strings of 64-bit ones), a duration is a number of seconds and
-its name says so (`min_delay` → `min_delay_seconds`), a time is RFC 3339 text in UTC, an enum is its short
-name (`RUNNING`), bytes are base 64.
+Numbers stay numbers (protobuf's own JSON makes strings of 64-bit numbers). A duration is a number of seconds,
+and its name gets the unit (`min_delay` → `min_delay_seconds`). A time is RFC 3339 text in UTC, an enum is its
+short name (`RUNNING`), and bytes are base64.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ _TIMESTAMP = Timestamp.DESCRIPTOR.full_name
 
 
 def to_plain(message: Message) -> dict[str, Any]:
-    """All of a message: what is not set is there too, as zero, empty or None.
-
-    Of a oneof only the member that is set.
-    """
+    """All fields of a message; those not set are zero, empty or None. Oneofs only have the member that is
+    set."""
     fields = fields_of(message)
     return _plain(
         message, (f for f in fields if f.containing_oneof is None or _optional(f) or message.HasField(f.name))
@@ -32,7 +30,7 @@ def to_plain(message: Message) -> dict[str, Any]:
 
 
 def set_to_plain(message: Message) -> dict[str, Any]:
-    """Of a message only what is set, at every depth."""
+    """Only the fields of a message that are set, at every depth."""
     return _plain(message, (field for field, _ in message.ListFields()), only_set=True)
 
 
@@ -68,14 +66,14 @@ def _plain(message: Message, fields: Iterable[FieldDescriptor], *, only_set: boo
 
 
 def from_plain(said: Mapping[str, Any], message: Message) -> None:
-    """Sets the fields of a message from their plain form, maps left out; None leaves one unset.
+    """Sets the fields of a message from their plain form, except for maps; None leaves a field unset.
 
-    ValueError tells what there is no field for, or what is no value of it.
+    Raises ValueError, which names the unknown field or the invalid value.
     """
     known = {key_of(field): field for field in fields_of(message)}
     for key, value in said.items():
         if key not in known:
-            raise ValueError(f"{key!r:.80} is no field")
+            raise ValueError(f"there is no field {key!r:.80}")
         if value is not None:
             try:
                 _set(message, known[key], value)
@@ -107,19 +105,19 @@ def _value_of(field: FieldDescriptor, value: Any) -> Any:
 
 
 def fields_of(message: Message) -> Sequence[FieldDescriptor]:
-    """The fields that a message can have, as the contract lists them."""
+    """The fields of a message, in the contract's order."""
     return cast(Sequence[FieldDescriptor], message.DESCRIPTOR.fields)
 
 
 def key_of(field: FieldDescriptor) -> str:
-    """The name that a field has here: that of a duration ends with its unit."""
+    """The plain name of a field; the name of a duration ends with its unit."""
     if field.message_type is not None and field.message_type.full_name == _DURATION:
         return f"{field.name.removesuffix('_duration')}_seconds"
     return field.name
 
 
 def enum_word(enum: EnumDescriptor, number: int) -> str:
-    """The short name of an enum's value: `RUNNING`; the number itself where the contract has none for it."""
+    """The short name of an enum's value, such as `RUNNING`; the number if the contract has no name for it."""
     value = enum.values_by_number.get(number)
     if value is None:
         return str(number)
@@ -128,11 +126,11 @@ def enum_word(enum: EnumDescriptor, number: int) -> str:
 
 
 def enum_number(enum: EnumDescriptor, word: str) -> int:
-    """The number of an enum's value, by its short name. ValueError if there is none."""
+    """The number of an enum's value, by its short name. Raises ValueError for an unknown name."""
     for value in enum.values:
         if enum_word(enum, value.number) == word:
             return value.number
-    raise ValueError(f"{word!r:.80} is no {enum.name}")
+    raise ValueError(f"there is no {enum.name} {word!r:.80}")
 
 
 def seconds_of(duration: Duration) -> float:
@@ -141,5 +139,5 @@ def seconds_of(duration: Duration) -> float:
 
 
 def _optional(field: FieldDescriptor) -> bool:
-    # proto3's `optional` is a oneof of its own, made up by the compiler.
+    # The compiler makes a oneof of each `optional` field.
     return field.containing_oneof is not None and field.containing_oneof.name == f"_{field.name}"

@@ -1,1 +1,1 @@
-"""What operators ask for: lists, statistics, reasons, stories; and the changes that they make."""
+"""The operators' requests: lists, statistics, reasons, stories and changes."""

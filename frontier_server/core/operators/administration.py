@@ -1,6 +1,6 @@
-"""What operators ask of a frontier: queues, URIs, seen-set, jobs, overrides, statistics, reasons.
+"""The operators' requests on queues, URIs, seen-set, jobs, overrides, statistics and reasons.
 
-Operations are *(answer, changes)*, as all of the core's are.
+Operations return *(answer, changes)*, like all of the core's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,17 +54,17 @@ class Administration:
         return listing.queue_page(self._shard.store, crawl, self._shard.hosts, state, size, cursor)
 
     def largest_queues(self, name: str) -> list[QueueView]:
-        """The queues with most URIs, of those touched since the server started."""
+        """The queues with most URIs among those touched since the server started."""
         crawl = self._shard.registry.named(name)
         return listing.largest_queues(self._shard.store, crawl, self._shard.hosts)
 
     def slowest_queues(self, name: str) -> list[QueueView]:
-        """The queues that rest longest, of those in memory."""
+        """The queues in memory that rest longest."""
         crawl = self._shard.registry.named(name)
         return listing.slowest_queues(self._shard.store, crawl, self._shard.hosts)
 
     def queue(self, name: str, key: str) -> list[QueueView]:
-        """The queues that have a key. Raises UnknownQueue if there is none."""
+        """The queues with a key. Raises UnknownQueue if there is none."""
         crawl = self._shard.registry.named(name)
         op = Operation(self._shard.store, 0)
         found = self._queues_of(op, crawl, key)
@@ -73,7 +73,7 @@ class Administration:
     def change_queue(
         self, name: str, key: str, change: QueueChange, now_ms: int, by: str = ""
     ) -> tuple[list[QueueView], Changes]:
-        """Change the queues that have a key; what they are then."""
+        """Change the queues with a key, and return them."""
         crawl = self._shard.registry.changeable(name)
         steering.check(change)
         op = self._shard.begin(now_ms)
@@ -98,28 +98,28 @@ class Administration:
     # URIs and the seen-set.
 
     def uris(self, name: str, key: str, size: int, cursor: bytes) -> tuple[list[UriView], bytes]:
-        """A page of the URIs that wait, of one queue or (empty key) of all; the next cursor."""
+        """A page of the waiting URIs of the queues with a key, or of all (empty key); the next cursor."""
         crawl = self._shard.registry.named(name)
         op = Operation(self._shard.store, 0)
         queues = [queue.queue for queue in self._queues_of(op, crawl, key)] if key else []
         return listing.uri_page(self._shard.store, crawl, self._shard.codec, queues, size, cursor)
 
     def story(self, name: str, uri: str, now_ms: int) -> UriStory:
-        """All that a crawl knows of a URI."""
+        """Everything that a crawl knows about a URI."""
         op = Operation(self._shard.store, now_ms)
         return self._explanations.story(op, self._shard.registry.named(name), _parsed(uri))
 
     def check_uris(self, name: str, uris: Sequence[str]) -> None:
-        """Raise what `note_seen` and `forget_seen` raise for all of these, which come to them in slices."""
+        """Raise as `note_seen` and `forget_seen` would for these URIs, before they get them in slices."""
         self._shard.registry.unfinished(name)
         _batch(uris)
 
     def note_seen(
         self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
     ) -> tuple[int, Changes]:
-        """Note URIs as seen without queueing them; how many were new.
+        """Note URIs as seen without queueing them. Returns how many were new.
 
-        `told` is what is said of all of them, if these are a slice.
+        `told` is the event's detail; for a slice it describes the whole request.
         """
         crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
         op = self._shard.begin(now_ms)
@@ -129,7 +129,7 @@ class Administration:
     def forget_seen(
         self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
     ) -> tuple[int, Changes]:
-        """Forget that URIs were seen, but for those that wait in queues; how many were forgotten.
+        """Forget that URIs were seen, except for those that wait in queues. Returns how many were forgotten.
 
         `told` is as in `note_seen`.
         """
@@ -143,7 +143,7 @@ class Administration:
     def start_job(
         self, name: str, kind: Kind, parameters: Mapping[str, str], now_ms: int, by: str = ""
     ) -> tuple[JobView, Changes]:
-        """Start a job that an operator may ask for. Raises InvalidRequest for a bad pattern."""
+        """Start a job of a kind for operators. Raises InvalidRequest for a bad pattern."""
         crawl = self._shard.registry.changeable(name)
         job.check_room(crawl)
         if kind in BY_PATTERN:
@@ -156,7 +156,7 @@ class Administration:
         return _job_view(number, job.get(op.tx, crawl, number)), self._shard.end(op)
 
     def jobs(self, name: str) -> list[JobView]:
-        """The jobs that run, and the last ones that have ended."""
+        """The running jobs, and the last ones that ended."""
         crawl = self._shard.registry.named(name)
         return [_job_view(number, row) for number, row in job.rows(self._shard.store, crawl.number)]
 
@@ -166,7 +166,7 @@ class Administration:
         return _job_view(number, job.get(self._shard.store, crawl, number))
 
     def cancel_job(self, name: str, number: int, now_ms: int, by: str = "") -> tuple[JobView, Changes]:
-        """Ask a job to do no more; what it has done stays done."""
+        """Ask a job to stop. It does not undo its slices."""
         crawl = self._shard.registry.changeable(name)
         op = self._shard.begin(now_ms)
         row = job.cancel(op, crawl, number)
@@ -174,7 +174,7 @@ class Administration:
         return _job_view(number, row), self._shard.end(op)
 
     def begin_import(self, name: str, force: bool, now_ms: int, by: str = "") -> tuple[int, Changes]:
-        """A job that will take in what `add_imports` brings; its number."""
+        """Create a job for the rows of `add_imports`, and return its number."""
         crawl = self._shard.registry.unfinished(name)
         job.check_room(crawl)
         op = self._shard.begin(now_ms)
@@ -185,16 +185,16 @@ class Administration:
     def add_imports(
         self, name: str, number: int, rows: Sequence[ImportRow], now_ms: int
     ) -> tuple[None, Changes]:
-        """Keep rows that an import is to take in."""
+        """Store rows for an import."""
         crawl = self._shard.registry.unfinished(name)
         if len(rows) > MAX_BATCH:
-            raise errors.BatchTooLarge(f"{len(rows)} URIs in one message; at most {MAX_BATCH} are taken")
+            raise errors.BatchTooLarge(f"a message must have at most {MAX_BATCH} URIs, got {len(rows)}")
         op = self._shard.begin(now_ms)
         importing.store_rows(op, crawl, number, rows)
         return None, self._shard.end(op)
 
     def end_import(self, name: str, number: int, now_ms: int) -> tuple[JobView, Changes]:
-        """An import has received all: let it begin."""
+        """Let an import begin, because it has received all its rows."""
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
         row = job.received(op, crawl, number)
@@ -214,9 +214,9 @@ class Administration:
         now_ms: int,
         by: str = "",
     ) -> tuple[str, Changes]:
-        """Set the override of a SURT prefix (or host, or URL); the prefix as it is kept.
+        """Set the override of a SURT prefix (or host, or URL). Returns the prefix in its stored form.
 
-        It holds from the next decision on. Raises InvalidSpec for settings that make no sense.
+        The override counts from the next decision on. Raises InvalidSpec for invalid settings.
         """
         crawl = self._shard.registry.unfinished(name)
         try:
@@ -227,7 +227,9 @@ class Administration:
         if found:
             raise errors.invalid_spec(found)
         if len(crawl.overrides) >= MAX_OVERRIDES:
-            raise errors.InvalidRequest(f"{MAX_OVERRIDES} overrides are kept; remove some first")
+            raise errors.InvalidRequest(
+                f"a crawl can have at most {MAX_OVERRIDES} overrides; remove some first"
+            )
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "put-override", surt)
         op.tx.put(Family.OVERRIDES, keys.override_key(crawl.number, surt), override)
@@ -252,24 +254,24 @@ class Administration:
         return None, self._shard.end(op)
 
     def _overrides_changed(self, op: Operation, crawl: Crawl) -> None:
-        """Let queues on disk have the precedence that follows; active ones get it at their next turn."""
+        """Update the precedences of queues on disk. Active queues follow at their next turn."""
         op.counters(crawl)
         self._shard.hosts.disperse(crawl)
         running = (job.get(op.tx, crawl, number) for number in crawl.jobs)
         if not any(row.kind == Kind.APPRAISE_QUEUES.value and not row.done for row in running):
             job.start(op, crawl, Kind.APPRAISE_QUEUES)
 
-    # Figures and reasons.
+    # Statistics and reasons.
 
     def fetch_statistics(
         self, name: str, kind: FetchStatisticsOf, size: int, cursor: bytes
     ) -> tuple[list[FetchStatisticsView], bytes]:
-        """A page of hosts or sources, and what happened to their URIs."""
+        """A page of hosts or sources with the statistics of their URIs."""
         crawl = self._shard.registry.named(name)
         return listing.statistics_page(self._shard.store, crawl, kind, size, cursor)
 
     def seeds(self, name: str, size: int, cursor: int, now_ms: int) -> tuple[list[SeedView], int]:
-        """A page of seeds and what became of them; the next cursor (0 at the end)."""
+        """A page of seeds with their stories; the next cursor (0 at the end)."""
         crawl = self._shard.registry.named(name)
         op = Operation(self._shard.store, now_ms)
         page, following = listing.seed_page(self._shard.store, crawl, size, cursor)
@@ -282,7 +284,7 @@ class Administration:
         ], following
 
     def explain(self, name: str, key: str, uri: str, now_ms: int) -> list[Reason]:
-        """Why a crawl, a queue of it (by key), or a URI is not fetched now."""
+        """The reasons why a URI, the queues with a key, or else the crawl is not fetched now."""
         crawl = self._shard.registry.named(name)
         op = Operation(self._shard.store, now_ms)
         if uri:
@@ -294,7 +296,7 @@ class Administration:
 
 
 def some_uris(uris: Sequence[str]) -> str:
-    """So many URIs in a word or two; of one, itself."""
+    """The number of some URIs in words, or the only URI itself."""
     return f"{len(uris)} URIs" if len(uris) > 1 else uris[0]
 
 
@@ -307,7 +309,7 @@ def _parsed(text: str) -> CanonicalUri:
 
 def _batch(uris: Sequence[str]) -> list[CanonicalUri]:
     if not 1 <= len(uris) <= MAX_BATCH:
-        raise errors.InvalidRequest(f"{len(uris)} URIs; 1 to {MAX_BATCH} are taken", field="uris")
+        raise errors.InvalidRequest(f"uris must have 1 to {MAX_BATCH} URIs, got {len(uris)}", field="uris")
     return [_parsed(uri) for uri in uris]
 
 

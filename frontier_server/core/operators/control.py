@@ -1,6 +1,6 @@
-"""A crawl's life as operators ask for it: created, seeded, launched, steered, changed, torn down, deleted.
+"""The operators' requests on a crawl's life: create, seed, launch, steer, change, tear down, delete.
 
-Operations are *(answer, changes)*, as all of the core's are. `by` says who asks; an event tells it.
+Operations return *(answer, changes)*, like all of the core's. `by` names the operator in the event.
 """
 
 import re
@@ -24,12 +24,12 @@ from . import views
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 MAX_CRAWLS = 100_000
-# What an operator may ask for, and what that is called.
+# The inputs that an operator may request, and their names in events.
 _ACTIONS = {Input.RESUME: "resume", Input.PAUSE: "pause", Input.HOLD: "hold", Input.STOP: "stop"}
 
 
 class Control:
-    """The lives of a frontier's crawls."""
+    """Changes the lives of a frontier's crawls."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -37,19 +37,20 @@ class Control:
     def create_crawl(
         self, name: str, settings: CrawlSettings, spec: bytes, now_ms: int, by: str = ""
     ) -> tuple[CrawlView, Changes]:
-        """Create a crawl in state NASCENT. `spec` is kept as it is."""
+        """Create a crawl in state NASCENT. `spec` is stored unchanged."""
         shard, registry = self._shard, self._shard.registry
         if not NAME.fullmatch(name):
             raise errors.InvalidName(
-                f"{name[:80]!r} cannot name a crawl: 1 to 64 of a-z 0-9 - _ ., first a letter or digit",
+                "a crawl's name must have 1 to 64 of the characters a-z, 0-9, -, _ and ., beginning with a "
+                f"letter or digit, got {name[:80]!r}",
                 crawl=name[:80],
             )
         if found := problems(settings):
             raise errors.invalid_spec(found)
         if name in registry:
-            raise errors.CrawlExists(f"there is a crawl {name!r} already", crawl=name)
+            raise errors.CrawlExists(f"crawl {name!r} already exists", crawl=name)
         if len(registry) >= MAX_CRAWLS:
-            raise errors.InvalidRequest(f"{MAX_CRAWLS} crawls are kept; delete some first")
+            raise errors.InvalidRequest(f"a frontier can have at most {MAX_CRAWLS} crawls; delete some first")
         op = shard.begin(now_ms)
         number = shard.server.next_crawl
         shard.server.next_crawl += 1
@@ -73,7 +74,7 @@ class Control:
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "add-seeds")
         counters = op.counters(crawl)
-        # Servers before this one let announcements run ahead of the numbers of a crawl from a checkpoint.
+        # In stores of older servers, a crawl from a checkpoint may have announced more seeds than it counts.
         counters.next_seed = max(counters.next_seed, counters.announced_seeds + 1)
         for uri in uris:
             op.tx.put(Family.SEEDS, keys.serial_key(crawl.number, counters.next_seed), uri.encode())
@@ -83,17 +84,14 @@ class Control:
         return None, self._shard.end(op)
 
     def _seeding(self, crawl: Crawl) -> bool:
-        """Whether a job will come to seeds that are added now."""
+        """Whether a job will announce seeds that are added now."""
         rows = (job.get(self._shard.store, crawl, number) for number in crawl.jobs)
         return any(row.kind == job.Kind.SEED.value for row in rows)
 
     def launch(
         self, name: str, now_ms: int, by: str = "", checkpoint: str = "", source: str = ""
     ) -> tuple[CrawlView, Changes]:
-        """Start a crawl: its seeds are announced by a job.
-
-        Or (with the name of a checkpoint, and of the crawl there) go on from that: a job copies it.
-        """
+        """Start a crawl. A job announces its seeds or, given a checkpoint, copies crawl `source` from it."""
         crawl = self._shard.registry.named(name)
         if not checkpoint and crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
             raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
@@ -109,7 +107,7 @@ class Control:
         return views.crawl_view(crawl), self._shard.end(op)
 
     def note_checkpoint(self, name: str, now_ms: int) -> tuple[None, Changes]:
-        """Tell the crawls that live of a checkpoint; one that is held hears of nothing."""
+        """Record a checkpoint in the crawls that it has, except for held and finished ones."""
         op = self._shard.begin(now_ms)
         for crawl in self._shard.registry.crawls.values():
             if not crawl.held and crawl.state is not CrawlState.FINISHED:
@@ -129,12 +127,12 @@ class Control:
         crawl = self._shard.registry.named(name)
         op = self._shard.begin(now_ms)
         if crawl.state_row.torn_down:
-            move(crawl.state, target, name)  # refused, or nothing
+            move(crawl.state, target, name)  # raises, or has no effect
             return views.crawl_view(crawl), self._shard.end(op)
         held = crawl.held
         life.request(op, crawl, target, _ACTIONS[target], by)
         if held:
-            reconcile(op, crawl, self._shard.leases)  # who left while nothing could be told
+            reconcile(op, crawl, self._shard.leases)  # nodes that left during the hold
         changes = self._shard.end(op)
         return views.crawl_view(crawl), changes
 
@@ -145,9 +143,9 @@ class Control:
         now_ms: int,
         by: str = "",
     ) -> tuple[CrawlView, Changes]:
-        """Change a crawl's spec; `amended` makes the new one of the old, and names what it changes.
+        """Change a crawl's spec. `amended` makes the new spec of the old one, and names the changed paths.
 
-        Raises InvalidSpec, and then nothing has changed.
+        Raises InvalidSpec before anything changes.
         """
         crawl = self._shard.registry.unfinished(name)
         spec, paths = amended(crawl.spec.spec)
@@ -156,7 +154,7 @@ class Control:
             raise errors.invalid_spec(found)
         op = self._shard.begin(now_ms)
         if spec != crawl.spec.spec:
-            if settings != crawl.settings:  # else a default was only set by name
+            if settings != crawl.settings:  # unless a default was set explicitly
                 op.acted(crawl, by, "update", ", ".join(paths))
             known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
             for named in of_host.keys() - known:
@@ -172,7 +170,7 @@ class Control:
         return views.crawl_view(crawl), changes
 
     def tear_down(self, name: str, now_ms: int, by: str = "") -> tuple[tuple[CrawlView, bool], Changes]:
-        """Let a crawl end and leave memory; where it is now, and whether this began it."""
+        """Let a crawl end and leave memory. Returns the crawl, and whether this request began that."""
         crawl = self._shard.registry.named(name)
         op = self._shard.begin(now_ms)
         begun, held = False, crawl.held
@@ -184,7 +182,7 @@ class Control:
         return (views.crawl_view(crawl), begun), changes
 
     def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
-        """Forget a crawl; what is stored of it goes little by little."""
+        """Forget a crawl, and begin to delete its rows."""
         crawl = self._shard.registry.named(name)
         if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
             raise errors.CrawlActive(

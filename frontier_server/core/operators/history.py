@@ -1,4 +1,4 @@
-"""What happened to crawls: their events and final dispositions, as far as they are kept."""
+"""The events and final dispositions of crawls, as far as they are kept."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -26,19 +26,19 @@ class History:
         return event_time(self._shard.store, self._shard.registry.named(name), sequence)
 
     def check_event(self, name: str, sequence: int, read_ms: int) -> None:
-        """Raise CursorTooOld if the event that somebody has read is another one: see `check_event`."""
+        """Raise CursorTooOld as the function `check_event` does."""
         check_event(self._shard.store, self._shard.registry.named(name), sequence, read_ms)
 
     def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
-        """Some events behind a sequence number."""
+        """Some events after a sequence number."""
         return events_after(self._shard.store, self._shard.registry.named(name), sequence)
 
     def outcomes(self, name: str, after: int, most: int) -> list[tuple[int, OutcomeRow]]:
-        """Final dispositions behind a number, as far as they are kept."""
+        """Final dispositions after a number, as far as they are kept."""
         return outcomes_after(self._shard.store, self._shard.registry.named(name), after, most)
 
     def outcome_range(self, name: str) -> tuple[int, int]:
-        """The number of the oldest outcome that is kept, and of the last."""
+        """The numbers of the oldest outcome that is kept, and of the last."""
         counters = self._shard.registry.named(name).counters
         return counters.oldest_outcome, counters.next_outcome - 1
 
@@ -47,7 +47,7 @@ class History:
         return outcome_time(self._shard.store, self._shard.registry.named(name), number)
 
     def check_outcome(self, name: str, number: int, read_ms: int) -> None:
-        """Raise CursorTooOld if the one that somebody has read is another: see `check_outcome`."""
+        """Raise CursorTooOld as the function `check_outcome` does."""
         check_outcome(self._shard.store, self._shard.registry.named(name), number, read_ms)
 
 
@@ -64,9 +64,9 @@ def outcome_time(store: Store, crawl: Crawl, number: int) -> int:
 
 
 def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None:
-    """Raise CursorTooOld unless the event that was read is the one of that number here.
+    """Raise CursorTooOld unless the event that a reader has read is the one with that number here.
 
-    `read_ms` is when it happened, as its reader knows; 0 if that is not told.
+    `read_ms` is the time of that event; 0 if the reader does not know it.
     """
     last, found_ms = crawl.counters.next_event - 1, event_time(store, crawl, sequence)
     if read_ms and (sequence > last or found_ms not in (0, read_ms)):
@@ -74,7 +74,7 @@ def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None
 
 
 def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None:
-    """The same for a final disposition."""
+    """Check a final disposition as `check_event` checks an event."""
     last, found_ms = crawl.counters.next_outcome - 1, outcome_time(store, crawl, number)
     if read_ms and (number > last or found_ms not in (0, read_ms)):
         raise _other_history("outcome", number, crawl.counters.oldest_outcome)
@@ -82,23 +82,23 @@ def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None
 
 def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
     return CursorTooOld(
-        f"{what} {number} is not the one that was read: the frontier was set back to a checkpoint since, or "
-        f"the crawl was made anew, or it is another; 'start' begins at the oldest that is kept, {oldest}",
+        f"{what} {number} is not the one that was read; the frontier may have gone back to a checkpoint, or "
+        f"the crawl may be another one; 'start' begins at the oldest {what} that is kept, {oldest}",
         oldest=str(oldest),
     )
 
 
 def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, EventRow]]:
-    """Events behind a sequence number, in order; no more than EVENTS_PER_READ at a time.
+    """Events after a sequence number, in order; at most EVENTS_PER_READ at a time.
 
-    Raises CursorTooOld if one of them is no longer kept.
+    Raises CursorTooOld if one of these events is no longer kept.
     """
     last = crawl.counters.next_event - 1
     if sequence > last:
-        raise InvalidRequest(f"cursor {sequence} is ahead of the last event, {last}", field="cursor")
+        raise InvalidRequest(f"cursor must be at most the last event, {last}, got {sequence}", field="cursor")
     if sequence < last - EVENTS_KEPT:
         raise CursorTooOld(
-            f"events behind {sequence} are not kept any more; the oldest kept is {last - EVENTS_KEPT + 1}",
+            f"events after {sequence} are no longer kept; the oldest kept is {last - EVENTS_KEPT + 1}",
             oldest=str(last - EVENTS_KEPT + 1),
         )
     rows = _serial_rows(store, Family.EVENTS, crawl, sequence)
@@ -112,13 +112,14 @@ def _event(value: bytes) -> EventRow:
 
 
 def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[tuple[int, OutcomeRow]]:
-    """Final dispositions behind a number, in order. Raises CursorTooOld if one is no longer kept."""
+    """Final dispositions after a number, in order. Raises CursorTooOld if one is no longer kept."""
     oldest, last = crawl.counters.oldest_outcome, crawl.counters.next_outcome - 1
     if number > last:
-        raise InvalidRequest(f"cursor {number} is ahead of the last outcome, {last}", field="cursor")
+        raise InvalidRequest(f"cursor must be at most the last outcome, {last}, got {number}", field="cursor")
     if number < oldest - 1:
         raise CursorTooOld(
-            f"outcomes behind {number} are not kept any more; the oldest kept is {oldest}", oldest=str(oldest)
+            f"outcomes after {number} are no longer kept; the oldest kept is {oldest}",
+            oldest=str(oldest),
         )
     if crawl.unlogged and crawl.unlogged[0][0] <= number + 1:
         start = number + 1 - crawl.unlogged[0][0]

@@ -1,4 +1,4 @@
-"""Crawler nodes as operators see and ask them: listed, drained, their toe pools sized."""
+"""The operators' requests on crawler nodes: list them, drain them, size their toe pools."""
 
 from dataclasses import replace
 
@@ -18,17 +18,17 @@ class Nodes:
         self._shard = shard
 
     def listed(self) -> list[NodeView]:
-        """The nodes heard of, the latest first."""
+        """The known nodes; the node that was last seen most recently comes first."""
         shard = self._shard
         return [replace(view, pool_size=shard.pool_size_of(view.node)) for view in shard.leases.nodes()]
 
     @property
     def leases_out(self) -> int:
-        """How many leases are out, of all crawls."""
+        """How many leases of all crawls are out."""
         return len(self._shard.leases)
 
     def drain(self, node: str, now_ms: int, by: str = "") -> tuple[None, Changes]:
-        """Let a node's present session end: it is told with its next heartbeat."""
+        """Let a node's present session end. The answer to its next heartbeat tells it."""
         asked = self._shard.leases.drain(node)
         op = self._shard.begin(now_ms)
         for crawl in self._shard.crawls.values():
@@ -37,18 +37,18 @@ class Nodes:
         return None, self._shard.end(op)
 
     def set_pool_size(self, node: str, size: int | None, now_ms: int, by: str = "") -> tuple[None, Changes]:
-        """Set how many toe threads a node should have, or any that has no size of its own (ANY_NODE)."""
+        """Set how many toe threads a node should have, or each node without a size of its own (ANY_NODE)."""
         if size is not None and not 0 <= size <= MAX_TOES:
-            raise errors.InvalidRequest(f"size is {size}; 0 to {MAX_TOES} is possible", field="size")
+            raise errors.InvalidRequest(f"size must be between 0 and {MAX_TOES}, got {size}", field="size")
         if len(node) > MAX_NODE_CHARACTERS:
             raise errors.InvalidRequest(
-                f"node has {len(node)} characters; at most {MAX_NODE_CHARACTERS} are taken", field="node"
+                f"node must have at most {MAX_NODE_CHARACTERS} characters, got {len(node)}", field="node"
             )
         sizes = self._shard.server.pool_sizes
         names = sizes.keys() - {ANY_NODE, node}
         if size is not None and node != ANY_NODE and len(names) >= MAX_NODES:
             raise errors.InvalidRequest(
-                f"{len(names)} nodes have sizes of their own; take some back", field="node"
+                f"at most {MAX_NODES} nodes can have a size of their own; reset some first", field="node"
             )
         op = self._shard.begin(now_ms)
         if size is None:
@@ -58,6 +58,6 @@ class Nodes:
         opening.put_server_row(op.tx, self._shard.server)
         told = f"{node or 'all nodes'}: {'default' if size is None else size}"
         for crawl in self._shard.registry.crawls.values():
-            if crawl.state_row.running_since_ms:  # those that a pool works for
+            if crawl.state_row.running_since_ms:
                 op.acted(crawl, by, "resize-pool", told)
         return None, self._shard.end(op)

@@ -1,4 +1,4 @@
-"""Crawls as operators see them: a crawl's description, its statistics, and what it waits for."""
+"""Descriptions and statistics of crawls, and the reason why a crawl waits."""
 
 from ..agenda import empty_reason
 from ..crawl import Crawl
@@ -20,7 +20,7 @@ class Views:
         self._shard = shard
 
     def crawl(self, name: str, number: int = 0) -> CrawlView:
-        """A crawl's description. With its number it is no other one that has got the name since."""
+        """A crawl's description. If `number` is given, raises UnknownCrawl for another crawl of that name."""
         registry = self._shard.registry
         torn = registry.torn_rows(name)
         if number and torn is None and name not in registry.names:
@@ -31,7 +31,7 @@ class Views:
         return view
 
     def crawls_after(self, name: str, most: int) -> list[CrawlView]:
-        """Crawls by name, behind one."""
+        """The crawls whose names sort behind `name`."""
         return [self.crawl(known) for known in self._shard.registry.names_after(name, most)]
 
     def statistics(self, name: str, now_ms: int) -> StatisticsView:
@@ -70,7 +70,7 @@ def rows_view(rows: CrawlRows, held: bool = False) -> CrawlView:
 
 
 def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsView:
-    """A crawl's statistics (Heritrix 2.16)."""
+    """A crawl's statistics."""
     counters = crawl.counters
     waiting_for, next_due_ms = awaited(crawl)
     per_second, bytes_per_second = crawl.pace.rates(now_ms)
@@ -111,7 +111,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
 
 
 def queue_counts(crawl: Crawl) -> dict[QueueState, int]:
-    """Work queues by state."""
+    """How many work queues are in each state."""
     stored = crawl.counters.queues
     counts = {state: stored.get(state.value, 0) + crawl.active_counts[state] for state in QueueState}
     counts[QueueState.INACTIVE] += crawl.inactive_queues
@@ -119,7 +119,7 @@ def queue_counts(crawl: Crawl) -> dict[QueueState, int]:
 
 
 def _congestion(crawl: Crawl) -> float:
-    """How many times as fast a crawler without politeness could go (congestionRatio)."""
+    """How many times as fast a crawler without politeness could go (Heritrix: congestionRatio)."""
     counts = queue_counts(crawl)
     held = counts[QueueState.BUSY] + counts[QueueState.SNOOZED]
     could = held + counts[QueueState.READY] + counts[QueueState.INACTIVE]
@@ -127,7 +127,7 @@ def _congestion(crawl: Crawl) -> float:
 
 
 def awaited(crawl: Crawl) -> tuple[str, int | None]:
-    """In words, why no lease can be given now, and until when at least; ("", None) when one can."""
+    """Why no lease can be given now, in words, and until when at least; ("", None) if one can."""
     reason = empty_reason(crawl)
     if reason is not EmptyReason.NOTHING_DUE:
         awaited_then = {
@@ -156,7 +156,7 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
 
 
 def _resting(crawl: Crawl) -> tuple[int, str] | None:
-    """The first moment at which a queue wakes or a future URI is due, as far as it is known, and which."""
+    """The first known moment at which a queue wakes or a future URI is due, and that event in words."""
     found = []
     queue = crawl.next_wake()
     if queue is not None:
@@ -166,7 +166,7 @@ def _resting(crawl: Crawl) -> tuple[int, str] | None:
     in_line_ms = crawl.lines.next_ms()
     if in_line_ms is not None:
         found.append((in_line_ms, "queues in line for a host or a group that rests"))
-    # 0: not looked at since the server started.
+    # 0: unknown since the server started.
     if crawl.first_far_ms:
         found.append((crawl.first_far_ms, "queues that rest for long"))
     if crawl.counters.future and crawl.first_future_ms:

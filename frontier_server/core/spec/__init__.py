@@ -1,1 +1,1 @@
-"""What a crawl is asked to do: its settings, what is wrong with them, and overrides."""
+"""The settings of a crawl, and their table."""

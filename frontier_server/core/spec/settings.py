@@ -1,8 +1,8 @@
-"""A crawl's spec as the core uses it: milliseconds, every default filled in.
+"""A crawl's spec as the core uses it: in milliseconds, with all defaults filled in.
 
-This is the table of settings (`table.py`): each has its name, type, default and bounds here and nowhere else.
-Comments in the contract, the client's spec file and docs/settings.md follow it (`make generate`). Rules that
-need several fields, or a parser, are in `spec_problems.py`.
+This is the table of settings (`table.py`), the only place with the name, type, default and bounds of each.
+`make generate` derives comments in the contract, the client's spec file and docs/settings.md from it.
+`spec_problems.py` has the rules that need several fields or a parser.
 """
 
 from dataclasses import dataclass

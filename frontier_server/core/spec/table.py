@@ -1,7 +1,7 @@
 """The table of settings: a row for each field of `settings.py`, with its type, default and bounds.
 
-A field's annotation has its bounds: `max_link_hops: Annotated[int, Within(0, 10_000)] = 20`. The unit is in
-the name: `_ms` is a length of time, which the contract has as a Duration and without the suffix.
+A field's annotation has its bounds: `max_link_hops: Annotated[int, Within(0, 10_000)] = 20`. A name that ends
+with `_ms` is a length of time. In the contract it is a Duration, without the suffix.
 """
 
 import re
@@ -12,21 +12,21 @@ from functools import cache
 from typing import Any, get_args, get_origin
 
 MAX_SHOWN = 80  # characters of a value that an error repeats
-Number = int | float  # `float` alone would make floats of whole numbers, where this is compiled
+Number = int | float  # compiled code would turn whole numbers into floats if this were only `float`
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """A number from `least` to `most`; `least` itself is left out where the number has to be above it."""
+    """A number from `least` to `most`; with `above`, it must be above `least`."""
 
     least: Number
     most: Number
     above: bool = False
 
     def problem(self, value: Number, ms: bool) -> str:
-        """What is wrong with a number, and what would be right; empty if it is right."""
+        """The problem of a number; empty if there is none."""
         if (self.least < value if self.above else self.least <= value) and value <= self.most:
-            return ""  # NaN is not
+            return ""  # but not for NaN
         if self.above:
             return f"must be above {self.least} and at most {self.most}, got {value}"
         return f"must be between {shown(self.least, ms)} and {shown(self.most, ms)}, got {shown(value, ms)}"
@@ -34,21 +34,21 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class NotBelow:
-    """A number that is at least as large as another field of the same part."""
+    """The number must be at least another field of the same part."""
 
     field: str
 
 
 @dataclass(frozen=True, slots=True)
 class GivesWay:
-    """A default that follows another field of the same part which is set: the `stronger` of both counts."""
+    """The default gives way to another field of the same part, if the other one is `stronger`."""
 
     stronger: Callable[[int, int], int]  # max or min
     field: str
 
 
 class OneOf:
-    """A text out of some."""
+    """One of some texts."""
 
     def __init__(self, *choices: str) -> None:
         self.choices = choices
@@ -62,7 +62,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of a form: a regular expression that matches all of it, and what that means."""
+    """A text that a regular expression matches as a whole. `form` describes it in words."""
 
     pattern: str
     form: str
@@ -76,7 +76,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list of so many items, and what they are called."""
+    """A list of `least` to `most` items. `called` is their name, in the plural."""
 
     most: int
     called: str
@@ -91,7 +91,7 @@ class Items:
 
 
 class Fixed(Enum):
-    """What cannot change a setting."""
+    """A limit on changes of a setting."""
 
     FOR_LIFE = "an update cannot change it"
     GROWS = "an update can only add to it"
@@ -106,13 +106,13 @@ class Setting:
     """A row of the table."""
 
     name: str
-    contract_name: str  # where a Duration has its unit with it
+    contract_name: str  # without `_ms`
     ms: bool  # whether it is a length of time
     kind: type  # int, float, bool, str, tuple, or the class of a part
     is_part: bool  # whether it has fields of its own
     element: type | None  # of a tuple
     element_is_part: bool
-    default: Any  # an empty value where one is required
+    default: Any  # an empty value if a value is required
     required: bool
     bound: Bound | None
     element_bound: Bound | None
@@ -153,16 +153,16 @@ def rows_of(part: type) -> tuple[Setting, ...]:
 
 @cache
 def blank(part: type) -> Any:
-    """An element of a list that says nothing: its defaults, and empty values where a value is required."""
+    """An element of a list with its defaults, and empty values where a value is required."""
     return part(**{row.name: row.default for row in rows_of(part)})
 
 
 def shown(number: Number, ms: bool) -> str:
-    """A number as errors tell it: a length of time in seconds."""
+    """A number as errors show it; a length of time is in seconds."""
     return f"{number / 1000:.12g} s" if ms else f"{number}"
 
 
 def _annotated(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A type and what is noted beside it."""
+    """A type and the notes beside it."""
     notes: tuple[Any, ...] = getattr(annotation, "__metadata__", ())
     return (annotation.__origin__ if notes else annotation), notes

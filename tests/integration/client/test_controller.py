@@ -53,7 +53,7 @@ from toehold_client.errors import (
     WaitTimedOut,
 )
 
-EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'c' already", "CRAWL_EXISTS")
+EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'c' already exists", "CRAWL_EXISTS")
 ILLEGAL = Refusal(
     grpc.StatusCode.FAILED_PRECONDITION, "crawl 'c' is not NASCENT", "ILLEGAL_STATE", {"state": "RUNNING"}
 )

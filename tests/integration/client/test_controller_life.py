@@ -48,7 +48,7 @@ from toehold_client.errors import (
 )
 
 UNKNOWN = Refusal(grpc.StatusCode.NOT_FOUND, "there is no crawl 'c'", "UNKNOWN_CRAWL")
-EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "there is a crawl 'd' already", "CRAWL_EXISTS")
+EXISTS = Refusal(grpc.StatusCode.ALREADY_EXISTS, "crawl 'd' already exists", "CRAWL_EXISTS")
 BUSY = Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many readers", "OVERLOADED")
 FAILED = Refusal(grpc.StatusCode.UNAVAILABLE, "its disk failed", "STORE_FAILED")
 COMPLETE = TearDownCrawlResponse(status=CrawlStatus(state=FINISHED, tearing_down=True, torn_down=True))

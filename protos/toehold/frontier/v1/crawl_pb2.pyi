@@ -39,7 +39,7 @@ class _RobotsUnreachableEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Rob
     """After three tries everything is allowed, as in Heritrix."""
 
 class RobotsUnreachable(_RobotsUnreachable, metaclass=_RobotsUnreachableEnumTypeWrapper):
-    """What an unreachable robots.txt means for its host."""
+    """The policy for hosts with an unreachable robots.txt."""
 
 ROBOTS_UNREACHABLE_UNSPECIFIED: RobotsUnreachable.ValueType  # 0
 """The default: FORBID."""
@@ -527,7 +527,7 @@ class CrawlSpec(_message.Message):
     contact: _builtins.str
     """The contact that site owners can turn to: an http(s) URL or an e-mail
     address of at most 500 characters. It becomes part of the user agent. Only
-    crawls whose `allowed_addresses` is `loopback` can do without.
+    crawls whose `allowed_addresses` is `loopback` can omit it.
 
     Default: empty.
     """
@@ -581,8 +581,8 @@ class CrawlSpec(_message.Message):
     disk, resumes by itself when the trouble is over.
 
     Temporary trouble is a Problem of kind `disk-reserve` or `node-trouble`. If
-    somebody asks for PAUSE or HOLD meanwhile, the crawl waits for them. In
-    Heritrix somebody always has to resume it.
+    somebody requests PAUSE or HOLD meanwhile, the crawl stays paused or held. In
+    Heritrix somebody always has to resume the crawl.
 
     Default: false.
     """
@@ -675,7 +675,7 @@ class CrawlSpec(_message.Message):
 
     @_builtins.property
     def statistics_interval(self) -> _duration_pb2.Duration:
-        """How often the event IntervalStatistics tells what became of URIs.
+        """How often the event IntervalStatistics occurs.
 
         Heritrix: intervalSeconds of its statistics.
 
@@ -756,9 +756,9 @@ class ScopeSpec(_message.Message):
     or a pattern accepts, except for those that another one rejects, traps, and
     URIs too many hops away.
 
-    These rules are asked in order, and the first one that applies decides.
+    The rules are checked in order, and the first rule that applies decides.
 
-    1. A URI whose scheme is neither http nor https is UNSUPPORTED_SCHEME. One
+    1. A URI whose scheme is neither http nor https is UNSUPPORTED_SCHEME. A URI
        whose scheme is missing from `schemes` is OUT_OF_SCOPE.
     2. A URI is OUT_OF_SCOPE if the longest of the `surt_prefixes` that it begins
        with has a `-`.
@@ -796,7 +796,7 @@ class ScopeSpec(_message.Message):
     Default: 20. Range: 0 to 10 000.
     """
     max_embed_hops: _builtins.int
-    """Most embeds in a row, as of frames within frames.
+    """Most embeds in a row, such as frames within frames.
 
     The hops `E`, `X` and `I` of the discovery path count.
 
@@ -851,8 +851,8 @@ class ScopeSpec(_message.Message):
         - `example.com:8080`, `192.0.2.1`: exactly that.
         - `http://example.com/news/a`: everything in `/news/` of that host. The part
           after the last slash does not count.
-        - `http://(com,example,`: a SURT prefix as in Heritrix, in lower case, with
-          http for https, too.
+        - `http://(com,example,`: a SURT prefix as in Heritrix, in lower case. `http`
+          also stands for https.
 
         `-example.com` with `+http://www.example.com/` leaves one host of a domain.
         No prefix may be listed twice.
@@ -930,14 +930,14 @@ Global___ScopeSpec: _TypeAlias = ScopeSpec  # noqa: Y015
 
 @_typing.final
 class IdentitySpec(_message.Message):
-    """When two URIs are the same, so that only the first is fetched. Each rule may
-    make one of two different pages.
+    """Rules under which two URIs are the same, so that only the first is fetched.
+    Each rule may merge two different pages.
 
-    Before any rule, URIs are compared in a form under which servers answer alike
-    (see Candidate.uri). Heritrix always applies its lossy rules; here they are a
-    choice. They decide what counts as seen, and the partition, but never what is
-    fetched: that is the first candidate as it was. Identity is fixed for the
-    crawl's life.
+    Without rules, URIs are compared in a form under which servers answer alike
+    (see Candidate.uri). Heritrix always applies its lossy rules; here they are
+    optional. The rules decide which URIs count as seen, and their partitions. The
+    URI that is fetched is always the first candidate, unchanged. Identity is fixed
+    for the crawl's life.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -946,7 +946,7 @@ class IdentitySpec(_message.Message):
     REWRITES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The rules, applied in this order. `heritrix` is all of them except
+        """The rules, applied in this order. `heritrix` stands for all others except
         `strip-extra-slashes`.
 
         - `lower-case`: puts the whole URI into lower case.
@@ -956,7 +956,7 @@ class IdentitySpec(_message.Message):
           (`jsessionid`, `phpsessid`, `sid`, `aspsessionid`).
         - `strip-cf-ids`: removes ColdFusion's `cfid` and `cftoken`, if both are
           there.
-        - `strip-extra-slashes`: makes several `/` in a row of the path one.
+        - `strip-extra-slashes`: reduces several `/` in a row to one, in the path.
         - `fix-query`: removes `&` from the ends of the query, and an empty query.
         - `heritrix`: Heritrix's default chain, which is `lower-case`, `strip-www`,
           `strip-session-ids`, `strip-cf-ids`, `fix-query`.
@@ -999,8 +999,7 @@ class RewriteRule(_message.Message):
     pattern: _builtins.str
     """A regular expression in RE2 syntax.
 
-    Each place that it matches is replaced, up to 100. It has 1 to 4096
-    characters.
+    The first 100 matches are replaced. The pattern has 1 to 4096 characters.
 
     Required.
     """
@@ -1029,8 +1028,8 @@ Global___RewriteRule: _TypeAlias = RewriteRule  # noqa: Y015
 
 @_typing.final
 class QueueSpec(_message.Message):
-    """Which work queues a crawl has, what their URIs cost, and which go first: those
-    with a lower precedence.
+    """The work queues of a crawl, the costs of their URIs, and their order: queues
+    with a lower precedence go first.
 
     Policies are chosen by name. The defaults are Heritrix's.
     """
@@ -1053,8 +1052,9 @@ class QueueSpec(_message.Message):
     TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
     ERROR_PENALTY_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """What a URI's place depends on: its `host`, or its `registered-domain`, which
-    is the domain under a public suffix. No queue crosses a partition.
+    """The part of a URI that decides its partition: its `host`, or its
+    `registered-domain`, which is the domain under a public suffix. No queue
+    crosses a partition.
 
     - `host`: the host as IdentitySpec leaves it.
     - `registered-domain`: for example `example.co.uk`, by the ICANN part of the
@@ -1085,8 +1085,8 @@ class QueueSpec(_message.Message):
     Default: 100. Range: 1 to 1 000 000. An override cannot change it.
     """
     parallel_queues: _builtins.int
-    """Over how many queues the URIs of a key are spread. `max_parallel` of
-    PolitenessSpec limits how many of them are fetched from at once.
+    """The number of queues that the URIs of a key are spread over. `max_parallel`
+    of PolitenessSpec limits how many of these queues are fetched from at once.
 
     The first folder of a URI's path decides. The key gets `+0`, `+1` and so on.
     The host still rests as one. Heritrix: parallelQueues.
@@ -1109,7 +1109,7 @@ class QueueSpec(_message.Message):
     Default: false.
     """
     cost: _builtins.str
-    """What a URI costs its queue.
+    """The policy for the cost of a URI to its queue.
 
     - `unit`: 1.
     - `zero`: 0.
@@ -1122,8 +1122,8 @@ class QueueSpec(_message.Message):
     Default: `unit`. One of `unit`, `zero`, `wag`, `anti-calendar`.
     """
     uri_precedence: _builtins.str
-    """Which URI of a queue goes first, within its directive: the one of the lowest
-    `cost`, the one with the fewest `hops`, or with `base` the oldest.
+    """Which URI of a queue goes first, within its directive: the URI with the lowest
+    `cost`, the URI with the fewest `hops`, or with `base` the oldest URI.
 
     - `cost`: the precedence is the URI's cost.
     - `base`: 1.
@@ -1134,9 +1134,8 @@ class QueueSpec(_message.Message):
     Default: `cost`. One of `cost`, `base`, `hops`.
     """
     queue_precedence: _builtins.str
-    """Which queue goes first: `base` treats all alike, `highest-uri` goes by the
-    first of their URIs, and `success-counts` puts back queues with many
-    successes.
+    """Which queue goes first: `base` treats all queues alike, `highest-uri` goes by
+    their first URIs, and `success-counts` puts back queues with many successes.
 
     The precedence of a queue is 0 to 255.
 
@@ -1173,7 +1172,7 @@ class QueueSpec(_message.Message):
     Default: -1. Range: -1 to 2^62.
     """
     error_penalty: _builtins.int
-    """What a URI that fails costs in addition to its cost.
+    """The additional cost of a URI that fails.
 
     Default: 100. Range: 0 to 1 000 000.
     """
@@ -1292,7 +1291,7 @@ class PolitenessSpec(_message.Message):
     ACROSS_CRAWLS_FIELD_NUMBER: _builtins.int
     MAX_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     delay_factor: _builtins.float
-    """How many times as long as the fetch took the host rests after it.
+    """The factor between the duration of a fetch and the rest after it.
 
     Default: 5. Range: 0 to 1000.
     """
@@ -1301,8 +1300,8 @@ class PolitenessSpec(_message.Message):
     host (see `parallel_queues` of QueueSpec).
 
     The host rests as one: requests may overlap, and the rest is kept between
-    their starts. The rest follows from the fetch that ended last. Until one has
-    ended, it is `min_delay` or the Crawl-delay.
+    their starts. The rest follows from the fetch that ended last. Until a fetch
+    has ended, the rest is `min_delay` or the Crawl-delay.
 
     Default: 1. Range: 1 to 100.
     """
@@ -1315,7 +1314,7 @@ class PolitenessSpec(_message.Message):
     max_bytes_per_second: _builtins.int
     """Most bytes a second that are read from a host. 0 sets no limit.
 
-    Headers and TLS don't count. Each fetch has an equal share, which is this
+    Headers and TLS don't count. Each fetch has an equal share: this number
     divided by `max_parallel`. Heritrix: maxPerHostBandwidthUsageKbSec.
 
     Default: 0. Range: 0 to 1 TiB.
@@ -1337,14 +1336,14 @@ class PolitenessSpec(_message.Message):
 
     @_builtins.property
     def max_crawl_delay(self) -> _duration_pb2.Duration:
-        """The part of a Crawl-delay that the crawl respects. 0 ignores it.
+        """Longest rest that a Crawl-delay can lead to. 0 ignores Crawl-delays.
 
         Default: 300 s. Range: 0 s to 1 day.
         """
 
     @_builtins.property
     def overload_delay(self) -> _duration_pb2.Duration:
-        """Rest after the first 429 or 503 of a host. It doubles with each further one.
+        """Rest after the first 429 or 503 of a host. Each further one doubles the rest.
 
         An answer of another kind ends the doubling. A longer Retry-After wins.
 
@@ -1353,8 +1352,7 @@ class PolitenessSpec(_message.Message):
 
     @_builtins.property
     def max_overload_delay(self) -> _duration_pb2.Duration:
-        """Longest rest after 429 and 503, and the part of a Retry-After that the crawl
-        respects.
+        """Longest rest after 429 and 503, even if a Retry-After is longer.
 
         Default: 3600 s, or `overload_delay` if that is longer. Range: 0 s to
         1 day; at least `overload_delay`.
@@ -1401,8 +1399,8 @@ class RobotsSpec(_message.Message):
     """How the crawl treats robots.txt (RFC 9309).
 
     While a later fetch of a robots.txt fails, the last good copy counts. Crawls
-    with the same FetchSpec.product_token share the robots.txt that they have
-    seen, and each judges it by its own RobotsSpec.
+    with the same FetchSpec.product_token share their robots.txt files, and each
+    crawl applies its own RobotsSpec to them.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1412,7 +1410,7 @@ class RobotsSpec(_message.Message):
     RETRY_DELAY_FIELD_NUMBER: _builtins.int
     VALIDITY_FIELD_NUMBER: _builtins.int
     unreachable: Global___RobotsUnreachable.ValueType
-    """What an unreachable robots.txt (429, 5xx, no answer) means for its host:
+    """The policy for hosts with an unreachable robots.txt (429, 5xx, no answer):
     `forbid` fetches nothing until a later try succeeds, `allow` fetches
     everything after three tries.
 
@@ -1422,13 +1420,13 @@ class RobotsSpec(_message.Message):
     """How often in a row a robots.txt is tried before the URIs that wait for it
     fail with -61.
 
-    A try of another crawl counts if this one would also have tried by then.
+    A try by another crawl counts if this crawl would also have tried by then.
 
     Default: 5. Range: 1 to 1000.
     """
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """Rest before the second try. It doubles with each further one, up to a day.
+        """Rest before the second try. Each further try doubles the rest, up to a day.
 
         Default: 30 s. Range: 0 s to 1 day.
         """
@@ -1463,11 +1461,11 @@ class RetrySpec(_message.Message):
     """Which fetches are tried again, and when: without an address or a connection,
     after `delay`; after 429 and 503, when the host has rested.
 
-    That is fetch status -1, -2 and -3 (no address, no connection, connection
-    lost). -50 is tried again at once and without counting, ten times for a URI,
-    and from then on as -2 is. Every other status is final. A URI keeps its place
-    in its queue, and its queue rests. After -10 (an answer that is not HTTP) the
-    URI alone rests for `delay`, outside its queue, which goes on. Such a URI is
+    Fetches without an address or a connection have fetch status -1, -2 or -3. A
+    fetch with -50 is tried again at once and does not count, ten times for a URI;
+    after that -50 is treated as -2. Every other status is final. A URI keeps its
+    place in its queue, and the queue rests. After -10 (an answer that is not HTTP)
+    only the URI rests for `delay`, outside its queue, which goes on. Such a URI is
     fetched at most twice, unless `statuses` has a rule for -10.
     """
 
@@ -1556,7 +1554,7 @@ class RetryRule(_message.Message):
     Required.
     """
     max_attempts: _builtins.int
-    """Most times that a URI is fetched which ends with it.
+    """Most times that a URI with this fetch status is fetched.
 
     Default: 30. Range: 1 to 10 000.
     """
@@ -1569,7 +1567,7 @@ class RetryRule(_message.Message):
     def delay(self) -> _duration_pb2.Duration:
         """Rest before the second try.
 
-        The queue rests; after -10 the URI alone does.
+        The queue rests; after -10 only the URI rests.
 
         Default: 900 s. Range: 0 s to 1 day.
         """
@@ -1646,21 +1644,20 @@ class FetchSpec(_message.Message):
     cookies: _builtins.bool
     """Whether nodes keep cookies and send them back (RFC 6265).
 
-    Each node does so for itself, with at most 50 cookies of a host. They are
-    gone when the node ends.
+    Each node has its own cookies, at most 50 per host, and loses them when it
+    ends.
 
     Default: false.
     """
     proxy: _builtins.str
-    """A proxy that everything is fetched through: `http://192.0.2.7:3128`, or
-    `http://user:password@192.0.2.7:3128`. If it is empty, there is none.
+    """The proxy for all fetches: `http://192.0.2.7:3128`, or
+    `http://user:password@192.0.2.7:3128`. An empty text means no proxy.
 
-    The proxy itself may have any address. It sees the names of hosts and looks
-    them up itself, so `allowed_addresses` can only judge what a URI tells: hosts
-    that are written as addresses, and names of the machine itself or of a
-    private network (`localhost`, `*.localhost`, `*.internal`, `*.local`,
-    `*.home.arpa`, names without a dot). Unless such addresses are allowed, the
-    proxy never sees those.
+    The proxy itself may have any address. It looks up the names of hosts, so
+    `allowed_addresses` only applies to hosts that are written as addresses, and
+    to names of the machine itself or of a private network (`localhost`,
+    `*.localhost`, `*.internal`, `*.local`, `*.home.arpa`, names without a dot).
+    Requests to such hosts reach the proxy only if their addresses are allowed.
 
     Default: empty.
     """
@@ -1683,7 +1680,7 @@ class FetchSpec(_message.Message):
 
     @_builtins.property
     def read_timeout(self) -> _duration_pb2.Duration:
-        """Longest silence of a server that owes an answer, or the rest of one.
+        """Longest wait for the next bytes of an answer.
 
         Heritrix: soTimeoutMs.
 
@@ -1693,7 +1690,7 @@ class FetchSpec(_message.Message):
     @_builtins.property
     def accept_media_types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Media types whose bodies are read, such as `text/html`, or `text/*` for all
-        texts. Of other answers only the head is kept. An empty list accepts all.
+        texts. Other answers are kept without their bodies. An empty list accepts all.
 
         Such an answer is cut with TRUNCATION_FILTER. An answer without a media type
         counts as `application/octet-stream`. robots.txt is always read.
@@ -1713,10 +1710,9 @@ class FetchSpec(_message.Message):
         """Names and passwords for parts of sites that ask for them (basic and digest
         authentication, RFC 7617 and 7616).
 
-        Of several that match a URI, the one with the longest prefix counts. A page
-        that answers 401 is asked for once more with them, in the same fetch. They
-        are stored with the crawl's settings, and everybody who may read the settings
-        sees them.
+        If several match a URI, the one with the longest prefix counts. A page that
+        answers 401 is requested once more with the credential, in the same fetch.
+        Everybody who may read the crawl's settings sees the credentials in them.
 
         Default: empty. At most 100 credentials.
         """
@@ -1773,13 +1769,13 @@ class CredentialSpec(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     PASSWORD_FIELD_NUMBER: _builtins.int
     surt_prefix: _builtins.str
-    """Which URIs: a prefix as in `surt_prefixes` of ScopeSpec, without a sign, such
-    as `https://www.example.com/members/`.
+    """The SURT prefix of the URIs, as in `surt_prefixes` of ScopeSpec but without a
+    sign, such as `https://www.example.com/members/`.
 
     Required.
     """
     user: _builtins.str
-    """The name: 1 to 256 characters, without colon and control characters.
+    """The name: 1 to 256 characters, without colons and control characters.
 
     Required.
     """
@@ -1841,7 +1837,7 @@ class ExtractSpec(_message.Message):
     """Whether the links of pages that say `nofollow` to robots are ignored.
 
     A page says `nofollow` or `none` in `<meta name="robots">`, in a `<meta>`
-    with our product token, or in X-Robots-Tag. What it embeds is fetched.
+    with the crawl's product token, or in X-Robots-Tag. Its embeds are fetched.
 
     Default: true.
     """
@@ -1911,11 +1907,11 @@ class LimitSpec(_message.Message):
     Default: 0. Range: 0 to 2^62.
     """
     max_bytes: _builtins.int
-    """Most bytes of their bodies. Fetches that are under way when it is reached
-    come on top.
+    """Most bytes of the bodies of URIs fetched with success. Fetches under way at
+    that time come on top.
 
-    The event LimitReached tells how many those are. The crawl ends with exit
-    status FINISHED_DATA_LIMIT.
+    The event LimitReached counts those fetches. The crawl ends with exit status
+    FINISHED_DATA_LIMIT.
 
     Default: 0. Range: 0 to 2^62.
     """
@@ -1923,8 +1919,8 @@ class LimitSpec(_message.Message):
     """Whether URIs over a quota fail. Otherwise their queue is retired with all its
     URIs.
 
-    Such a URI fails with -5003, and so does each one after it. Retiring is
-    Heritrix's forceRetire.
+    Such a URI fails with -5003, and so do all later ones. Retiring is Heritrix's
+    forceRetire.
 
     Default: false.
     """
@@ -1999,7 +1995,7 @@ class QuotaSpec(_message.Message):
     Default: 0. Range: 0 to 2^62.
     """
     max_success_bytes: _builtins.int
-    """Most bytes of their bodies.
+    """Most bytes of the bodies of URIs fetched with success.
 
     Default: 0. Range: 0 to 2^62.
     """
@@ -2048,9 +2044,9 @@ Global___QuotaSpec: _TypeAlias = QuotaSpec  # noqa: Y015
 class RevisitSpec(_message.Message):
     """When a URI is fetched again after it has succeeded or failed.
 
-    Disregarded URIs are not. Until then it is a future URI, and the crawl goes on.
-    Report.revisit_time overrules the policy. A lease of such a URI has the
-    validators of its last success.
+    Disregarded URIs are not fetched again. Until its time comes, a URI is a future
+    URI, and the crawl goes on. Report.revisit_time overrules the policy. The lease
+    of a revisit has the validators of the URI's last success.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2062,31 +2058,31 @@ class RevisitSpec(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     SHRINK_FIELD_NUMBER: _builtins.int
     policy: _builtins.str
-    """How the next interval follows: `none` fetches URIs once, `fixed` always waits
-    `interval`, and `adaptive` waits longer while a page stays the same and
+    """The policy for the next interval: `none` fetches URIs once, `fixed` always
+    waits `interval`, and `adaptive` waits longer while a page stays the same and
     shorter while it changes.
 
-    With `adaptive` the first interval is `interval`. It is multiplied by
-    `growth` when the page has not changed and by `shrink` when it has, within
-    `min_interval` and `max_interval`. A page has not changed if the answer is a
-    304, or has the digest of the one before. Heritrix: rescheduleDelaySeconds,
-    for `fixed`.
+    With `adaptive` the first interval is `interval`. Each answer multiplies the
+    interval by `growth` if the page stayed the same and by `shrink` if it
+    changed, within `min_interval` and `max_interval`. A page stayed the same if
+    the answer is a 304, or has the digest of the previous answer. Heritrix:
+    rescheduleDelaySeconds, for `fixed`.
 
     Default: `none`. One of `none`, `fixed`, `adaptive`.
     """
     growth: _builtins.float
-    """The factor of an interval after which a page is the same.
+    """The factor for the interval after a page stayed the same.
 
     Default: 1.5. Range: 1 to 100.
     """
     shrink: _builtins.float
-    """The factor of an interval after which a page has changed.
+    """The factor for the interval after a page changed.
 
     Default: 0.5. Range: above 0, up to 1.
     """
     @_builtins.property
     def interval(self) -> _duration_pb2.Duration:
-        """The interval of `fixed`, and the first one of `adaptive`.
+        """The interval of `fixed`, and the first interval of `adaptive`.
 
         Default: 7 days. Range: 1 s to 10 years.
         """
@@ -2137,11 +2133,10 @@ Global___RevisitSpec: _TypeAlias = RevisitSpec  # noqa: Y015
 
 @_typing.final
 class ReseedSpec(_message.Message):
-    """When the seeds are fetched again, and whatever new URIs they link to: each
-    time that no URI is left.
+    """Rounds of the seeds: each time that no URI is left, the seeds are fetched
+    again, and so are the new URIs that they link to.
 
-    The seeds are announced again once for each exhaustion, and fetched although
-    they have been seen.
+    Each round announces all seeds, although they have been seen.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2149,15 +2144,15 @@ class ReseedSpec(_message.Message):
     MAX_ROUNDS_FIELD_NUMBER: _builtins.int
     MIN_INTERVAL_FIELD_NUMBER: _builtins.int
     max_rounds: _builtins.int
-    """Most times that the seeds are announced again. 0 never does, -1 does so
-    without end.
+    """Most times that the seeds are announced again. 0 means never, -1 means without
+    end.
 
     Default: 0. Range: -1 to 1 000 000.
     """
     @_builtins.property
     def min_interval(self) -> _duration_pb2.Duration:
-        """Least time between the beginnings of two rounds. The crawl waits until it is
-        over. Rounds without end need at least 1 s.
+        """Least time between the beginnings of two rounds. The crawl waits that long.
+        Rounds without end need at least 1 s.
 
         Default: 0 s. Range: 0 s to 1 year.
         """
@@ -2180,9 +2175,9 @@ Global___ReseedSpec: _TypeAlias = ReseedSpec  # noqa: Y015
 
 @_typing.final
 class HostGroup(_message.Message):
-    """Hosts that share a server, and its patience.
+    """Hosts that share a server.
 
-    They are a partition of their own, called `group:` and the name.
+    They are one partition, called `group:` and the group's name.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2198,7 +2193,7 @@ class HostGroup(_message.Message):
     letter or digit. An update cannot change it.
     """
     max_parallel: _builtins.int
-    """Most requests at once to all of them.
+    """Most requests at once to all hosts of the group.
 
     Default: 1. Range: 1 to 1000.
     """
@@ -2238,9 +2233,9 @@ Global___HostGroup: _TypeAlias = HostGroup  # noqa: Y015
 class AddressGroupSpec(_message.Message):
     """Hosts that share a server, recognised by their IP address.
 
-    The peer addresses of reports tell it (Report.peer_address). A host is in the
-    group of its latest address, and in none before its first answer. With several
-    shards, hosts share only with hosts of the same shard.
+    Reports tell the address (Report.peer_address). A host is in the group of its
+    latest address, and in no group before its first answer. With several shards, a
+    group only has hosts of the same shard.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2286,9 +2281,9 @@ class Override(_message.Message):
     SURT_PREFIX_FIELD_NUMBER: _builtins.int
     SETTINGS_FIELD_NUMBER: _builtins.int
     surt_prefix: _builtins.str
-    """Which URIs: those whose SURT begins with this, written as in
-    ScopeSpec.surt_prefixes, without a sign. Of several overrides that match, a
-    longer one overrules a shorter one, field by field.
+    """The SURT prefix of the URIs, written as in ScopeSpec.surt_prefixes but without
+    a sign. If several overrides match a URI, a longer prefix overrules a shorter
+    one, field by field.
     """
     @_builtins.property
     def settings(self) -> Global___OverrideSettings:
@@ -2312,9 +2307,9 @@ Global___Override: _TypeAlias = Override  # noqa: Y015
 class OverrideSettings(_message.Message):
     """The settings that may differ for a part of a crawl. A field that is set, even
     to zero, false or an empty text, replaces the field of the spec. A list
-    replaces the whole list. A field that is not set leaves the spec's. Because a
-    list without elements counts as not set, `empty_lists` names the lists that
-    are to be empty.
+    replaces the whole list. A field that is not set keeps the spec's value.
+    Because a list without elements counts as not set, `empty_lists` names the
+    lists that must be empty.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2389,7 +2384,7 @@ Global___OverrideSettings: _TypeAlias = OverrideSettings  # noqa: Y015
 
 @_typing.final
 class FetchPolicy(_message.Message):
-    """The crawl's settings for fetching. Nodes keep it."""
+    """A crawl's settings for fetching. Nodes keep them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
