@@ -43,7 +43,7 @@ LONG_TEXT = 512  # longer texts are not remembered
 SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths; shorter records need no check
 _HOPS = "".join(sorted(HOP_LETTERS))
 _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
-MAX_RECORD_BYTES = 24 * 1024  # unknown fields are stored, too
+MAX_RECORD_BYTES = 24 * 1024  # unknown fields are stored and count, too
 
 
 def schedule(

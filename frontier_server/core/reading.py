@@ -40,7 +40,7 @@ def groups_of(settings: CrawlSettings) -> Mapping[str, str]:
 
 
 def read_ahead(settings: CrawlSettings) -> None:
-    """Read all of it, for whoever asks next. Takes as long as it takes, in any thread."""
+    """Read all of the settings ahead of the operation that needs them, in any thread."""
     if not problems(settings):
         scope_rules(settings.scope)
         authorities(settings.scope.hosts)

@@ -24,7 +24,7 @@ class Registry:
         self.crawls: dict[int, Crawl] = {}  # in memory, by number
         self.names: dict[str, Crawl] = {}  # the same, by name
         self.torn: dict[str, int] = {}  # torn down: name → number
-        self._in_order: list[str] = []  # the names of both
+        self._in_order: list[str] = []  # all names, sorted
         self.deletions: list[CrawlDeletion] = []
         self.agenda = Agenda()
         self.asked_of_any = Asked()

@@ -148,7 +148,7 @@ def _addresses(found: _Problems, addresses: tuple[str, ...]) -> None:
     for path, address in found.each("allowed_addresses", addresses):
         if address in ("loopback", "public"):
             if len(addresses) > 1:
-                found[path] = f"must be a network in a list of several, got {address!r}"
+                found[path] = f"must stand alone, got {address!r} among {len(addresses)} addresses"
             continue
         told = address[:MAX_NETWORK_CHARACTERS]
         if told == address:
