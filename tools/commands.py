@@ -58,7 +58,7 @@ def options() -> str:
 
 
 def exit_codes() -> str:
-    """What the exit codes mean."""
+    """The meaning of exit codes."""
     return table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
 
 

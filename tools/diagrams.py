@@ -98,7 +98,7 @@ def queue_edges() -> Iterator[Edge]:
 
 
 def events_of_queues() -> str:
-    """What the events of work queues are, in words."""
+    """The events of work queues, in words."""
     rows = [f"| {event.name.lower()} | {event.value} |" for event in queue.QueueEvent]
     return "\n".join(["| event | what happens to the queue |", "|---|---|", *rows, ""])
 

@@ -147,7 +147,7 @@ def field_name(row: Setting) -> str:
 
 
 def differences(contract: Contract, message: str, part: type) -> Iterator[str]:
-    """What a message and its part of the table do not agree in."""
+    """The differences between a message and its part of the table."""
     rows = {field_name(row): row for row in rows_of(part)}
     fields = {field.proto.name: field for field in contract.fields[message]}
     for name in sorted(rows.keys() ^ fields.keys()):
@@ -163,7 +163,7 @@ def differences(contract: Contract, message: str, part: type) -> Iterator[str]:
 
 
 def unlike(field: Field, row: Setting) -> Iterator[str]:
-    """What a field and its row do not agree in."""
+    """The differences between a field and its row."""
     proto, kind = field.proto, row.element if row.kind is tuple else row.kind
     bound = row.bound if row.kind is not tuple else row.element_bound
     if (proto.label == FieldDescriptorProto.LABEL_REPEATED) != (row.kind is tuple):
@@ -211,7 +211,7 @@ def is_bytes(row: Setting) -> bool:
 
 
 def default_of(contract: Contract, field: Field, row: Setting) -> str:
-    """What a setting is if nobody sets it, in words."""
+    """The default of a setting, in words."""
     if row.kind is tuple:
         return ", ".join(f"`{each}`" if row.element is str else f"{each}" for each in row.default) or "empty"
     if field.proto.type == FieldDescriptorProto.TYPE_ENUM:
@@ -233,7 +233,7 @@ def choices_of(contract: Contract, field: Field) -> list[str]:
 
 
 def range_of(contract: Contract, field: Field, row: Setting) -> list[str]:
-    """What a setting may be, in words."""
+    """The range of a setting, in words."""
     told = []
     if field.proto.type == FieldDescriptorProto.TYPE_ENUM:
         told.append(one_of(choices_of(contract, field)))

@@ -76,7 +76,7 @@ class AsyncCalls(AsyncDriver):
             status = await self._status(crawl)
             if status.held:
                 raise CrawlHeld(
-                    f"crawl {crawl!r} is held: it takes nothing in until it is asked for another state",
+                    f"crawl {crawl!r} is held; resume, pause or stop it first",
                     reason="CRAWL_HELD",
                 )
 

@@ -160,7 +160,7 @@ def _of_export(line: str) -> ImportEntry | None:
 
 
 def _of_crawl_log(line: str) -> ImportEntry | None:
-    """A line of crawl.log: time, status, size, URI and more (Heritrix 2.15).
+    """A line of crawl.log: time, status, size, URI and more, as Heritrix writes it.
 
     In ours the annotations begin with the disposition; in Heritrix's the status tells it.
     """
@@ -176,14 +176,14 @@ def _of_crawl_log(line: str) -> ImportEntry | None:
 
 
 def _meant_by(status: int) -> Disposition.ValueType:
-    """Heritrix 2.10: any answer is a success."""
+    """Any answer is a success, as in Heritrix."""
     if status > 0:
         return SUCCEEDED
     return _DISREGARDED if status in _DISREGARDED_STATUSES else FAILED
 
 
 def _of_recovery_journal(line: str) -> ImportEntry | None:
-    """A line of a recovery journal: a tag, a URI, and for additions path and via (Heritrix 2.17)."""
+    """A line of a recovery journal: a tag, a URI, and for additions path and via, as Heritrix writes it."""
     tag, *columns = line.split(" ")
     if tag in _IGNORED_TAGS:
         return None

@@ -95,7 +95,7 @@ class WhichNode:
 def with_which_node(command: Callable[..., _T]) -> Callable[..., _T]:
     """Gives a command NODE, --at, --frontier and --dir, and calls it with the node that they name."""
 
-    # Of any number, so that a required argument may follow one that may be left out.
+    # Any number of arguments, so that a required one may follow an optional one.
     @click.argument("names", metavar="[NODE]", nargs=-1)
     @at_option
     @frontier_options

@@ -55,7 +55,7 @@ class Observer:
         self._seen: Look | None = None
         self._away_since_s: float | None = None
         self._listener: Listener | None = None
-        # What events bring:
+        # From events:
         self._lock = threading.Lock()
         self._updated = False  # its spec
         self._status = CrawlStatus()  # the latest that was told
