@@ -1,6 +1,8 @@
 """A whole node at work, against a frontier over real gRPC."""
 
+import re
 import threading
+from itertools import pairwise
 
 import grpc
 import pytest
@@ -78,9 +80,10 @@ def test_a_node_outlives_its_frontier_and_reports_what_it_finished_meanwhile(
     eventually(lambda: frontier.statuses() == {"http://h/1": 200, "http://h/2": 200})
     frontier.give(lease("http://h/3"))
     eventually(lambda: frontier.statuses().get("http://h/3") == 200)
-    logged = capsys.readouterr().out
-    assert logged.count("the frontier does not answer") == 1
-    assert logged.count("the frontier answers again") == 1
+    told = re.findall("the frontier (does not answer|answers again)", capsys.readouterr().out)
+    # Not once a try. A connection that waits to reconnect may tell of a loss after another one has answered.
+    assert told[:2] == ["does not answer", "answers again"]
+    assert all(one != next_one for one, next_one in pairwise(told))
 
 
 def test_a_node_may_be_there_before_its_frontier(run: Run, frontier: FakeFrontier) -> None:
