@@ -139,15 +139,17 @@ class Dispatcher:
 
         None if all must wait (the queue then rests or is in line), or if the call's share is used up.
         """
+        shard = self._shard
+        head = first_of(op, crawl, shard.codec, queue)
+        if not shares(head.settings) or (
+            queue.passing is None and Turn(shard, op, crawl, queue, head).wait() is None
+        ):
+            return head
 
         def wait_of(found: Head) -> Wait | None:
-            return Turn(self._shard, op, crawl, queue, found).wait()
+            return Turn(shard, op, crawl, queue, found).wait()
 
-        codec = self._shard.codec
-        head = first_of(op, crawl, codec, queue)
-        if not shares(head.settings) or (queue.passing is None and wait_of(head) is None):
-            return head
-        read = partial(read_head, crawl, codec)
+        read = partial(read_head, crawl, shard.codec)
         walk = Walk(partial(uris_from, op, crawl, queue), read, _origin, wait_of)
         passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
         share.clearings -= looked

@@ -176,14 +176,14 @@ def robots_txt(turn: Turn) -> Found | None:
     """The robots.txt of an authority is fetched before its pages."""
     its = turn.standing
     match its.gate:
+        case Gate.OPEN:
+            return None
         case Gate.FETCH:
             return Found(Obstacle.AWAITS_ROBOTS)
         case Gate.WAIT:
             return Found(Obstacle.ROBOTS_RESTS, f"its robots.txt ({_status(turn)})", its.next_try_ms)
         case Gate.FAIL:
             return Found(Obstacle.ROBOTS_FAILED, f"robots:{_status(turn)}")
-        case Gate.OPEN:
-            return None
 
 
 def forbidden(turn: Turn) -> Found | None:
