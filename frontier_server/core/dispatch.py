@@ -125,7 +125,7 @@ class Dispatcher:
             if found is None:
                 return self._lease_page(turn, asker)
             if found.obstacle is Obstacle.AWAITS_ROBOTS:
-                return self._lease_robots(turn, asker)
+                return self._lease_robots(turn, asker, found.tries + 1)
             if not self._clear(turn, found, share):
                 _give_way(turn, found, awaited)
                 return None
@@ -179,7 +179,7 @@ class Dispatcher:
         conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)
         return True
 
-    def _lease_robots(self, turn: Turn, asker: Asker) -> Grant | None:
+    def _lease_robots(self, turn: Turn, asker: Asker, attempt: int) -> Grant | None:
         """Lease the robots.txt that the head waits for, or wait in line if it is leased already."""
         crawl, uri = turn.crawl, turn.head.uri
         if turn.awaits_robots:
@@ -191,7 +191,7 @@ class Dispatcher:
             queue=turn.queue.queue,
             position=turn.head.position,
             fingerprint=partition_of(uri.host),
-            attempt=turn.standing.tries + 1,
+            attempt=attempt,
             lease_ms=turn.op.now_ms,
             scheme=uri.scheme,
             authority=uri.authority,

@@ -9,11 +9,11 @@ import msgspec
 
 from . import keys
 from .crawl import Crawl
+from .head import Head
 from .keys import FetchStatisticsOf
 from .operation import Operation
 from .records import FetchStatisticsRow, decode
 from .rules.disposition import ROBOTS_PRECLUDED, Disposition
-from .spec.settings import CrawlSettings, QuotaSettings
 from .store import Family, Transaction
 from .sums import added
 from .uri.assign import hash64
@@ -81,19 +81,19 @@ class Spent(NamedTuple):
         return f"quota limits.{self.field} {self.most} of {self.name} is spent"
 
 
-def over_quota(
-    tx: Transaction, crawl: Crawl, settings: CrawlSettings, host: str, source: str
-) -> Spent | None:
-    """The quota of a host or a source that is spent, if one is.
+def over_quota(tx: Transaction, crawl: Crawl, head: Head) -> Spent | None:
+    """The quota of a head's host or source that is spent, if one is.
 
     Quotas are checked before each lease, so leases in flight can exceed them.
     """
-    limits = settings.limits
+    limits = head.settings.limits
+    if not (limits.host_quota or limits.source_quota):
+        return None
     for part, quota, kind, name in (
-        ("host_quota", limits.host_quota, FetchStatisticsOf.HOST, host),
-        ("source_quota", limits.source_quota, FetchStatisticsOf.SOURCE, source),
+        ("host_quota", limits.host_quota, FetchStatisticsOf.HOST, head.uri.host),
+        ("source_quota", limits.source_quota, FetchStatisticsOf.SOURCE, head.source),
     ):
-        if quota != _NONE and name:
+        if quota and name:
             row = of(tx, crawl, kind, name)
             for field, most, actual in (
                 ("max_successes", quota.max_successes, row.successes),
@@ -104,6 +104,3 @@ def over_quota(
                 if most and actual >= most:
                     return Spent(f"{part}.{field}", most, name)
     return None
-
-
-_NONE = QuotaSettings()

@@ -19,7 +19,6 @@ from .robotstxt.authority import Gate, Standing, standing
 from .shard import Shard
 from .spec.settings import QueueSettings
 from .statistics import Spent, over_quota
-from .uri.canonical import CanonicalUri
 
 
 class Obstacle(Enum):
@@ -45,50 +44,21 @@ class Found(NamedTuple):
     reason: str = ""
     until_ms: int = 0
     host: Host | None = None  # the host or group that is busy or rests
+    spent: Spent | None = None  # the quota that is spent
+    tries: int = 0  # fetches of robots.txt that brought nothing
     weight: int = 0  # the cost of evaluating the robots.txt rules
 
 
 class Turn:
-    """A queue's turn: its head, and the values that the rules look at, each read on first use."""
+    """A queue's turn: its head, and the values that the rules look at."""
 
-    __slots__ = ("_site", "_spent", "_standing", "crawl", "groups", "head", "host", "op", "queue", "shard")
+    __slots__ = ("crawl", "groups", "head", "host", "op", "queue", "shard", "site")
 
     def __init__(self, shard: Shard, op: Operation, crawl: Crawl, queue: WorkQueue, head: Head) -> None:
         self.shard, self.op, self.crawl, self.queue, self.head = shard, op, crawl, queue, head
         self.host: Host = shard.hosts.of(op.tx, crawl, head.uri.host)
         self.groups: list[Group] = shard.hosts.groups(op.tx, crawl, head.uri.host, self.host)
-        self._site: Site | None = None
-        self._spent: tuple[Spent | None] | None = None
-        self._standing: Standing | None = None
-
-    @property
-    def site(self) -> Site:
-        """The site of the head's origin: its queue, and the key of its robots.txt."""
-        if self._site is None:
-            self._site = self.crawl.origins.site(self.head.uri, self.head.settings)
-        return self._site
-
-    @property
-    def spent(self) -> Spent | None:
-        """The spent quota that applies to the head, if any."""
-        if self._spent is None:
-            head = self.head
-            spent = over_quota(self.op.tx, self.crawl, head.settings, head.uri.host, head.source)
-            self._spent = (spent,)
-        return self._spent[0]
-
-    @property
-    def robots(self) -> RobotsRow | None:
-        """The observations of the head's robots.txt."""
-        return self.shard.robots.row(self.op.tx, self.site.robots_key)
-
-    @property
-    def standing(self) -> Standing:
-        """The meaning of the robots.txt for the crawl now."""
-        if self._standing is None:
-            tried_ms = _tried_ms(self.queue.row, self.head.uri)
-            self._standing = standing(self.robots, self.op.now_ms, self.head.settings.robots, tried_ms)
-        return self._standing
+        self.site: Site = crawl.origins.site(head.uri, head.settings)
 
     @property
     def awaits_robots(self) -> bool:
@@ -141,9 +111,10 @@ def rests(turn: Turn) -> Found | None:
 
 def fails_over_quota(turn: Turn) -> Found | None:
     """A spent quota fails its URIs, if the settings say so."""
-    if not turn.head.settings.limits.fail_over_quota or turn.spent is None:
+    if not turn.head.settings.limits.fail_over_quota:
         return None
-    return Found(Obstacle.FAILS_OVER_QUOTA, f"quota:{turn.spent.field}")
+    spent = over_quota(turn.op.tx, turn.crawl, turn.head)
+    return None if spent is None else Found(Obstacle.FAILS_OVER_QUOTA, f"quota:{spent.field}", spent=spent)
 
 
 def ineligible(turn: Turn) -> Found | None:
@@ -153,10 +124,11 @@ def ineligible(turn: Turn) -> Found | None:
 
 def retires(turn: Turn) -> Found | None:
     """Settings, a spent total budget or a spent quota retire a queue."""
-    reason = _retire_reason(turn.queue.row, turn.head.settings.queues)
-    if not reason and turn.spent is not None:
-        reason = turn.spent.message
-    return Found(Obstacle.RETIRES, reason) if reason else None
+    reason, spent = _retire_reason(turn.queue.row, turn.head.settings.queues), None
+    if not reason:
+        spent = over_quota(turn.op.tx, turn.crawl, turn.head)
+        reason = "" if spent is None else spent.message
+    return Found(Obstacle.RETIRES, reason, spent=spent) if reason else None
 
 
 def session_spent(turn: Turn) -> Found | None:
@@ -174,16 +146,25 @@ def misplaced(turn: Turn) -> Found | None:
 
 def robots_txt(turn: Turn) -> Found | None:
     """The robots.txt of an authority is fetched before its pages."""
-    its = turn.standing
+    row, its = robots_standing(turn)
+    status = 0 if row is None else row.fetch_status
     match its.gate:
         case Gate.OPEN:
             return None
         case Gate.FETCH:
-            return Found(Obstacle.AWAITS_ROBOTS)
+            return Found(Obstacle.AWAITS_ROBOTS, tries=its.tries)
         case Gate.WAIT:
-            return Found(Obstacle.ROBOTS_RESTS, f"its robots.txt ({_status(turn)})", its.next_try_ms)
+            return Found(Obstacle.ROBOTS_RESTS, f"its robots.txt ({status})", its.next_try_ms)
         case Gate.FAIL:
-            return Found(Obstacle.ROBOTS_FAILED, f"robots:{_status(turn)}")
+            return Found(Obstacle.ROBOTS_FAILED, f"robots:{status}")
+
+
+def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
+    """The robots.txt row of the head's authority, and its meaning for the crawl now."""
+    row, queue = turn.shard.robots.row(turn.op.tx, turn.site.robots_key), turn.queue.row
+    # When the last fetch of it for just this head began; 0 if there was none.
+    tried_ms = queue.robots_ms if queue.robots_of == turn.head.uri.origin else 0
+    return row, standing(row, turn.op.now_ms, turn.head.settings.robots, tried_ms)
 
 
 def forbidden(turn: Turn) -> Found | None:
@@ -212,15 +193,6 @@ def first(rules: tuple[Rule, ...], turn: Turn) -> Found | None:
         if found is not None:
             return found
     return None
-
-
-def _status(turn: Turn) -> int:
-    return 0 if turn.robots is None else turn.robots.fetch_status
-
-
-def _tried_ms(row: QueueRow, uri: CanonicalUri) -> int:
-    """When the last fetch of robots.txt for just this head began; 0 if there was none."""
-    return row.robots_ms if row.robots_of == uri.origin else 0
 
 
 def _retire_reason(row: QueueRow, settings: QueueSettings) -> str:

@@ -6,7 +6,7 @@ the crawl as a whole (`idle`) come first.
 
 from .. import keys
 from ..crawl import Crawl
-from ..head import first_of, head_at, queue_settings, read_head
+from ..head import Head, first_of, head_at, queue_settings, read_head
 from ..host import Host
 from ..leases import Lease
 from ..model import Reason, UriState, UriStory, Why
@@ -18,7 +18,7 @@ from ..rules.disposition import PROTOCOL_ERROR, Disposition
 from ..shard import Shard
 from ..spec.settings import CrawlSettings
 from ..store import Family
-from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn
+from ..turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, robots_standing
 from ..uri.canonical import CanonicalUri
 from . import idle
 from .idle import some, span
@@ -122,9 +122,9 @@ class Explanations:
             case Obstacle.INELIGIBLE:
                 return Reason(Why.QUEUE_INELIGIBLE, _below_floor(queue, head.settings))
             case Obstacle.FAILS_OVER_QUOTA:
-                return _over_quota(turn, "fail with -5003")
-            case Obstacle.RETIRES if turn.spent is not None and found.reason == turn.spent.message:
-                return _over_quota(turn, "retire its queue")
+                return _over_quota(head, found, "fail with -5003")
+            case Obstacle.RETIRES if found.spent is not None:
+                return _over_quota(head, found, "retire its queue")
             case Obstacle.RETIRES:
                 message = f"queue {queue.row.key} will be retired at its next turn: {found.reason}"
                 return Reason(_retired(found.reason), message)
@@ -234,9 +234,9 @@ def _below_floor(queue: WorkQueue, settings: CrawlSettings) -> str:
     return f"precedence {row.precedence} of queue {row.key} must be below queues.precedence_floor {floor}"
 
 
-def _over_quota(turn: Turn, then: str) -> Reason:
-    assert turn.spent is not None
-    message = f"{turn.head.uri.uri} will {then} at its next turn: {turn.spent.message}"
+def _over_quota(head: Head, found: Found, then: str) -> Reason:
+    assert found.spent is not None
+    message = f"{head.uri.uri} will {then} at its next turn: {found.spent.message}"
     return Reason(Why.OVER_BUDGET, message)
 
 
@@ -249,9 +249,9 @@ def _forbids(uri: CanonicalUri) -> Reason:
 
 
 def _unreachable(turn: Turn) -> str:
-    tries = turn.standing.tries
-    tried = f" in {some(tries, 'attempt')}" if tries else ""
-    status = turn.robots.fetch_status if turn.robots is not None else 0
+    robots, its = robots_standing(turn)
+    tried = f" in {some(its.tries, 'attempt')}" if its.tries else ""
+    status = 0 if robots is None else robots.fetch_status
     return f"{_robots_uri(turn.head.uri)} could not be fetched{tried} (fetch status {status})"
 
 

@@ -110,6 +110,12 @@ class QuotaSettings:
     max_responses: _Count = 0
     max_response_bytes: _Count = 0
 
+    def __bool__(self) -> bool:
+        """Whether the quota sets any limit."""
+        return bool(
+            self.max_successes or self.max_success_bytes or self.max_responses or self.max_response_bytes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
