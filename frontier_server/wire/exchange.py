@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
+from google.protobuf.message import DecodeError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
+from ..core.errors import StoreCorrupt
 from ..core.fetch_policy import FetchPolicy
 from ..core.model import (
     Candidate,
@@ -42,8 +44,12 @@ class ContractCodec:
     """Stores candidates as the contract's message, untouched."""
 
     def decode(self, record: bytes) -> Candidate:
-        """A stored candidate."""
-        return candidate(frontier_pb2.Candidate.FromString(record), record)
+        """A stored candidate. Raises StoreCorrupt if it is none."""
+        try:
+            message = frontier_pb2.Candidate.FromString(record)
+        except DecodeError as problem:
+            raise StoreCorrupt(f"a stored candidate of {len(record)} bytes cannot be read") from problem
+        return candidate(message, record)
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontier_server import wire
+from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import (
     Candidate,
@@ -212,6 +213,11 @@ def test_a_stored_candidate_is_read_as_it_was_offered(message: frontier_pb2.Cand
     offered = wire.candidate(message)
     assert wire.ContractCodec().decode(offered.record) == offered
     assert frontier_pb2.Candidate.FromString(offered.record) == message
+
+
+def test_a_stored_candidate_that_cannot_be_read_is_damage_of_the_store() -> None:
+    with pytest.raises(StoreCorrupt, match="a stored candidate of 3 bytes cannot be read"):
+        wire.ContractCodec().decode(b"\xff\xff\xff")
 
 
 def test_what_this_version_does_not_know_of_a_candidate_is_stored_with_it() -> None:
