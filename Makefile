@@ -21,7 +21,7 @@ RUN := $(PY)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test check soak bench bench-quick wheel-native native picture generate lock clean
+.PHONY: help crawl test check soak bench bench-quick wheel-native native picture generate protos lock clean
 .DELETE_ON_ERROR:
 
 ## make crawl    crawl a practice web of real pages on this machine, live, into ./crawl/
@@ -96,6 +96,10 @@ generate: $(SETUP)
 	@$(PY) tools/blocking_client.py
 	@$(PY) tools/commands.py
 	@$(PY) tools/diagrams.py
+
+## make protos   write only the contract's Python, beside the .proto files
+protos: $(SETUP)
+	@$(PY) tools/protos.py
 
 ## make lock     rewrite requirements/dev.txt from pyproject.toml; UPGRADE=1 also takes newer versions
 lock: $(UV)
