@@ -41,7 +41,7 @@ class Final(msgspec.Struct, frozen=True, gc=False):
     @property
     def source(self) -> str:
         """The seed that the URI descends from."""
-        return self.candidate.source or (self.uri.uri if self.candidate.seed else "")
+        return self.candidate.seed_of(self.uri.uri)
 
 
 def conclude(

@@ -374,6 +374,11 @@ class Crawl:
         """The lowest precedence of an inactive queue."""
         return min(self.counters.inactive, default=None)
 
+    def lower_waits(self, queue: WorkQueue) -> bool:
+        """Whether an inactive queue of lower precedence waits, so that this one goes behind it."""
+        waiting = self.waiting_precedence()
+        return waiting is not None and waiting < queue.row.precedence
+
     @property
     def inactive_queues(self) -> int:
         """How many queues wait for activation."""

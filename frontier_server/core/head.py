@@ -24,7 +24,7 @@ class Head(NamedTuple):
     @property
     def source(self) -> str:
         """The seed that the URI descends from."""
-        return self.candidate.source or (self.uri.uri if self.candidate.seed else "")
+        return self.candidate.seed_of(self.uri.uri)
 
 
 def read_head(crawl: Crawl, codec: CandidateCodec, position: bytes, pending: PendingUri) -> Head:

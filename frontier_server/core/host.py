@@ -11,8 +11,10 @@ from typing import NamedTuple
 from .crawl import Crawl
 from .keys import host_key, own_host_key
 from .line import Awaited
+from .passing import shares
 from .queue import QueueState, WorkQueue
 from .records import HostRow, decode, encode
+from .spec.settings import CrawlSettings
 from .store import Family, Transaction
 from .uri.assign import partition_of
 
@@ -101,6 +103,17 @@ class Hosts:
                 )
             )
         return found
+
+    def rest(
+        self, tx: Transaction, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
+    ) -> "Rest":
+        """The rest of a queue whose last URI was the host's.
+
+        Where several hosts share the queue, that is the queue's own: theirs are checked at its turn.
+        """
+        if shares(settings):
+            return Rest(queue.row.wake_ms, queue.row.rest_reason, None)
+        return rest_of(queue, host, self.groups(tx, crawl, queue.row.host, host))
 
     def disperse(self, crawl: Crawl) -> None:
         """Give all queues of a crawl that are in line their turns: new settings may allow more."""

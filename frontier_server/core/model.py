@@ -61,12 +61,16 @@ class Candidate(msgspec.Struct, gc=False):
     not_before_ms: int = 0
     source: str = ""  # the seed that it descends from; empty for seeds
 
+    def seed_of(self, uri: str) -> str:
+        """The seed that the URI descends from: itself, if it is a seed. `uri` is its canonical form."""
+        return self.source or (uri if self.seed else "")
+
 
 class CandidateCodec(Protocol):
     """The caller's encoding of stored candidates."""
 
     def decode(self, record: bytes) -> Candidate:
-        """A stored candidate."""
+        """A stored candidate. Raises StoreCorrupt or ValueError if it is none."""
 
     def seed(self, uri: str) -> Candidate:
         """The candidate of a seed (directive MEDIUM)."""

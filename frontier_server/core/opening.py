@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from . import job, keys
 from .crawl import Crawl, SettingsOf
 from .errors import OtherFormat, StoreCorrupt
-from .host import Hosts, Rest, rest_of
+from .host import Hosts
 from .job import ENDED
 from .keys import IndexSet
 from .leases import Lease, LeaseTable
 from .ledger import count
-from .passing import shares
 from .queue import QueueState, WorkQueue
 from .records import (
     FORMAT,
@@ -178,10 +177,7 @@ def _row_of(store: Store | Transaction, crawl: Crawl, queue_id: bytes) -> bytes:
 
 def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_ms: int) -> None:
     """Derive the state of an active queue from its lease and from the rests of queue, host and groups."""
-    host = hosts.of(tx, crawl, queue.row.host)
-    rest = rest_of(queue, host, hosts.groups(tx, crawl, queue.row.host, host))
-    if shares(crawl.settings):  # the rests of its hosts are judged at its turn
-        rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
+    rest = hosts.rest(tx, crawl, queue, hosts.of(tx, crawl, queue.row.host), crawl.settings)
     if queue.leases_out:
         queue.state = QueueState.BUSY
     elif rest.until_ms > now_ms:

@@ -129,13 +129,14 @@ class Operation:
 
         A queue that was paused while its URI was out becomes ineligible.
         """
-        waiting = crawl.waiting_precedence()
-        if queue.row.paused and queue.row.count:
-            self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
-        elif waiting is not None and waiting < queue.row.precedence and queue.row.count:
-            self.move(crawl, queue, QueueEvent.YIELDED)
+        if queue.row.count and (queue.row.paused or crawl.lower_waits(queue)):
+            self.set_aside(crawl, queue)
         else:
             self.move(crawl, queue, QueueEvent.WOKEN)
+
+    def set_aside(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Move an active queue to disk: it waits for activation, or, paused, until it is resumed."""
+        self.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE if queue.row.paused else QueueEvent.YIELDED)
 
     def _hold(self, crawl: Crawl, queue: WorkQueue) -> None:
         """Add a queue to those in memory, or remove it."""

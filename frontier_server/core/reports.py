@@ -15,7 +15,7 @@ from .crawl import Crawl
 from .enqueue import put_row, take_out
 from .errors import StoreCorrupt
 from .head import Head, read_head
-from .host import Host, Rest, rest_of
+from .host import Host
 from .leases import Lease
 from .ledger import Ended
 from .life import pause_for
@@ -369,11 +369,7 @@ class Reports:
         self, op: Operation, crawl: Crawl, queue: WorkQueue, host: Host, settings: CrawlSettings
     ) -> None:
         """Move a BUSY queue to its next state."""
-        if shares(settings):  # the rests of its hosts are checked at its turn
-            rest = Rest(queue.row.wake_ms, queue.row.rest_reason, None)
-        else:
-            rest = rest_of(queue, host, self._shard.hosts.groups(op.tx, crawl, queue.row.host, host))
-        waiting = crawl.waiting_precedence()
+        rest = self._shard.hosts.rest(op.tx, crawl, queue, host, settings)
         if queue.row.retiring:
             op.touch(queue).retiring = False
             op.move(crawl, queue, QueueEvent.RETIRED)
@@ -383,7 +379,7 @@ class Reports:
             op.move(crawl, queue, QueueEvent.FREED)  # it is drained at its next turn
         elif is_ineligible(queue, settings.queues):
             op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE)
-        elif waiting is not None and waiting < queue.row.precedence:
+        elif crawl.lower_waits(queue):
             op.move(crawl, queue, QueueEvent.YIELDED)
         else:
             op.move(crawl, queue, QueueEvent.FREED)

@@ -58,7 +58,7 @@ def unload_slice(op: Operation, crawl: Crawl) -> None:
         if not queue.row.count:
             op.move(crawl, queue, QueueEvent.DRAINED)
         else:
-            op.move(crawl, queue, QueueEvent.BECAME_INELIGIBLE if queue.row.paused else QueueEvent.YIELDED)
+            op.set_aside(crawl, queue)
     if not crawl.queues:
         crawl.ready.clear()
         crawl.snoozed.clear()

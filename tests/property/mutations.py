@@ -64,8 +64,8 @@ MUTATIONS = (
     Mutation(
         "A queue that wakes gives way to those of a lower precedence (T13)",
         "operation",
-        "if waiting is not None and waiting < queue.row.precedence and queue.row.count:",
-        "if False:",
+        "if queue.row.count and (queue.row.paused or crawl.lower_waits(queue)):",
+        "if queue.row.count and queue.row.paused:",
         ("is ready before",),
     ),
     Mutation(
