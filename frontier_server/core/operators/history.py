@@ -23,14 +23,21 @@ class History:
 
     def event_time(self, name: str, sequence: int) -> int:
         """When an event happened; 0 if it is not kept."""
-        return event_time(self._shard.store, self._shard.registry.named(name), sequence)
+        crawl = self._shard.registry.named(name)
+        value = self._shard.store.get(Family.EVENTS, keys.serial_key(crawl.number, sequence))
+        return decode(EventRow, value).time_ms if value is not None else 0
 
     def check_event(self, name: str, sequence: int, read_ms: int) -> None:
-        """Raise CursorTooOld as the function `check_event` does."""
-        check_event(self._shard.store, self._shard.registry.named(name), sequence, read_ms)
+        """Raise CursorTooOld unless the event that a reader has read is the one with that number here.
+
+        `read_ms` is the time of that event; 0 if the reader does not know it.
+        """
+        last = self._shard.registry.named(name).counters.next_event - 1
+        if read_ms and (sequence > last or self.event_time(name, sequence) not in (0, read_ms)):
+            raise _other_history("event", sequence, max(last - EVENTS_KEPT + 1, 1))
 
     def events_after(self, name: str, sequence: int) -> list[tuple[int, EventRow]]:
-        """Some events after a sequence number."""
+        """Some events after a sequence number, as the function `events_after` returns them."""
         return events_after(self._shard.store, self._shard.registry.named(name), sequence)
 
     def outcomes(self, name: str, after: int, most: int) -> list[tuple[int, OutcomeRow]]:
@@ -44,40 +51,15 @@ class History:
 
     def outcome_time(self, name: str, number: int) -> int:
         """When a final disposition was; 0 if it is not kept."""
-        return outcome_time(self._shard.store, self._shard.registry.named(name), number)
+        crawl = self._shard.registry.named(name)
+        value = self._shard.store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
+        return decode(OutcomeRow, value).time_ms if value is not None else 0
 
     def check_outcome(self, name: str, number: int, read_ms: int) -> None:
-        """Raise CursorTooOld as the function `check_outcome` does."""
-        check_outcome(self._shard.store, self._shard.registry.named(name), number, read_ms)
-
-
-def event_time(store: Store, crawl: Crawl, sequence: int) -> int:
-    """When an event happened; 0 if it is not kept."""
-    value = store.get(Family.EVENTS, keys.serial_key(crawl.number, sequence))
-    return decode(EventRow, value).time_ms if value is not None else 0
-
-
-def outcome_time(store: Store, crawl: Crawl, number: int) -> int:
-    """When a final disposition was; 0 if it is not kept."""
-    value = store.get(Family.OUTCOMES, keys.serial_key(crawl.number, number))
-    return decode(OutcomeRow, value).time_ms if value is not None else 0
-
-
-def check_event(store: Store, crawl: Crawl, sequence: int, read_ms: int) -> None:
-    """Raise CursorTooOld unless the event that a reader has read is the one with that number here.
-
-    `read_ms` is the time of that event; 0 if the reader does not know it.
-    """
-    last, found_ms = crawl.counters.next_event - 1, event_time(store, crawl, sequence)
-    if read_ms and (sequence > last or found_ms not in (0, read_ms)):
-        raise _other_history("event", sequence, max(last - EVENTS_KEPT + 1, 1))
-
-
-def check_outcome(store: Store, crawl: Crawl, number: int, read_ms: int) -> None:
-    """Check a final disposition as `check_event` checks an event."""
-    last, found_ms = crawl.counters.next_outcome - 1, outcome_time(store, crawl, number)
-    if read_ms and (number > last or found_ms not in (0, read_ms)):
-        raise _other_history("outcome", number, crawl.counters.oldest_outcome)
+        """Check a final disposition as `check_event` checks an event."""
+        oldest, last = self.outcome_range(name)
+        if read_ms and (number > last or self.outcome_time(name, number) not in (0, read_ms)):
+            raise _other_history("outcome", number, oldest)
 
 
 def _other_history(what: str, number: int, oldest: int) -> CursorTooOld:
@@ -102,7 +84,7 @@ def events_after(store: Store, crawl: Crawl, sequence: int) -> list[tuple[int, E
             oldest=str(last - EVENTS_KEPT + 1),
         )
     rows = _serial_rows(store, Family.EVENTS, crawl, sequence)
-    return [(number, _event(value)) for number, value in _first(rows, EVENTS_PER_READ)]
+    return [(number, _event(value)) for number, value in islice(rows, EVENTS_PER_READ)]
 
 
 def _event(value: bytes) -> EventRow:
@@ -125,17 +107,10 @@ def outcomes_after(store: Store, crawl: Crawl, number: int, most: int) -> list[t
         start = number + 1 - crawl.unlogged[0][0]
         return list(islice(crawl.unlogged, start, start + most))
     rows = _serial_rows(store, Family.OUTCOMES, crawl, number)
-    return [(serial, decode(OutcomeRow, value)) for serial, value in _first(rows, most)]
+    return [(serial, decode(OutcomeRow, value)) for serial, value in islice(rows, most)]
 
 
 def _serial_rows(store: Store, family: Family, crawl: Crawl, after: int) -> Iterator[tuple[int, bytes]]:
     prefix = keys.crawl_prefix(crawl.number)
     for key, value in store.scan(family, keys.serial_key(crawl.number, after + 1), prefix):
         yield keys.serial_of(key), value
-
-
-def _first(rows: Iterator[tuple[int, bytes]], most: int) -> Iterator[tuple[int, bytes]]:
-    for count, row in enumerate(rows, 1):
-        yield row
-        if count == most:
-            return
