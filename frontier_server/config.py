@@ -58,8 +58,8 @@ def read_file(path: Path) -> ServerFile:
     except (tomli.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
     except (ValueError, RecursionError):  # limits of Python's own
-        words = "a number has too many digits, or keys or values are nested too deeply"
-        raise ConfigError(f"settings file {path}: {words}") from None
+        message = "a number has too many digits, or keys or values are nested too deeply"
+        raise ConfigError(f"settings file {path}: {message}") from None
 
 
 def usable(

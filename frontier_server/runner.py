@@ -24,7 +24,7 @@ from .core.upkeep import DISK_RESERVE
 from .job_feed import JobFeed, News
 from .job_log import JobLogs
 from .priority_lock import PriorityLock, go_first
-from .tasks import Closing, Tasks, words_of
+from .tasks import Closing, Tasks, message_of
 from .waking import Waiting
 
 __all__ = ["Closing", "Refused", "Runner"]
@@ -145,7 +145,7 @@ class Runner:
                 raise
             except Exception as problem:
                 # Memory and store may disagree now: a restart rebuilds memory.
-                self._fail(words_of(problem, "an operation failed"), problem)
+                self._fail(message_of(problem, "an operation failed"), problem)
                 _log.exception("fatal")
                 raise self._closed() from problem
             return answer, self._written

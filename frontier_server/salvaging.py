@@ -89,9 +89,9 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
             incarnation=secrets.randbits(32),
         )
         core = Core(shard)
-        words = _words(wreck)
+        message = _message(wreck)
         told = {
-            found.name: f"{words}; known losses: {', '.join(found.lost) or 'none'}"
+            found.name: f"{message}; known losses: {', '.join(found.lost) or 'none'}"
             for found in rebuilding.crawls
         }
         if told:
@@ -103,7 +103,7 @@ def _build(config: Config, version: str, wreck: Wreck, new: Path, say: Callable[
     _tell(wreck, rebuilding, say)
 
 
-def _words(wreck: Wreck) -> str:
+def _message(wreck: Wreck) -> str:
     gaps = sum(len(found) for found in wreck.gaps.values())
     return f"the store was damaged, and was salvaged with {gaps} {'gap' if gaps == 1 else 'gaps'}"
 

@@ -64,14 +64,14 @@ class Tasks:
         ended = f"the {task.get_name()} ended"
         if problem is not None:
             _log.error("fatal", task=task.get_name(), exc_info=problem)
-            self._fail(words_of(problem, ended), problem)
+            self._fail(message_of(problem, ended), problem)
         elif task.cancelled():
             self._fail(f"{ended}: it was cancelled", None)
         elif lasting:
             self._fail(f"{ended}: it returned", None)
 
 
-def words_of(problem: BaseException, what: str) -> str:
+def message_of(problem: BaseException, what: str) -> str:
     """Why the server cannot continue, for people: the store has failed; or else `what` and the exception."""
     if isinstance(problem, StoreFailed):
         return f"the store failed: {problem}"

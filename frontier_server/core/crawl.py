@@ -207,8 +207,8 @@ class Crawl:
         bounds = [(row.reach_ms + settings.stop_timeout_ms, "stop_timeout")]
         if row.interrupt_ms:
             bounds.append((row.interrupt_ms + INTERRUPT_WAIT_MS, "interrupt"))
-        bound_ms, words = min(bounds)
-        return bound_ms + self.excused_ms, words
+        bound_ms, name = min(bounds)
+        return bound_ms + self.excused_ms, name
 
     @property
     def left(self) -> bool:

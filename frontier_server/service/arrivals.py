@@ -110,8 +110,8 @@ class Arrivals:
         if len(self._streams) >= MAX_STREAMS:
             silent = min(self._streams, key=lambda stream: stream.silent_since_s)
             if not silent.gives_way():
-                words = f"too many streams of URIs come in: {len(self._streams)}, at most {MAX_STREAMS}"
-                raise Refused("OVERLOADED", words, 2_000)
+                message = f"too many streams of URIs come in: {len(self._streams)}, at most {MAX_STREAMS}"
+                raise Refused("OVERLOADED", message, 2_000)
             self._streams.discard(silent)
         stream = _Stream()
         self._streams.add(stream)
@@ -126,8 +126,10 @@ class Arrivals:
         if size <= SMALL_BYTES:
             size = 0
         elif self._bytes + size > MAX_BYTES:
-            words = f"no room for a request of {size} bytes while requests of {self._bytes} bytes are in work"
-            raise Refused("OVERLOADED", words, 1_000)
+            message = (
+                f"no room for a request of {size} bytes while requests of {self._bytes} bytes are in work"
+            )
+            raise Refused("OVERLOADED", message, 1_000)
         self._bytes += size
         try:
             yield
@@ -140,8 +142,8 @@ class Arrivals:
         if size <= SHORT_BYTES:
             size = 0
         elif self._kept_bytes + size > MAX_BYTES:
-            words = f"no room for a request of {size} bytes while calls with {self._kept_bytes} bytes wait"
-            raise Refused("OVERLOADED", words, 1_000)
+            message = f"no room for a request of {size} bytes while calls with {self._kept_bytes} bytes wait"
+            raise Refused("OVERLOADED", message, 1_000)
         self._kept_bytes += size
         try:
             yield
@@ -154,8 +156,8 @@ class Arrivals:
             async with asyncio.timeout(RECEIVE_S), self._receiving:
                 data = await context.read()  # an iterator would keep it
         except TimeoutError:
-            words = f"the request did not arrive within {RECEIVE_S:g} s: too many come, or this one is slow"
-            raise Refused("OVERLOADED", words, 1_000) from None
+            message = f"the request did not arrive within {RECEIVE_S:g} s: too many come, or this one is slow"
+            raise Refused("OVERLOADED", message, 1_000) from None
         if not isinstance(data, bytes):
             raise InvalidRequest("the call ended without a message; it must send one", field="")
         return data
@@ -177,8 +179,8 @@ class _Stream:
                 self.silent_since_s = asyncio.get_running_loop().time()
                 data = await context.read()
         except TimeoutError:
-            words = f"the stream was silent for {RECEIVE_S:g} s, and another one needs its place"
-            raise Refused("OVERLOADED", words, 2_000) from None
+            message = f"the stream was silent for {RECEIVE_S:g} s, and another one needs its place"
+            raise Refused("OVERLOADED", message, 2_000) from None
         finally:
             self._patience, self.silent_since_s = None, math.inf
         return [data] if isinstance(data, bytes) else []

@@ -77,7 +77,7 @@ def limited_by(crawl: Crawl, now_ms: int, leases: LeaseTable) -> str:
     if crawl.state is not CrawlState.RUNNING:
         return ""
     moment = _moment(crawl, now_ms, leases)
-    return next(words(moment) for holds, words in TABLE if holds(moment))
+    return next(message(moment) for holds, message in TABLE if holds(moment))
 
 
 def _moment(crawl: Crawl, now_ms: int, leases: LeaseTable) -> Moment:

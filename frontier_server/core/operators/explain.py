@@ -53,8 +53,8 @@ class Explanations:
             found.append(Reason(Why.QUEUE_RETIRED, message))
         match queue.state:
             case QueueState.RETIRED:
-                words = f"queue {row.key} is retired with {some(row.count, 'URI')}: {row.retire_reason}"
-                found.append(Reason(_retired(row.retire_reason), words))
+                message = f"queue {row.key} is retired with {some(row.count, 'URI')}: {row.retire_reason}"
+                found.append(Reason(_retired(row.retire_reason), message))
             case QueueState.INELIGIBLE:
                 if not row.paused:
                     settings = queue_settings(op, crawl, self._shard.codec, queue)
@@ -184,8 +184,8 @@ class Explanations:
             case UriState.NEVER_SEEN if story.refused_by:
                 found.append(Reason(Why.OUT_OF_SCOPE, _refusal(crawl, uri, story.refused_by)))
             case UriState.NEVER_SEEN:
-                words = "nobody has offered it, or only with more hops than the scope allows"
-                found.append(Reason(Why.NEVER_OFFERED, words))
+                message = "nobody has offered it, or only with more hops than the scope allows"
+                found.append(Reason(Why.NEVER_OFFERED, message))
             case _:
                 return [*found, *self._forbidden(op, crawl, uri), *self._queued(op, crawl, told)]
         return [*found, *self._forbidden(op, crawl, uri)]
@@ -199,8 +199,8 @@ class Explanations:
             authority = head.uri.origin
             if wait.until_ms:
                 key = told.queue.row.key
-                words = f"{authority} rests: {wait.reason}; other hosts of queue {key} go first"
-                found.insert(0, Reason(Why.QUEUE_SNOOZED, words, wait.until_ms))
+                message = f"{authority} rests: {wait.reason}; other hosts of queue {key} go first"
+                found.insert(0, Reason(Why.QUEUE_SNOOZED, message, wait.until_ms))
         ahead = _ahead(op, crawl, told.queue, told.position)
         if ahead:
             found.append(Reason(Why.BEHIND_OTHERS, f"behind {ahead} of queue {told.queue.row.key}"))

@@ -34,25 +34,25 @@ def life(op: Operation, crawl: Crawl) -> list[Reason]:
             found.append(Reason(Why.NOT_LAUNCHED, "the crawl has not been launched"))
         case _S.PREPARING:
             counters = crawl.counters
-            words = f"{counters.announced_seeds} of {some(counters.next_seed - 1, 'seed')} announced"
-            found.append(Reason(Why.PREPARING, words))
+            message = f"{counters.announced_seeds} of {some(counters.next_seed - 1, 'seed')} announced"
+            found.append(Reason(Why.PREPARING, message))
         case _S.PAUSING if not crawl.leases_out:
             found.append(Reason(Why.PAUSED, _TO_BE_HELD))
         case _S.PAUSING:
             because = f": {crawl.state_row.reason}" if crawl.state_row.reason else ""
-            words = f"the crawl is pausing, with {some(crawl.leases_out, 'lease')} still out{because}"
-            found.append(Reason(Why.PAUSED, words, _bound_ms(crawl)))
+            message = f"the crawl is pausing, with {some(crawl.leases_out, 'lease')} still out{because}"
+            found.append(Reason(Why.PAUSED, message, _bound_ms(crawl)))
         case _S.PAUSED:
             found.append(Reason(Why.PAUSED, _paused(crawl)))
         case _S.STOPPING | _S.FINISHED:
             found.append(_end(crawl))
         case _ if crawl.full:
-            words = f"{some(crawl.leases_out, 'lease')} out, as many as max_toes allows"
-            found.append(Reason(Why.LIMIT_REACHED, words))
+            message = f"{some(crawl.leases_out, 'lease')} out, as many as max_toes allows"
+            found.append(Reason(Why.LIMIT_REACHED, message))
         case _ if crawl.documents_full:
             most, out = crawl.settings.limits.max_documents, crawl.pages_out
-            words = f"{some(crawl.counters.succeeded, 'document')} and {some(out, 'lease')} out"
-            found.append(Reason(Why.LIMIT_REACHED, f"{words} reach limits.max_documents {most}"))
+            message = f"{some(crawl.counters.succeeded, 'document')} and {some(out, 'lease')} out"
+            found.append(Reason(Why.LIMIT_REACHED, f"{message} reach limits.max_documents {most}"))
     for number in crawl.jobs:
         found.append(Reason(Why.JOB_RUNS, f"job {number} ({job.get(op.tx, crawl, number).kind}) runs"))
     return found
@@ -77,7 +77,7 @@ def _bound_ms(crawl: Crawl) -> int:
 def _end(crawl: Crawl) -> Reason:
     """Why a crawl has ended, or is about to."""
     limits, counters, status = crawl.settings.limits, crawl.counters, crawl.exit_status
-    words = {
+    message = {
         _X.FINISHED: "no URI was left to fetch",
         _X.ABORTED: "it was stopped",
         _X.FINISHED_DOCUMENT_LIMIT: f"{some(counters.succeeded, 'document')} of limits.max_documents "
@@ -89,7 +89,7 @@ def _end(crawl: Crawl) -> Reason:
     if crawl.state is _S.STOPPING:
         ended = f"is stopping, with {some(crawl.leases_out, 'lease')} still out"
     why = Why.LIMIT_REACHED if status in _LIMITS else Why.FINISHED
-    return Reason(why, f"the crawl {ended}: {words}", _bound_ms(crawl))
+    return Reason(why, f"the crawl {ended}: {message}", _bound_ms(crawl))
 
 
 def asked(op: Operation, crawl: Crawl) -> Reason:
@@ -106,8 +106,8 @@ def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reaso
     if crawl.state not in (_S.RUNNING, _S.EMPTY):
         return []
     if crawl.awaits_round:
-        words = f"no URI is left to fetch; round {crawl.state_row.round + 1} of the seeds comes next"
-        return [Reason(Why.AWAITS_ROUND, words, crawl.next_round_ms)]
+        message = f"no URI is left to fetch; round {crawl.state_row.round + 1} of the seeds comes next"
+        return [Reason(Why.AWAITS_ROUND, message, crawl.next_round_ms)]
     if not crawl.left:
         waits = "; run_while_empty keeps the crawl waiting for more" if crawl.settings.run_while_empty else ""
         return [Reason(Why.EMPTY, f"no URI is left to fetch{waits}")]
@@ -118,12 +118,12 @@ def _present(op: Operation, crawl: Crawl, leases: Iterable[Lease]) -> list[Reaso
     if crawl.counters.inactive or woken or any(queue.state is QueueState.READY for queue in crawl.ready):
         found.append(asked(op, crawl))
     elif ready:
-        words = f"{some(ready, 'queue')} ready, but the hosts or groups are busy with other queues"
-        found.append(Reason(Why.HOST_BUSY, words))
+        message = f"{some(ready, 'queue')} ready, but the hosts or groups are busy with other queues"
+        found.append(Reason(Why.HOST_BUSY, message))
     if crawl.leases_out:
         first_ms = min(lease.deadline_ms for lease in leases if lease.crawl == crawl.number)
-        words = f"{some(crawl.leases_out, 'lease')} out; the first lapses if its node stays silent"
-        found.append(Reason(Why.LEASED, words, first_ms))
+        message = f"{some(crawl.leases_out, 'lease')} out; the first lapses if its node stays silent"
+        found.append(Reason(Why.LEASED, message, first_ms))
     return found + [reason for reason in resting if reason.until_ms > op.now_ms]
 
 
@@ -133,15 +133,15 @@ def _resting(op: Operation, crawl: Crawl) -> list[Reason]:
     queue = crawl.next_wake()
     if queue is not None:
         resting = some(crawl.active_counts[QueueState.SNOOZED], "queue")
-        words = f"{resting} at rest; {queue.row.key} wakes first ({queue.rest_reason})"
-        found.append(Reason(Why.QUEUE_SNOOZED, words, queue.wake_ms))
+        message = f"{resting} at rest; {queue.row.key} wakes first ({queue.rest_reason})"
+        found.append(Reason(Why.QUEUE_SNOOZED, message, queue.wake_ms))
     far = crawl.counters.queues.get(QueueState.SNOOZED.value, 0)
     if far:
-        words = f"{some(far, 'queue')} at rest on disk, for longer"
-        found.append(Reason(Why.QUEUE_SNOOZED, words, _first_due(op, crawl, IndexSet.FAR)))
+        message = f"{some(far, 'queue')} at rest on disk, for longer"
+        found.append(Reason(Why.QUEUE_SNOOZED, message, _first_due(op, crawl, IndexSet.FAR)))
     if crawl.counters.future:
-        words = f"{some(crawl.counters.future, 'URI')} to be fetched later"
-        found.append(Reason(Why.FUTURE, words, _first_due(op, crawl, IndexSet.FUTURE)))
+        message = f"{some(crawl.counters.future, 'URI')} to be fetched later"
+        found.append(Reason(Why.FUTURE, message, _first_due(op, crawl, IndexSet.FUTURE)))
     return found
 
 
@@ -161,15 +161,15 @@ def _behind(op: Operation, crawl: Crawl) -> list[Reason]:
     if counters.retired_uris:
         found.append(Reason(Why.URIS_LEFT, f"{some(counters.retired_uris, 'URI')} in retired queues"))
     if counters.ineligible_uris:
-        words = f"{some(counters.ineligible_uris, 'URI')} in queues at or over the precedence floor"
-        found.append(Reason(Why.QUEUE_INELIGIBLE, words))
+        message = f"{some(counters.ineligible_uris, 'URI')} in queues at or over the precedence floor"
+        found.append(Reason(Why.QUEUE_INELIGIBLE, message))
     prefix = keys.set_prefix(crawl.number, IndexSet.INELIGIBLE)
     rows = islice(op.tx.scan(Family.INDEX, prefix, prefix), MAX_COUNTED)
     queues = [op.queue(crawl, key[-16:]) for key, _ in rows]
     paused = [queue.row.count for queue in queues if queue is not None and queue.row.paused]
     if any(paused):
-        words = f"{some(sum(paused), 'URI')} in {some(len(paused), 'queue')} that an operator has paused"
-        found.append(Reason(Why.QUEUE_PAUSED, words))
+        message = f"{some(sum(paused), 'URI')} in {some(len(paused), 'queue')} that an operator has paused"
+        found.append(Reason(Why.QUEUE_PAUSED, message))
     return found
 
 

@@ -142,8 +142,10 @@ def _wait(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) -> tupl
             if busy is None:
                 return (rest.until_ms, rest.reason) if queue.line is rest.host else (0, "")
             named = [group.message for group in groups if group.host is busy]
-            words = f"{named[0]}: busy with other queues" if named else "its host is busy with another queue"
-            return 0, words
+            message = (
+                f"{named[0]}: busy with other queues" if named else "its host is busy with another queue"
+            )
+            return 0, message
         case _:
             return 0, queue.rest_reason
 

@@ -143,8 +143,8 @@ def awaited(crawl: Crawl) -> tuple[str, int | None]:
     under_way = f"{out} fetch under way" if out == 1 else f"{out} fetches under way"
     resting = _resting(crawl)
     if resting is not None:
-        due_ms, words = resting
-        return words + (f"; {under_way}" if out else ""), due_ms
+        due_ms, message = resting
+        return message + (f"; {under_way}" if out else ""), due_ms
     if out:
         return under_way, None
     held = crawl.active_counts[QueueState.READY]
