@@ -75,6 +75,9 @@ class Queue(Table, frozen=True):
     session_budget: _Integer = 3000
     total_budget: _LargeInteger = -1
     error_penalty: _Count = 100
+    max_leases_per_queue: _Count = 1
+    min_gap_seconds: _Seconds = 0.0
+    uri_order: _Name = "arrival"
 
 
 class RewriteRule(Table, frozen=True):
@@ -89,6 +92,7 @@ class Identity(Table, frozen=True):
 
     rules: tuple[str, ...] = ()
     rewrites: tuple[RewriteRule, ...] = ()
+    keep_uris: bool = False
 
 
 class Quota(Table, frozen=True):
@@ -172,6 +176,7 @@ class Robots(Table, frozen=True):
     max_attempts: _Count = 5
     retry_delay_seconds: _Seconds = 30.0
     validity_seconds: _Seconds = 86400.0
+    policy: _Name = "obey"
 
 
 class Politeness(Table, frozen=True):
@@ -231,6 +236,7 @@ class Spec(Table, frozen=True):
     stop_timeout_seconds: _Seconds = 120.0
     statistics_interval_seconds: _Seconds = 20.0
     resume_after_trouble: bool = False
+    description: str = ""
 
 
 class Override(Table, frozen=True):

@@ -55,6 +55,7 @@ class IdentitySettings:
 
     rules: Annotated[tuple[_IdentityRule, ...], Items(100, "rules")] = ()
     rewrites: Annotated[tuple[Rewrite, ...], Items(100, "rewrites")] = ()
+    keep_uris: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,9 @@ class QueueSettings:
     session_budget: Annotated[int, Within(-1, MAX_INT32)] = 3000
     total_budget: Annotated[int, Within(-1, MAX_COUNT)] = -1
     error_penalty: Annotated[int, Within(0, 1_000_000)] = 100
+    max_leases_per_queue: Annotated[int, Within(1, 1_000)] = 1
+    min_gap_ms: _Rest = 0
+    uri_order: Annotated[str, OneOf("arrival", "due-time")] = "arrival"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +192,7 @@ class PolitenessSettings:
     max_overload_delay_ms: Annotated[
         _Rest, NotBelow("overload_delay_ms"), GivesWay(max, "overload_delay_ms")
     ] = 3_600_000
-    max_parallel: Annotated[int, Within(1, 100)] = 1
+    max_parallel: Annotated[int, Within(1, 1_000)] = 1
     across_crawls: Annotated[bool, Fixed.FOR_LIFE, Fixed.FOR_ALL_URIS] = True
     max_bytes_per_second: Annotated[int, Within(0, TIB)] = 0
 
@@ -201,6 +205,7 @@ class RobotsSettings:
     max_attempts: Annotated[int, Within(1, 1_000)] = 5
     retry_delay_ms: _Rest = 30_000
     validity_ms: Annotated[int, Within(1_000, YEAR_MS)] = DAY_MS
+    policy: Annotated[str, OneOf("obey", "ignore")] = "obey"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +300,4 @@ class CrawlSettings:
     statistics_interval_ms: _Wait = 20_000
     resume_after_trouble: bool = False
     extract: ExtractSettings = ExtractSettings()
+    description: Annotated[str, Text(r"(?s:.{0,1000})", "at most 1000 characters")] = ""

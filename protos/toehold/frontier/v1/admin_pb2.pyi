@@ -6,8 +6,8 @@ FrontierService's rules for errors apply here too, with these further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
-(NOT_FOUND), CRAWL_TORN_DOWN (FAILED_PRECONDITION). A request that would
-change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
+(NOT_FOUND), CRAWL_TORN_DOWN and URIS_NOT_KEPT (FAILED_PRECONDITION). A request
+that would change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
 the person who asks for a change; the event OperatorActed shows it.
@@ -382,6 +382,58 @@ class AddSeedsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AddSeedsRequest: _TypeAlias = AddSeedsRequest  # noqa: Y015
+
+@_typing.final
+class AddSeedBatchRequest(_message.Message):
+    """Seeds for a crawl."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    URIS_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Absolute http(s) URIs, 1 to 1000."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        uris: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddSeedBatchRequest: _TypeAlias = AddSeedBatchRequest  # noqa: Y015
+
+@_typing.final
+class AddSeedBatchResponse(_message.Message):
+    """The result of adding seeds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def result(self) -> Global___AddSeedsResponse:
+        """As for AddSeeds."""
+
+    def __init__(
+        self,
+        *,
+        result: Global___AddSeedsResponse | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AddSeedBatchResponse: _TypeAlias = AddSeedBatchResponse  # noqa: Y015
 
 @_typing.final
 class AddSeedsResponse(_message.Message):
@@ -1019,16 +1071,22 @@ class DeleteCrawlRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     CRAWL_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
+    force: _builtins.bool
+    """Delete it in whatever state it is. Its leases end, and their reports will be
+    STALE.
+    """
     def __init__(
         self,
         *,
         crawl: _builtins.str = ...,
+        force: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "force", b"force"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1194,6 +1252,7 @@ class WorkQueue(_message.Message):
     PRECEDENCE_FIXED_FIELD_NUMBER: _builtins.int
     QUEUE_TIME_FIELD_NUMBER: _builtins.int
     LEASE_TIME_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
     queue_key: _builtins.str
     """Its key (`com,example,www,`)."""
     host: _builtins.str
@@ -1242,6 +1301,10 @@ class WorkQueue(_message.Message):
     def lease_time(self) -> _timestamp_pb2.Timestamp:
         """When a URI of it was last leased."""
 
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """Least time between its turns: its own, or QueueSpec.min_gap."""
+
     def __init__(
         self,
         *,
@@ -1266,10 +1329,11 @@ class WorkQueue(_message.Message):
         precedence_fixed: _builtins.bool = ...,
         queue_time: _timestamp_pb2.Timestamp | None = ...,
         lease_time: _timestamp_pb2.Timestamp | None = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_time", b"lease_time", "queue_time", b"queue_time", "wake_time", b"wake_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lease_time", b"lease_time", "min_gap", b"min_gap", "queue_time", b"queue_time", "wake_time", b"wake_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_cost", b"average_cost", "enqueued_count", b"enqueued_count", "expenditure", b"expenditure", "failed_count", b"failed_count", "host", b"host", "last_cost", b"last_cost", "lease_time", b"lease_time", "leased_count", b"leased_count", "paused", b"paused", "precedence", b"precedence", "precedence_fixed", b"precedence_fixed", "queue_key", b"queue_key", "queue_time", b"queue_time", "queued_count", b"queued_count", "reason", b"reason", "session_budget", b"session_budget", "session_expenditure", b"session_expenditure", "state", b"state", "succeeded_count", b"succeeded_count", "total_budget", b"total_budget", "wake_time", b"wake_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_cost", b"average_cost", "enqueued_count", b"enqueued_count", "expenditure", b"expenditure", "failed_count", b"failed_count", "host", b"host", "last_cost", b"last_cost", "lease_time", b"lease_time", "leased_count", b"leased_count", "min_gap", b"min_gap", "paused", b"paused", "precedence", b"precedence", "precedence_fixed", b"precedence_fixed", "queue_key", b"queue_key", "queue_time", b"queue_time", "queued_count", b"queued_count", "reason", b"reason", "session_budget", b"session_budget", "session_expenditure", b"session_expenditure", "state", b"state", "succeeded_count", b"succeeded_count", "total_budget", b"total_budget", "wake_time", b"wake_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1496,6 +1560,8 @@ class QueueChange(_message.Message):
     PAUSED_FIELD_NUMBER: _builtins.int
     RETIRED_FIELD_NUMBER: _builtins.int
     WAKE_FIELD_NUMBER: _builtins.int
+    REST_UNTIL_TIME_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
     precedence: _builtins.int
     """A precedence, 0 to 255, which no policy changes from then on; -1 leaves it to
     QueueSpec.queue_precedence again.
@@ -1514,6 +1580,18 @@ class QueueChange(_message.Message):
     """
     wake: _builtins.bool
     """Ends its own rest, such as one before a retry. Its host's rest goes on."""
+    @_builtins.property
+    def rest_until_time(self) -> _timestamp_pb2.Timestamp:
+        """The queue gives no leases before this time: its own rest until then, whatever it
+        was before. At most a year ahead; the past ends it. Not together with `wake`.
+        """
+
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """A least time between turns of its own, up to a day; a negative one for
+        QueueSpec.min_gap.
+        """
+
     def __init__(
         self,
         *,
@@ -1523,10 +1601,12 @@ class QueueChange(_message.Message):
         paused: _builtins.bool | None = ...,
         retired: _builtins.bool | None = ...,
         wake: _builtins.bool = ...,
+        rest_until_time: _timestamp_pb2.Timestamp | None = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "paused", b"paused", "precedence", b"precedence", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "min_gap", b"min_gap", "paused", b"paused", "precedence", b"precedence", "rest_until_time", b"rest_until_time", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "paused", b"paused", "precedence", b"precedence", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget", "wake", b"wake"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_paused", b"_paused", "_precedence", b"_precedence", "_retired", b"_retired", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "min_gap", b"min_gap", "paused", b"paused", "precedence", b"precedence", "rest_until_time", b"rest_until_time", "retired", b"retired", "session_budget", b"session_budget", "total_budget", b"total_budget", "wake", b"wake"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__paused: _TypeAlias = _typing.Literal["paused"]  # noqa: Y015
     _WhichOneofArgType__paused: _TypeAlias = _typing.Literal["_paused", b"_paused"]  # noqa: Y015
@@ -1804,6 +1884,7 @@ class UriStory(_message.Message):
     DUE_TIME_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     LEASE_FIELD_NUMBER: _builtins.int
+    DISCOVER_TIME_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its canonical form, which is fetched."""
     identity: _builtins.str
@@ -1840,11 +1921,15 @@ class UriStory(_message.Message):
 
     @_builtins.property
     def waiting(self) -> Global___WaitingUri:
-        """How it waits; unset unless it is in a queue."""
+        """How it waits; unset unless it waits in a queue or for its time."""
 
     @_builtins.property
     def lease(self) -> Global___UriLease:
         """Its lease; unset unless it is out."""
+
+    @_builtins.property
+    def discover_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was taken in or noted; only with IdentitySpec.keep_uris."""
 
     def __init__(
         self,
@@ -1864,10 +1949,11 @@ class UriStory(_message.Message):
         due_time: _timestamp_pb2.Timestamp | None = ...,
         waiting: Global___WaitingUri | None = ...,
         lease: Global___UriLease | None = ...,
+        discover_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["due_time", b"due_time", "finish_time", b"finish_time", "lease", b"lease", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["discover_time", b"discover_time", "due_time", b"due_time", "finish_time", b"finish_time", "lease", b"lease", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "disposition", b"disposition", "due_time", b"due_time", "etag", b"etag", "fetch_status", b"fetch_status", "finish_time", b"finish_time", "identity", b"identity", "last_modified", b"last_modified", "lease", b"lease", "queue_key", b"queue_key", "refused_by", b"refused_by", "state", b"state", "uri", b"uri", "visit_count", b"visit_count", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "discover_time", b"discover_time", "disposition", b"disposition", "due_time", b"due_time", "etag", b"etag", "fetch_status", b"fetch_status", "finish_time", b"finish_time", "identity", b"identity", "last_modified", b"last_modified", "lease", b"lease", "queue_key", b"queue_key", "refused_by", b"refused_by", "state", b"state", "uri", b"uri", "visit_count", b"visit_count", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1915,8 +2001,18 @@ class NoteUrisRequest(_message.Message):
 
     CRAWL_FIELD_NUMBER: _builtins.int
     URIS_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
+    replace: _builtins.bool
+    """Note URIs that wait or are out, too: they leave their queues, their leases end,
+    and they are done.
+    """
+    queue_key: _builtins.str
+    """The key of the queue that they belong to (Candidate.queue_key), for listings
+    of kept URIs; empty: the crawl's policy decides.
+    """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Absolute http(s) URIs, 1 to 1000."""
@@ -1926,10 +2022,12 @@ class NoteUrisRequest(_message.Message):
         *,
         crawl: _builtins.str = ...,
         uris: _abc.Iterable[_builtins.str] | None = ...,
+        replace: _builtins.bool = ...,
+        queue_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "queue_key", b"queue_key", "replace", b"replace", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2006,6 +2104,174 @@ class ForgetUrisResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForgetUrisResponse: _TypeAlias = ForgetUrisResponse  # noqa: Y015
+
+@_typing.final
+class SeenFilter(_message.Message):
+    """Chooses seen URIs. All conditions that are set must hold; none choose all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    URI_PATTERN_FIELD_NUMBER: _builtins.int
+    DISCOVERED_BEFORE_TIME_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """Their host: `www.example.com`, whatever the port. Looks only at the host's
+    partition.
+    """
+    queue_key: _builtins.str
+    """The key of the queue that they wait in or would wait in. Looks only at the
+    partitions that have such a queue.
+    """
+    uri_pattern: _builtins.str
+    """The canonical URIs: a regular expression in RE2 syntax that matches them as a
+    whole. At most 4096 characters.
+    """
+    @_builtins.property
+    def discovered_before_time(self) -> _timestamp_pb2.Timestamp:
+        """Taken in or noted before this time."""
+
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
+        uri_pattern: _builtins.str = ...,
+        discovered_before_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["discovered_before_time", b"discovered_before_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["discovered_before_time", b"discovered_before_time", "host", b"host", "queue_key", b"queue_key", "uri_pattern", b"uri_pattern"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SeenFilter: _TypeAlias = SeenFilter  # noqa: Y015
+
+@_typing.final
+class ListSeenUrisRequest(_message.Message):
+    """Asks for seen URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    page_size: _builtins.int
+    """Most URIs a page, at most 1000. Default 100."""
+    page_token: _builtins.str
+    """From the page before."""
+    @_builtins.property
+    def filter(self) -> Global___SeenFilter:
+        """Which of them."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        filter: Global___SeenFilter | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "filter", b"filter", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSeenUrisRequest: _TypeAlias = ListSeenUrisRequest  # noqa: Y015
+
+@_typing.final
+class ListSeenUrisResponse(_message.Message):
+    """A page of seen URIs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URIS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Empty on the last page."""
+    @_builtins.property
+    def uris(self) -> _containers.RepeatedCompositeFieldContainer[Global___UriStory]:
+        """The URIs."""
+
+    def __init__(
+        self,
+        *,
+        uris: _abc.Iterable[Global___UriStory] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "uris", b"uris"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSeenUrisResponse: _TypeAlias = ListSeenUrisResponse  # noqa: Y015
+
+@_typing.final
+class CountSeenUrisRequest(_message.Message):
+    """Asks how many URIs were seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CRAWL_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    crawl: _builtins.str
+    """The crawl's name."""
+    @_builtins.property
+    def filter(self) -> Global___SeenFilter:
+        """Which of them."""
+
+    def __init__(
+        self,
+        *,
+        crawl: _builtins.str = ...,
+        filter: Global___SeenFilter | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "filter", b"filter"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountSeenUrisRequest: _TypeAlias = CountSeenUrisRequest  # noqa: Y015
+
+@_typing.final
+class CountSeenUrisResponse(_message.Message):
+    """How many URIs were seen."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUED_COUNT_FIELD_NUMBER: _builtins.int
+    LEASED_COUNT_FIELD_NUMBER: _builtins.int
+    FUTURE_COUNT_FIELD_NUMBER: _builtins.int
+    DONE_COUNT_FIELD_NUMBER: _builtins.int
+    queued_count: _builtins.int
+    """URIs that wait in queues."""
+    leased_count: _builtins.int
+    """URIs that are out at nodes."""
+    future_count: _builtins.int
+    """URIs that wait for their time."""
+    done_count: _builtins.int
+    """URIs that have their final disposition, or were noted as seen."""
+    def __init__(
+        self,
+        *,
+        queued_count: _builtins.int = ...,
+        leased_count: _builtins.int = ...,
+        future_count: _builtins.int = ...,
+        done_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_count", b"done_count", "future_count", b"future_count", "leased_count", b"leased_count", "queued_count", b"queued_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountSeenUrisResponse: _TypeAlias = CountSeenUrisResponse  # noqa: Y015
 
 @_typing.final
 class ImportUrisRequest(_message.Message):
@@ -2197,6 +2463,7 @@ class StartJobRequest(_message.Message):
     UNRETIRE_QUEUES_FIELD_NUMBER: _builtins.int
     WAKE_QUEUES_FIELD_NUMBER: _builtins.int
     VERIFY_FIELD_NUMBER: _builtins.int
+    FORGET_URIS_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     @_builtins.property
@@ -2219,6 +2486,10 @@ class StartJobRequest(_message.Message):
     def verify(self) -> Global___VerifyJob:
         """Verify the crawl."""
 
+    @_builtins.property
+    def forget_uris(self) -> Global___ForgetUrisJob:
+        """Forget seen URIs."""
+
     def __init__(
         self,
         *,
@@ -2228,16 +2499,53 @@ class StartJobRequest(_message.Message):
         unretire_queues: Global___UnretireQueuesJob | None = ...,
         wake_queues: Global___WakeQueuesJob | None = ...,
         verify: Global___VerifyJob | None = ...,
+        forget_uris: Global___ForgetUrisJob | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delete_uris", b"delete_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delete_uris", b"delete_uris", "forget_uris", b"forget_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "delete_uris", b"delete_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "delete_uris", b"delete_uris", "forget_uris", b"forget_uris", "job", b"job", "retire_queues", b"retire_queues", "unretire_queues", b"unretire_queues", "verify", b"verify", "wake_queues", b"wake_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_job: _TypeAlias = _typing.Literal["delete_uris", "retire_queues", "unretire_queues", "wake_queues", "verify"]  # noqa: Y015
+    _WhichOneofReturnType_job: _TypeAlias = _typing.Literal["delete_uris", "retire_queues", "unretire_queues", "wake_queues", "verify", "forget_uris"]  # noqa: Y015
     _WhichOneofArgType_job: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_job) -> _WhichOneofReturnType_job | None: ...
 
 Global___StartJobRequest: _TypeAlias = StartJobRequest  # noqa: Y015
+
+@_typing.final
+class ForgetUrisJob(_message.Message):
+    """Forgets that URIs were seen, so that they are new when they are offered again.
+    Only crawls with IdentitySpec.keep_uris. URIs that are out stay, and are counted
+    as `leased` in Job.counts. Queues that it leaves without any URI, and that no
+    operator has changed, are forgotten, too. `changed_count` is the number of URIs.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILTER_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    waiting: _builtins.bool
+    """Also URIs that wait, in queues or for their time. Otherwise they stay."""
+    dry_run: _builtins.bool
+    """Only count them."""
+    @_builtins.property
+    def filter(self) -> Global___SeenFilter:
+        """Which URIs; at least one condition, or a pattern of `.*` for all."""
+
+    def __init__(
+        self,
+        *,
+        filter: Global___SeenFilter | None = ...,
+        waiting: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "filter", b"filter", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetUrisJob: _TypeAlias = ForgetUrisJob  # noqa: Y015
 
 @_typing.final
 class DeleteUrisJob(_message.Message):
@@ -2451,7 +2759,8 @@ class Job(_message.Message):
     """Its number within the crawl."""
     kind: _builtins.str
     """Its kind: `seed`, `reseed`, `delete-uris`, `retire-queues`,
-    `unretire-queues`, `wake-queues`, `appraise-queues`, `import`, `verify`.
+    `unretire-queues`, `wake-queues`, `appraise-queues`, `import`, `verify`,
+    `forget-uris`.
     """
     state: Global___JobState.ValueType
     """How far it has come."""

@@ -46,6 +46,11 @@ class FrontierAdminServiceStub:
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsResponse.FromString,
                 _registered_method=True)
+        self.AddSeedBatch = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/AddSeedBatch',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchResponse.FromString,
+                _registered_method=True)
         self.LaunchCrawl = channel.unary_unary(
                 '/toehold.frontier.v1.FrontierAdminService/LaunchCrawl',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.LaunchCrawlRequest.SerializeToString,
@@ -125,6 +130,16 @@ class FrontierAdminServiceStub:
                 '/toehold.frontier.v1.FrontierAdminService/ForgetUris',
                 request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.SerializeToString,
                 response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.FromString,
+                _registered_method=True)
+        self.ListSeenUris = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/ListSeenUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisResponse.FromString,
+                _registered_method=True)
+        self.CountSeenUris = channel.unary_unary(
+                '/toehold.frontier.v1.FrontierAdminService/CountSeenUris',
+                request_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisRequest.SerializeToString,
+                response_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisResponse.FromString,
                 _registered_method=True)
         self.ImportUris = channel.stream_unary(
                 '/toehold.frontier.v1.FrontierAdminService/ImportUris',
@@ -254,11 +269,19 @@ class FrontierAdminServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddSeedBatch(self, request, context):
+        """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+        language makes streams laborious.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def LaunchCrawl(self, request, context):
         """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
         CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
-        (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
-        full.
+        (FAILED_PRECONDITION) if it has neither seeds nor URIs that wait,
+        DISK_RESERVE while the disk is nearly full.
 
         With `checkpoint` the crawl continues another crawl as that checkpoint has
         it: its queues, seen-set, statistics, overrides, jobs, seeds and rests. The
@@ -313,9 +336,9 @@ class FrontierAdminServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteCrawl(self, request, context):
-        """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise) and
-        everything stored of it. It disappears at once; its space is freed little by
-        little.
+        """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise, unless
+        `force` is set) and everything stored of it. It disappears at once; its space is
+        freed little by little.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -397,6 +420,25 @@ class FrontierAdminServiceServicer:
         """Forgets that URIs were seen, so that they are new when they are offered
         again. Future URIs are forgotten with their time; URIs in queues stay
         (StartJob with delete_uris removes those). Errors as for NoteUris.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSeenUris(self, request, context):
+        """Lists seen URIs, waiting ones included, with the story of each, partition by
+        partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
+        (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
+        still not be the last: a request looks at 10 000 URIs at most.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountSeenUris(self, request, context):
+        """Counts seen URIs, waiting ones included, by their state. It looks at each of
+        them (some 100 000 a second), between the requests of others. Errors as for
+        ListSeenUris.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -596,6 +638,11 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsResponse.SerializeToString,
             ),
+            'AddSeedBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddSeedBatch,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchResponse.SerializeToString,
+            ),
             'LaunchCrawl': grpc.unary_unary_rpc_method_handler(
                     servicer.LaunchCrawl,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.LaunchCrawlRequest.FromString,
@@ -675,6 +722,16 @@ def add_FrontierAdminServiceServicer_to_server(servicer, server):
                     servicer.ForgetUris,
                     request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.FromString,
                     response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.SerializeToString,
+            ),
+            'ListSeenUris': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSeenUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisResponse.SerializeToString,
+            ),
+            'CountSeenUris': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountSeenUris,
+                    request_deserializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisRequest.FromString,
+                    response_serializer=toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisResponse.SerializeToString,
             ),
             'ImportUris': grpc.stream_unary_rpc_method_handler(
                     servicer.ImportUris,
@@ -833,6 +890,33 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/AddSeeds',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddSeedBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/AddSeedBatch',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.AddSeedBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1265,6 +1349,60 @@ class FrontierAdminService:
             '/toehold.frontier.v1.FrontierAdminService/ForgetUris',
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisRequest.SerializeToString,
             toehold_dot_frontier_dot_v1_dot_admin__pb2.ForgetUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSeenUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/ListSeenUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.ListSeenUrisResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountSeenUris(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/toehold.frontier.v1.FrontierAdminService/CountSeenUris',
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisRequest.SerializeToString,
+            toehold_dot_frontier_dot_v1_dot_admin__pb2.CountSeenUrisResponse.FromString,
             options,
             channel_credentials,
             insecure,

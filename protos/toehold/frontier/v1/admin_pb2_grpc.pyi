@@ -6,8 +6,8 @@ FrontierService's rules for errors apply here too, with these further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
-(NOT_FOUND), CRAWL_TORN_DOWN (FAILED_PRECONDITION). A request that would
-change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
+(NOT_FOUND), CRAWL_TORN_DOWN and URIS_NOT_KEPT (FAILED_PRECONDITION). A request
+that would change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names
 the person who asks for a change; the event OperatorActed shows it.
@@ -67,11 +67,15 @@ class FrontierAdminServiceStub:
     harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
+    AddSeedBatch: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]
+    """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+    language makes streams laborious.
+    """
     LaunchCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]
     """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
     CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
-    (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
-    full.
+    (FAILED_PRECONDITION) if it has neither seeds nor URIs that wait,
+    DISK_RESERVE while the disk is nearly full.
 
     With `checkpoint` the crawl continues another crawl as that checkpoint has
     it: its queues, seen-set, statistics, overrides, jobs, seeds and rests. The
@@ -104,9 +108,9 @@ class FrontierAdminServiceStub:
     ListCrawls: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListCrawlsRequest, _admin_pb2.ListCrawlsResponse]
     """Lists crawls by name."""
     DeleteCrawl: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteCrawlRequest, _admin_pb2.DeleteCrawlResponse]
-    """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise) and
-    everything stored of it. It disappears at once; its space is freed little by
-    little.
+    """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise, unless
+    `force` is set) and everything stored of it. It disappears at once; its space is
+    freed little by little.
     """
     GetStatistics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]
     """The statistics of a crawl."""
@@ -146,6 +150,17 @@ class FrontierAdminServiceStub:
     """Forgets that URIs were seen, so that they are new when they are offered
     again. Future URIs are forgotten with their time; URIs in queues stay
     (StartJob with delete_uris removes those). Errors as for NoteUris.
+    """
+    ListSeenUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListSeenUrisRequest, _admin_pb2.ListSeenUrisResponse]
+    """Lists seen URIs, waiting ones included, with the story of each, partition by
+    partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
+    (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
+    still not be the last: a request looks at 10 000 URIs at most.
+    """
+    CountSeenUris: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CountSeenUrisRequest, _admin_pb2.CountSeenUrisResponse]
+    """Counts seen URIs, waiting ones included, by their state. It looks at each of
+    them (some 100 000 a second), between the requests of others. Errors as for
+    ListSeenUris.
     """
     ImportUris: _grpc.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
@@ -264,11 +279,15 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     harmless. FAILED_PRECONDITION with CRAWL_FINISHED once the crawl ends;
     RESOURCE_EXHAUSTED as for Schedule while there is no room.
     """
+    AddSeedBatch: _aio.UnaryUnaryMultiCallable[_admin_pb2.AddSeedBatchRequest, _admin_pb2.AddSeedBatchResponse]  # type: ignore[assignment]
+    """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+    language makes streams laborious.
+    """
     LaunchCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.LaunchCrawlRequest, _admin_pb2.LaunchCrawlResponse]  # type: ignore[assignment]
     """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
     CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
-    (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
-    full.
+    (FAILED_PRECONDITION) if it has neither seeds nor URIs that wait,
+    DISK_RESERVE while the disk is nearly full.
 
     With `checkpoint` the crawl continues another crawl as that checkpoint has
     it: its queues, seen-set, statistics, overrides, jobs, seeds and rests. The
@@ -301,9 +320,9 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     ListCrawls: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListCrawlsRequest, _admin_pb2.ListCrawlsResponse]  # type: ignore[assignment]
     """Lists crawls by name."""
     DeleteCrawl: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteCrawlRequest, _admin_pb2.DeleteCrawlResponse]  # type: ignore[assignment]
-    """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise) and
-    everything stored of it. It disappears at once; its space is freed little by
-    little.
+    """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise, unless
+    `force` is set) and everything stored of it. It disappears at once; its space is
+    freed little by little.
     """
     GetStatistics: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetStatisticsRequest, _admin_pb2.GetStatisticsResponse]  # type: ignore[assignment]
     """The statistics of a crawl."""
@@ -343,6 +362,17 @@ class FrontierAdminServiceAsyncStub(FrontierAdminServiceStub):
     """Forgets that URIs were seen, so that they are new when they are offered
     again. Future URIs are forgotten with their time; URIs in queues stay
     (StartJob with delete_uris removes those). Errors as for NoteUris.
+    """
+    ListSeenUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListSeenUrisRequest, _admin_pb2.ListSeenUrisResponse]  # type: ignore[assignment]
+    """Lists seen URIs, waiting ones included, with the story of each, partition by
+    partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
+    (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
+    still not be the last: a request looks at 10 000 URIs at most.
+    """
+    CountSeenUris: _aio.UnaryUnaryMultiCallable[_admin_pb2.CountSeenUrisRequest, _admin_pb2.CountSeenUrisResponse]  # type: ignore[assignment]
+    """Counts seen URIs, waiting ones included, by their state. It looks at each of
+    them (some 100 000 a second), between the requests of others. Errors as for
+    ListSeenUris.
     """
     ImportUris: _aio.StreamUnaryMultiCallable[_admin_pb2.ImportUrisRequest, _admin_pb2.ImportUrisResponse]  # type: ignore[assignment]
     """Takes in URIs by the million, in a stream of at most 1000 entries and 8 MiB
@@ -472,6 +502,16 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def AddSeedBatch(
+        self,
+        request: _admin_pb2.AddSeedBatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AddSeedBatchResponse, _abc.Awaitable[_admin_pb2.AddSeedBatchResponse]]:
+        """Adds up to 1000 seeds, as AddSeeds does, in one request. For clients whose
+        language makes streams laborious.
+        """
+
+    @_abc_1.abstractmethod
     def LaunchCrawl(
         self,
         request: _admin_pb2.LaunchCrawlRequest,
@@ -479,8 +519,8 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.LaunchCrawlResponse, _abc.Awaitable[_admin_pb2.LaunchCrawlResponse]]:
         """Starts a crawl: NASCENT → PREPARING → RUNNING, or PAUSED with
         CrawlSpec.pause_at_start. ILLEGAL_STATE from any other state, NO_SEEDS
-        (FAILED_PRECONDITION) without seeds, DISK_RESERVE while the disk is nearly
-        full.
+        (FAILED_PRECONDITION) if it has neither seeds nor URIs that wait,
+        DISK_RESERVE while the disk is nearly full.
 
         With `checkpoint` the crawl continues another crawl as that checkpoint has
         it: its queues, seen-set, statistics, overrides, jobs, seeds and rests. The
@@ -543,9 +583,9 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DeleteCrawlRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DeleteCrawlResponse, _abc.Awaitable[_admin_pb2.DeleteCrawlResponse]]:
-        """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise) and
-        everything stored of it. It disappears at once; its space is freed little by
-        little.
+        """Deletes a crawl that is NASCENT or FINISHED (CRAWL_ACTIVE otherwise, unless
+        `force` is set) and everything stored of it. It disappears at once; its space is
+        freed little by little.
         """
 
     @_abc_1.abstractmethod
@@ -645,6 +685,29 @@ class FrontierAdminServiceServicer(metaclass=_abc_1.ABCMeta):
         """Forgets that URIs were seen, so that they are new when they are offered
         again. Future URIs are forgotten with their time; URIs in queues stay
         (StartJob with delete_uris removes those). Errors as for NoteUris.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSeenUris(
+        self,
+        request: _admin_pb2.ListSeenUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListSeenUrisResponse, _abc.Awaitable[_admin_pb2.ListSeenUrisResponse]]:
+        """Lists seen URIs, waiting ones included, with the story of each, partition by
+        partition. Only crawls with IdentitySpec.keep_uris: URIS_NOT_KEPT
+        (FAILED_PRECONDITION). A page may have fewer URIs than asked for, or none, and
+        still not be the last: a request looks at 10 000 URIs at most.
+        """
+
+    @_abc_1.abstractmethod
+    def CountSeenUris(
+        self,
+        request: _admin_pb2.CountSeenUrisRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CountSeenUrisResponse, _abc.Awaitable[_admin_pb2.CountSeenUrisResponse]]:
+        """Counts seen URIs, waiting ones included, by their state. It looks at each of
+        them (some 100 000 a second), between the requests of others. Errors as for
+        ListSeenUris.
         """
 
     @_abc_1.abstractmethod

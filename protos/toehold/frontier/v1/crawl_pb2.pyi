@@ -524,6 +524,7 @@ class CrawlSpec(_message.Message):
     STOP_TIMEOUT_FIELD_NUMBER: _builtins.int
     STATISTICS_INTERVAL_FIELD_NUMBER: _builtins.int
     RESUME_AFTER_TROUBLE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
     contact: _builtins.str
     """The contact that site owners can turn to: an http(s) URL or an e-mail
     address of at most 500 characters. It becomes part of the user agent. Only
@@ -585,6 +586,11 @@ class CrawlSpec(_message.Message):
     Heritrix somebody always has to resume the crawl.
 
     Default: false.
+    """
+    description: _builtins.str
+    """A description for people to read. The frontier does not interpret it.
+
+    Default: empty. At most 1000 characters.
     """
     @_builtins.property
     def allowed_addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -710,13 +716,16 @@ class CrawlSpec(_message.Message):
         stop_timeout: _duration_pb2.Duration | None = ...,
         statistics_interval: _duration_pb2.Duration | None = ...,
         resume_after_trouble: _builtins.bool | None = ...,
+        description: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "extract", b"extract", "fetch", b"fetch", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_contact", b"_contact", "_description", b"_description", "_max_toes", b"_max_toes", "_outcomes_kept", b"_outcomes_kept", "_pause_at_start", b"_pause_at_start", "_pause_with_uris_left", b"_pause_with_uris_left", "_resume_after_trouble", b"_resume_after_trouble", "_run_while_empty", b"_run_while_empty", "_weight", b"_weight", "address_group", b"address_group", "allowed_addresses", b"allowed_addresses", "contact", b"contact", "description", b"description", "extract", b"extract", "fetch", b"fetch", "groups", b"groups", "identity", b"identity", "limits", b"limits", "max_toes", b"max_toes", "outcomes_kept", b"outcomes_kept", "pause_at_start", b"pause_at_start", "pause_timeout", b"pause_timeout", "pause_with_uris_left", b"pause_with_uris_left", "politeness", b"politeness", "queues", b"queues", "reseed", b"reseed", "resume_after_trouble", b"resume_after_trouble", "retry", b"retry", "revisit", b"revisit", "robots", b"robots", "run_while_empty", b"run_while_empty", "scope", b"scope", "statistics_interval", b"statistics_interval", "stop_timeout", b"stop_timeout", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__contact: _TypeAlias = _typing.Literal["contact"]  # noqa: Y015
     _WhichOneofArgType__contact: _TypeAlias = _typing.Literal["_contact", b"_contact"]  # noqa: Y015
+    _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
+    _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
     _WhichOneofReturnType__max_toes: _TypeAlias = _typing.Literal["max_toes"]  # noqa: Y015
     _WhichOneofArgType__max_toes: _TypeAlias = _typing.Literal["_max_toes", b"_max_toes"]  # noqa: Y015
     _WhichOneofReturnType__outcomes_kept: _TypeAlias = _typing.Literal["outcomes_kept"]  # noqa: Y015
@@ -733,6 +742,8 @@ class CrawlSpec(_message.Message):
     _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__contact) -> _WhichOneofReturnType__contact | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__description) -> _WhichOneofReturnType__description | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_toes) -> _WhichOneofReturnType__max_toes | None: ...
     @_typing.overload
@@ -944,6 +955,16 @@ class IdentitySpec(_message.Message):
 
     RULES_FIELD_NUMBER: _builtins.int
     REWRITES_FIELD_NUMBER: _builtins.int
+    KEEP_URIS_FIELD_NUMBER: _builtins.int
+    keep_uris: _builtins.bool
+    """Whether the seen-set keeps the URIs themselves, and when each was taken in, so
+    that seen URIs can be listed (ListSeenUris), counted and forgotten by host,
+    queue or pattern.
+
+    Without them the seen-set only has fingerprints, and takes a third of the space.
+
+    Default: false.
+    """
     @_builtins.property
     def rules(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The rules, applied in this order. `heritrix` stands for all others except
@@ -979,12 +1000,15 @@ class IdentitySpec(_message.Message):
         *,
         rules: _abc.Iterable[_builtins.str] | None = ...,
         rewrites: _abc.Iterable[Global___RewriteRule] | None = ...,
+        keep_uris: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_uris", b"_keep_uris", "keep_uris", b"keep_uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewrites", b"rewrites", "rules", b"rules"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_uris", b"_keep_uris", "keep_uris", b"keep_uris", "rewrites", b"rewrites", "rules", b"rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__keep_uris: _TypeAlias = _typing.Literal["keep_uris"]  # noqa: Y015
+    _WhichOneofArgType__keep_uris: _TypeAlias = _typing.Literal["_keep_uris", b"_keep_uris"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_uris) -> _WhichOneofReturnType__keep_uris | None: ...
 
 Global___IdentitySpec: _TypeAlias = IdentitySpec  # noqa: Y015
 
@@ -1051,6 +1075,9 @@ class QueueSpec(_message.Message):
     SESSION_BUDGET_FIELD_NUMBER: _builtins.int
     TOTAL_BUDGET_FIELD_NUMBER: _builtins.int
     ERROR_PENALTY_FIELD_NUMBER: _builtins.int
+    MAX_LEASES_PER_QUEUE_FIELD_NUMBER: _builtins.int
+    MIN_GAP_FIELD_NUMBER: _builtins.int
+    URI_ORDER_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     """The part of a URI that decides its partition: its `host`, or its
     `registered-domain`, which is the domain under a public suffix. No queue
@@ -1176,6 +1203,25 @@ class QueueSpec(_message.Message):
 
     Default: 100. Range: 0 to 1 000 000.
     """
+    max_leases_per_queue: _builtins.int
+    """Most URIs of a queue that are leased at once.
+
+    The hosts of the queue still get at most `max_parallel` of PolitenessSpec
+    requests at once, and rest as it says. Until the last of these leases has ended
+    the queue is BUSY; then its budgets and its precedence are looked at again.
+
+    Default: 1. Range: 1 to 1000.
+    """
+    uri_order: _builtins.str
+    """The order of the URIs of a queue that have the same directive and precedence:
+    `arrival`, or `due-time`, the one first that has been due for longest.
+
+    With `due-time` a URI is due at its `not_before_time`, which may be past, at its
+    revisit time, or else when it is taken in; whole seconds count. A URI that is
+    tried again keeps its place. An update counts for URIs that come after it.
+
+    Default: `arrival`. One of `arrival`, `due-time`.
+    """
     @_builtins.property
     def success_thresholds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """How many successes each tier of `success-counts` has. The last number
@@ -1185,6 +1231,17 @@ class QueueSpec(_message.Message):
         on.
 
         Default: 100, 1000. At most 100 thresholds; each is 1 to 2^31 - 1.
+        """
+
+    @_builtins.property
+    def min_gap(self) -> _duration_pb2.Duration:
+        """Least time between two turns of a queue. In one turn a queue gives one lease, or
+        as many as the request wants of it (`max_leases_per_queue` of NextRequest).
+
+        It is meant for fetchers that pace themselves. The rests of hosts
+        (PolitenessSpec) hold as well.
+
+        Default: 0 s. Range: 0 s to 1 day.
         """
 
     def __init__(
@@ -1205,10 +1262,13 @@ class QueueSpec(_message.Message):
         session_budget: _builtins.int | None = ...,
         total_budget: _builtins.int | None = ...,
         error_penalty: _builtins.int | None = ...,
+        max_leases_per_queue: _builtins.int | None = ...,
+        min_gap: _duration_pb2.Duration | None = ...,
+        uri_order: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_max_leases_per_queue", b"_max_leases_per_queue", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_order", b"_uri_order", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "max_leases_per_queue", b"max_leases_per_queue", "min_gap", b"min_gap", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "total_budget", b"total_budget", "uri_order", b"uri_order", "uri_precedence", b"uri_precedence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "success_thresholds", b"success_thresholds", "total_budget", b"total_budget", "uri_precedence", b"uri_precedence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_assignment", b"_assignment", "_base_precedence", b"_base_precedence", "_buckets", b"_buckets", "_cost", b"_cost", "_error_penalty", b"_error_penalty", "_max_leases_per_queue", b"_max_leases_per_queue", "_parallel_queues", b"_parallel_queues", "_partition", b"_partition", "_precedence_floor", b"_precedence_floor", "_queue_key", b"_queue_key", "_queue_precedence", b"_queue_precedence", "_retire", b"_retire", "_session_budget", b"_session_budget", "_total_budget", b"_total_budget", "_uri_order", b"_uri_order", "_uri_precedence", b"_uri_precedence", "assignment", b"assignment", "base_precedence", b"base_precedence", "buckets", b"buckets", "cost", b"cost", "error_penalty", b"error_penalty", "max_leases_per_queue", b"max_leases_per_queue", "min_gap", b"min_gap", "parallel_queues", b"parallel_queues", "partition", b"partition", "precedence_floor", b"precedence_floor", "queue_key", b"queue_key", "queue_precedence", b"queue_precedence", "retire", b"retire", "session_budget", b"session_budget", "success_thresholds", b"success_thresholds", "total_budget", b"total_budget", "uri_order", b"uri_order", "uri_precedence", b"uri_precedence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__assignment: _TypeAlias = _typing.Literal["assignment"]  # noqa: Y015
     _WhichOneofArgType__assignment: _TypeAlias = _typing.Literal["_assignment", b"_assignment"]  # noqa: Y015
@@ -1220,6 +1280,8 @@ class QueueSpec(_message.Message):
     _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
     _WhichOneofReturnType__error_penalty: _TypeAlias = _typing.Literal["error_penalty"]  # noqa: Y015
     _WhichOneofArgType__error_penalty: _TypeAlias = _typing.Literal["_error_penalty", b"_error_penalty"]  # noqa: Y015
+    _WhichOneofReturnType__max_leases_per_queue: _TypeAlias = _typing.Literal["max_leases_per_queue"]  # noqa: Y015
+    _WhichOneofArgType__max_leases_per_queue: _TypeAlias = _typing.Literal["_max_leases_per_queue", b"_max_leases_per_queue"]  # noqa: Y015
     _WhichOneofReturnType__parallel_queues: _TypeAlias = _typing.Literal["parallel_queues"]  # noqa: Y015
     _WhichOneofArgType__parallel_queues: _TypeAlias = _typing.Literal["_parallel_queues", b"_parallel_queues"]  # noqa: Y015
     _WhichOneofReturnType__partition: _TypeAlias = _typing.Literal["partition"]  # noqa: Y015
@@ -1236,6 +1298,8 @@ class QueueSpec(_message.Message):
     _WhichOneofArgType__session_budget: _TypeAlias = _typing.Literal["_session_budget", b"_session_budget"]  # noqa: Y015
     _WhichOneofReturnType__total_budget: _TypeAlias = _typing.Literal["total_budget"]  # noqa: Y015
     _WhichOneofArgType__total_budget: _TypeAlias = _typing.Literal["_total_budget", b"_total_budget"]  # noqa: Y015
+    _WhichOneofReturnType__uri_order: _TypeAlias = _typing.Literal["uri_order"]  # noqa: Y015
+    _WhichOneofArgType__uri_order: _TypeAlias = _typing.Literal["_uri_order", b"_uri_order"]  # noqa: Y015
     _WhichOneofReturnType__uri_precedence: _TypeAlias = _typing.Literal["uri_precedence"]  # noqa: Y015
     _WhichOneofArgType__uri_precedence: _TypeAlias = _typing.Literal["_uri_precedence", b"_uri_precedence"]  # noqa: Y015
     @_typing.overload
@@ -1248,6 +1312,8 @@ class QueueSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cost) -> _WhichOneofReturnType__cost | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error_penalty) -> _WhichOneofReturnType__error_penalty | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_leases_per_queue) -> _WhichOneofReturnType__max_leases_per_queue | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__parallel_queues) -> _WhichOneofReturnType__parallel_queues | None: ...
     @_typing.overload
@@ -1264,6 +1330,8 @@ class QueueSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__session_budget) -> _WhichOneofReturnType__session_budget | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__total_budget) -> _WhichOneofReturnType__total_budget | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__uri_order) -> _WhichOneofReturnType__uri_order | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__uri_precedence) -> _WhichOneofReturnType__uri_precedence | None: ...
 
@@ -1303,7 +1371,7 @@ class PolitenessSpec(_message.Message):
     their starts. The rest follows from the fetch that ended last. Until a fetch
     has ended, the rest is `min_delay` or the Crawl-delay.
 
-    Default: 1. Range: 1 to 100.
+    Default: 1. Range: 1 to 1000.
     """
     across_crawls: _builtins.bool
     """Whether the crawl shares requests and rests of its hosts with all other
@@ -1400,7 +1468,9 @@ class RobotsSpec(_message.Message):
 
     While a later fetch of a robots.txt fails, the last good copy counts. Crawls
     with the same FetchSpec.product_token share their robots.txt files, and each
-    crawl applies its own RobotsSpec to them.
+    crawl applies its own RobotsSpec to them: if another crawl has fetched a host's
+    robots.txt within this crawl's `validity`, this one gets no lease for it, and its
+    pages are judged by the rules that the other one brought.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1409,6 +1479,7 @@ class RobotsSpec(_message.Message):
     MAX_ATTEMPTS_FIELD_NUMBER: _builtins.int
     RETRY_DELAY_FIELD_NUMBER: _builtins.int
     VALIDITY_FIELD_NUMBER: _builtins.int
+    POLICY_FIELD_NUMBER: _builtins.int
     unreachable: Global___RobotsUnreachable.ValueType
     """The policy for hosts with an unreachable robots.txt (429, 5xx, no answer):
     `forbid` fetches nothing until a later try succeeds, `allow` fetches
@@ -1423,6 +1494,17 @@ class RobotsSpec(_message.Message):
     A try by another crawl counts if this crawl would also have tried by then.
 
     Default: 5. Range: 1 to 1000.
+    """
+    policy: _builtins.str
+    """Whether the crawl obeys robots.txt (`obey`), or neither fetches nor heeds it
+    (`ignore`).
+
+    For sites of your own, for archives with a mandate, and for fetchers that obey
+    it themselves. Crawl-delays are ignored, too. A crawl that ignores robots.txt
+    says so: by the event Problem of kind `robots-ignored` when it is launched or
+    changed, and by CrawlStatus.ignores_robots. Heritrix: its policy `ignore`.
+
+    Default: `obey`. One of `obey`, `ignore`.
     """
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
@@ -1445,14 +1527,20 @@ class RobotsSpec(_message.Message):
         max_attempts: _builtins.int | None = ...,
         retry_delay: _duration_pb2.Duration | None = ...,
         validity: _duration_pb2.Duration | None = ...,
+        policy: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "max_attempts", b"max_attempts", "retry_delay", b"retry_delay", "validity", b"validity"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_policy", b"_policy", "max_attempts", b"max_attempts", "policy", b"policy", "retry_delay", b"retry_delay", "validity", b"validity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "max_attempts", b"max_attempts", "retry_delay", b"retry_delay", "unreachable", b"unreachable", "validity", b"validity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts", "_policy", b"_policy", "max_attempts", b"max_attempts", "policy", b"policy", "retry_delay", b"retry_delay", "unreachable", b"unreachable", "validity", b"validity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    _WhichOneofReturnType__policy: _TypeAlias = _typing.Literal["policy"]  # noqa: Y015
+    _WhichOneofArgType__policy: _TypeAlias = _typing.Literal["_policy", b"_policy"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__policy) -> _WhichOneofReturnType__policy | None: ...
 
 Global___RobotsSpec: _TypeAlias = RobotsSpec  # noqa: Y015
 
@@ -2497,6 +2585,7 @@ class CrawlStatus(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     TEARING_DOWN_FIELD_NUMBER: _builtins.int
     TORN_DOWN_FIELD_NUMBER: _builtins.int
+    IGNORES_ROBOTS_FIELD_NUMBER: _builtins.int
     state: Global___CrawlState.ValueType
     """Its state."""
     exit_status: Global___ExitStatus.ValueType
@@ -2511,6 +2600,8 @@ class CrawlStatus(_message.Message):
     """Its teardown was asked for (TearDownCrawl)."""
     torn_down: _builtins.bool
     """It is torn down: its last event has happened."""
+    ignores_robots: _builtins.bool
+    """It ignores robots.txt (RobotsSpec.policy)."""
     @_builtins.property
     def reach_time(self) -> _timestamp_pb2.Timestamp:
         """When it reached this state."""
@@ -2525,10 +2616,11 @@ class CrawlStatus(_message.Message):
         held: _builtins.bool = ...,
         tearing_down: _builtins.bool = ...,
         torn_down: _builtins.bool = ...,
+        ignores_robots: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reach_time", b"reach_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "ignores_robots", b"ignores_robots", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2844,6 +2936,7 @@ class Problem(_message.Message):
     and an operator has salvaged it (docs/operating.md). `checkpoint`: the
     checkpoint that the crawl is launched from is gone; the crawl ends. `clock`:
     the frontier's time differs from the machine's; the crawl goes on.
+    `robots-ignored`: the crawl ignores robots.txt, as its spec says; it goes on.
     """
     detail: _builtins.str
     """The problem, for people to read."""
@@ -3225,6 +3318,7 @@ class Statistics(_message.Message):
     AVERAGE_BYTES_PER_SECOND_FIELD_NUMBER: _builtins.int
     AVERAGE_DEPTH_FIELD_NUMBER: _builtins.int
     LIMITED_BY_FIELD_NUMBER: _builtins.int
+    NOTED_COUNT_FIELD_NUMBER: _builtins.int
     discovered_count: _builtins.int
     """URIs taken in: queued now or before, or found forbidden by robots.txt."""
     queued_count: _builtins.int
@@ -3291,6 +3385,8 @@ class Statistics(_message.Message):
     """Why the crawl is not going faster, in one line for people to read; empty
     unless it is RUNNING.
     """
+    noted_count: _builtins.int
+    """URIs noted as seen without a lease (NoteUris, imports)."""
     @_builtins.property
     def snapshot_time(self) -> _timestamp_pb2.Timestamp:
         """When they were taken, by the frontier's clock."""
@@ -3357,10 +3453,11 @@ class Statistics(_message.Message):
         average_bytes_per_second: _builtins.float = ...,
         average_depth: _builtins.float = ...,
         limited_by: _builtins.str = ...,
+        noted_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["elapsed_duration", b"elapsed_duration", "next_due_time", b"next_due_time", "snapshot_time", b"snapshot_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_bytes_per_second", b"average_bytes_per_second", "average_depth", b"average_depth", "average_succeeded_per_second", b"average_succeeded_per_second", "bytes_count", b"bytes_count", "bytes_per_second", b"bytes_per_second", "congestion_ratio", b"congestion_ratio", "deepest_queue_count", b"deepest_queue_count", "deferred_count", b"deferred_count", "discovered_count", b"discovered_count", "disregarded_count", b"disregarded_count", "elapsed_duration", b"elapsed_duration", "failed_count", b"failed_count", "fetch_status_counts", b"fetch_status_counts", "future_count", b"future_count", "ineligible_uri_count", b"ineligible_uri_count", "lapsed_count", b"lapsed_count", "leased_count", b"leased_count", "limited_by", b"limited_by", "media_type_counts", b"media_type_counts", "next_due_time", b"next_due_time", "noted_count", b"noted_count", "novel_bytes_count", b"novel_bytes_count", "novel_count", b"novel_count", "queue_state_counts", b"queue_state_counts", "queued_count", b"queued_count", "relocated_count", b"relocated_count", "retired_uri_count", b"retired_uri_count", "robots_fetch_count", b"robots_fetch_count", "round", b"round", "snapshot_time", b"snapshot_time", "succeeded_count", b"succeeded_count", "succeeded_per_second", b"succeeded_per_second", "verdict_counts", b"verdict_counts", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -219,8 +219,15 @@ class ScheduleRequest(_message.Message):
 
     CRAWL_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
+    REPLACE_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
+    replace: _builtins.bool
+    """The candidates replace what the crawl knows of their URIs: one that waits,
+    waits as it is offered here; the lease of one that is out ends, and its report
+    will be STALE; one that is done is scheduled again, whenever it was fetched.
+    For crawlers that fetch without leases, or that decide on revisits themselves.
+    """
     @_builtins.property
     def candidates(self) -> _containers.RepeatedCompositeFieldContainer[Global___Candidate]:
         """1 to 1000 candidates."""
@@ -230,10 +237,11 @@ class ScheduleRequest(_message.Message):
         *,
         crawl: _builtins.str = ...,
         candidates: _abc.Iterable[Global___Candidate] | None = ...,
+        replace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "crawl", b"crawl", "replace", b"replace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -246,22 +254,56 @@ class ScheduleResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     VERDICTS_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def verdicts(self) -> _containers.RepeatedScalarFieldContainer[_crawl_pb2.Verdict.ValueType]:
         """In the order of the candidates."""
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___CandidateProblem]:
+        """What is wrong with candidates that are MALFORMED, TOO_LONG or
+        UNSUPPORTED_SCHEME: one message for each of the first 100 of these.
+        """
 
     def __init__(
         self,
         *,
         verdicts: _abc.Iterable[_crawl_pb2.Verdict.ValueType] | None = ...,
+        problems: _abc.Iterable[Global___CandidateProblem] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["verdicts", b"verdicts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["problems", b"problems", "verdicts", b"verdicts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScheduleResponse: _TypeAlias = ScheduleResponse  # noqa: Y015
+
+@_typing.final
+class CandidateProblem(_message.Message):
+    """The fault of a candidate."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """Its place in the request, from 0."""
+    problem: _builtins.str
+    """The fault, for people to read: `path must have only the letters ..., got 'Z'`."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CandidateProblem: _TypeAlias = CandidateProblem  # noqa: Y015
 
 @_typing.final
 class NextRequest(_message.Message):
@@ -275,6 +317,9 @@ class NextRequest(_message.Message):
     MAX_LEASES_FIELD_NUMBER: _builtins.int
     WAIT_DURATION_FIELD_NUMBER: _builtins.int
     KNOWN_FETCH_POLICY_IDS_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    MAX_LEASES_PER_QUEUE_FIELD_NUMBER: _builtins.int
+    MAX_QUEUES_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name; empty for any crawl that the frontier runs, in turn."""
     node: _builtins.str
@@ -289,6 +334,13 @@ class NextRequest(_message.Message):
     """
     max_leases: _builtins.int
     """Most leases wanted, 1 to 1000. An answer has at most 100 of a crawl."""
+    max_leases_per_queue: _builtins.int
+    """Most leases of a queue that may be out at once, those of this answer included;
+    0 for QueueSpec.max_leases_per_queue alone. The answer then has them one after
+    the other.
+    """
+    max_queues: _builtins.int
+    """Most queues that the answer has leases of; 0 sets no limit."""
     @_builtins.property
     def wait_duration(self) -> _duration_pb2.Duration:
         """How long to wait for a lease; at most 60 s, and always less than the RPC's
@@ -299,6 +351,14 @@ class NextRequest(_message.Message):
     def known_fetch_policy_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The ids of the fetch policies that the node has."""
 
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only URIs of these queues, at most 100: keys (`com,example,www,`) or hosts
+        (`www.example.com`). Needs `crawl`. A queue that waits on disk is activated for
+        the request, whatever goes before it; all other rules hold. A host stands for
+        the queues of its home pages, for http and https. Empty for all queues.
+        """
+
     def __init__(
         self,
         *,
@@ -308,10 +368,13 @@ class NextRequest(_message.Message):
         max_leases: _builtins.int = ...,
         wait_duration: _duration_pb2.Duration | None = ...,
         known_fetch_policy_ids: _abc.Iterable[_builtins.str] | None = ...,
+        queues: _abc.Iterable[_builtins.str] | None = ...,
+        max_leases_per_queue: _builtins.int = ...,
+        max_queues: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["wait_duration", b"wait_duration"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "known_fetch_policy_ids", b"known_fetch_policy_ids", "max_leases", b"max_leases", "node", b"node", "session", b"session", "wait_duration", b"wait_duration"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "known_fetch_policy_ids", b"known_fetch_policy_ids", "max_leases", b"max_leases", "max_leases_per_queue", b"max_leases_per_queue", "max_queues", b"max_queues", "node", b"node", "queues", b"queues", "session", b"session", "wait_duration", b"wait_duration"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -825,8 +888,11 @@ class Candidate(_message.Message):
     COST_FIELD_NUMBER: _builtins.int
     NOT_BEFORE_TIME_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    BASE_FIELD_NUMBER: _builtins.int
+    QUEUE_KEY_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """The URI as found, absolute; at most 8192 bytes. Its canonical form decides
+    """The URI as found, absolute unless `base` is set; at most 8192 bytes. Its
+    canonical form decides
     whether it is new, and is fetched: the URI parsed as in the WHATWG URL
     standard, without fragment, user name and password, trailing dot of the host
     and empty query.
@@ -849,7 +915,7 @@ class Candidate(_message.Message):
     policy decides (QueueSpec.uri_precedence).
     """
     annotations: _builtins.bytes
-    """The caller's own data, at most 1024 bytes; stored with the URI and handed
+    """The caller's own data, at most 16 384 bytes; stored with the URI and handed
     back in its leases.
     """
     cost: _builtins.int
@@ -860,6 +926,19 @@ class Candidate(_message.Message):
     """The seed that it descends from, for quotas and statistics of seeds. Copy it
     from the lease of the page that the URI was found on. Empty for seeds, whose
     source is their own URI. At most 8192 bytes.
+    """
+    base: _builtins.str
+    """The URI that a relative `uri` is resolved against, as in the WHATWG URL
+    standard: the page's own, after redirects, or that of its `<base>` element,
+    resolved. Empty if `uri` is absolute. At most 8192 bytes. The frontier stores
+    the resolved URI only.
+    """
+    queue_key: _builtins.str
+    """The key of the queue that it waits in, whatever the crawl's policy: at most 256
+    ASCII characters without spaces. Empty: the policy decides
+    (QueueSpec.queue_key, QueueSpec.assignment). A queue never leaves its
+    partition: URIs of several partitions with one key wait in several queues.
+    Heritrix: forced keys.
     """
     @_builtins.property
     def refetch_before_time(self) -> _timestamp_pb2.Timestamp:
@@ -888,10 +967,12 @@ class Candidate(_message.Message):
         cost: _builtins.int | None = ...,
         not_before_time: _timestamp_pb2.Timestamp | None = ...,
         source: _builtins.str = ...,
+        base: _builtins.str = ...,
+        queue_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "cost", b"cost", "not_before_time", b"not_before_time", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cost", b"_cost", "_precedence", b"_precedence", "annotations", b"annotations", "base", b"base", "cost", b"cost", "directive", b"directive", "not_before_time", b"not_before_time", "path", b"path", "precedence", b"precedence", "queue_key", b"queue_key", "refetch_before_time", b"refetch_before_time", "seed", b"seed", "source", b"source", "uri", b"uri", "via", b"via"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cost: _TypeAlias = _typing.Literal["cost"]  # noqa: Y015
     _WhichOneofArgType__cost: _TypeAlias = _typing.Literal["_cost", b"_cost"]  # noqa: Y015
@@ -1024,8 +1105,9 @@ class Report(_message.Message):
     outcome: Global___Outcome.ValueType
     """Whether the URI was fetched."""
     fetch_status: _builtins.int
-    """With OUTCOME_FETCHED: the HTTP status (100 to 599), or a FetchStatus below
-    zero.
+    """With OUTCOME_FETCHED: the HTTP status (100 to 999), or a FetchStatus below
+    zero. A status from 600 on counts as a 5xx that is not tried again (RFC 9110,
+    15: a client treats a status code outside its classes as one of the class 5xx).
     """
     body_bytes: _builtins.int
     """Bytes of the body, as sent; at most 2^50 (1 PiB)."""
