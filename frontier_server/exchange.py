@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from .core.core import Core
+from .core.dispatch import Want
 from .core.model import Candidate, EmptyReason, NextAnswer, Report, ReportResult, Verdict
 from .core.store import Changes
 from .following import Following
@@ -13,6 +14,7 @@ CANDIDATES_PER_SLICE = 250  # some milliseconds; each slice writes its queues an
 REPORTS_PER_SLICE = 50
 LONG_ROBOTS_BYTES = 16 * 1024
 MAX_SCHEDULES = 32  # requests in progress at once
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0  # before a request for particular queues looks again
 
 
 class Exchange:
@@ -67,7 +69,7 @@ class Exchange:
         await self.runner.durable(mark)
         return results
 
-    async def next(self, node: str, session: str, most: int, crawl: str | None, wait_s: float) -> NextAnswer:
+    async def next(self, node: str, session: str, want: Want, crawl: str | None, wait_s: float) -> NextAnswer:
         """Wait for leases. Returns them, or the reason why there are none when the wait is over.
 
         The wait also ends when the reason changes (the crawl pauses, for example). If the caller
@@ -76,10 +78,11 @@ class Exchange:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_s
         first: EmptyReason | None = None
+        pause_s = FIRST_PAUSE_S
         while True:
             with self.runner.waiting.one() as waiter:
                 answer, mark = await self.runner.apply(
-                    lambda core, now_ms: core.frontier.next(node, session, most, crawl, now_ms)
+                    lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms)
                 )
                 if answer.grants:
                     return await self._granted(answer, mark)
@@ -96,6 +99,9 @@ class Exchange:
                     await self.runner.durable(mark)
                     return answer
                 await asyncio.wait((waiter,), timeout=left_s)
+            if want.particular:  # what woke it may well be for others alone
+                await asyncio.sleep(min(pause_s, max(end_s - loop.time(), 0)))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _granted(self, answer: NextAnswer, mark: int) -> NextAnswer:
         try:

@@ -9,7 +9,7 @@ import msgspec
 from . import future
 from .conclusion import Final, record
 from .crawl import Crawl
-from .enqueue import Pricing, put_in, queue_at
+from .enqueue import Arrival, Pricing, put_in, queue_at
 from .model import Candidate, Verdict
 from .operation import Operation
 from .origin import Origin, Site
@@ -117,7 +117,10 @@ class Admission:
     def _put_in(self, queue_id: bytes, entries: list[tuple[Wanted, PendingUri, SeenRow]]) -> None:
         op, crawl, first = self._op, self._crawl, entries[0][0]
         queue = queue_at(op, crawl, first.site.place, first.origin.host)
-        arriving = [(pending, wanted.candidate.directive) for wanted, pending, _ in entries]
+        arriving = [
+            Arrival(pending, wanted.candidate.directive, wanted.candidate.not_before_ms)
+            for wanted, pending, _ in entries
+        ]
         positions = put_in(op, crawl, queue, arriving, first.settings)
         for (wanted, _, seen), position in zip(entries, positions, strict=True):
             seen.position, seen.queue = position, queue_id[8:]

@@ -60,6 +60,7 @@ class Crawl:
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still receive their rows
         self.ready: deque[WorkQueue] = deque()
+        self.naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues with room again
         self.lines = Lines(number)  # of queues that wait only for hosts or groups
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
         self.queues: dict[bytes, WorkQueue] = {}  # the active queues
@@ -257,6 +258,33 @@ class Crawl:
 
     # Queues in memory.
 
+    def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
+        """Give a BUSY queue another turn if it may have more leases."""
+        if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:
+            return
+        queue.offered = True
+        if first:
+            self.ready.appendleft(queue)
+        else:
+            self.ready.append(queue)
+
+    def reoffer(self, queue: WorkQueue) -> None:
+        """Give a BUSY queue another turn; the turn shows whether it may have more leases."""
+        if not queue.offered:
+            queue.offered = True
+            self.ready.append(queue)
+
+    def nap(self, queue: WorkQueue, until_ms: int) -> None:
+        """Give a BUSY queue another turn at a time."""
+        heappush(self.naps, (until_ms, queue.queue))
+
+    def end_naps(self, now_ms: int) -> None:
+        """Give the BUSY queues their turns whose time has come."""
+        while self.naps and self.naps[0][0] <= now_ms:
+            queue = self.queues.get(heappop(self.naps)[1])
+            if queue is not None and queue.state is QueueState.BUSY:
+                self.reoffer(queue)
+
     def push_snoozed(self, queue: WorkQueue, wake_ms: int) -> None:
         """Add a snoozed queue; its earlier entry becomes void."""
         self._ties += 1
@@ -323,6 +351,8 @@ class Crawl:
             return None
         queue = self.next_wake()
         due = [self.first_far_ms, self.first_future_ms, self.lines.next_ms()]
+        if self.naps:
+            due.append(self.naps[0][0])
         if queue is not None:
             due.append(queue.wake_ms)
         if self.awaits_round:

@@ -11,13 +11,14 @@ from typing import NamedTuple
 from . import future, keys
 from .conclusion import Final, conclude
 from .crawl import Crawl
-from .enqueue import put_in, queue_at, take_out, uris_from
+from .enqueue import Arrival, first_free, free_from, put_in, queue_at, take_out
 from .errors import StoreCorrupt
-from .head import Head, first_of, read_head
+from .head import Head, read_head
 from .host import Host
 from .keys import IndexSet
 from .line import Awaited
 from .model import Grant
+from .naming import wanted_queues
 from .operation import Operation
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
@@ -30,6 +31,7 @@ from .rules.disposition import (
 )
 from .rules.politeness import rest_ms
 from .shard import Shard
+from .spec.settings import CrawlSettings
 from .store import Family
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
 from .uri.assign import partition_of
@@ -56,27 +58,51 @@ class Asker(NamedTuple):
     session: str
 
 
+class Want(NamedTuple):
+    """What a node asks for."""
+
+    most: int  # leases
+    per_queue: int = 0  # leases of a queue that may be out at once; 0: as its settings say
+    most_queues: int = 0  # that the leases come from; 0 sets no limit
+    queues: tuple[str, ...] = ()  # keys or hosts; empty for all queues
+
+    @property
+    def particular(self) -> bool:
+        """Whether there may be leases for others, but none for this request."""
+        return bool(self.queues or self.per_queue)
+
+
 class Dispatcher:
     """Leases the URIs of a shard."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
+        self._held_back: list[WorkQueue] = []
 
-    def lease(self, op: Operation, crawl: Crawl, asker: Asker, most: int) -> tuple[list[Grant], bool]:
-        """Lease up to `most` URIs of a running crawl; the second value says whether to ask again at once."""
+    def lease(self, op: Operation, crawl: Crawl, asker: Asker, want: Want) -> tuple[list[Grant], bool]:
+        """Lease URIs of a running crawl; the second value says whether to ask again at once."""
         self.wake_due(op, crawl)
-        most = min(most, LEASES_PER_CALL)
+        most = min(want.most, LEASES_PER_CALL)
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
-        while len(grants) < most and share.left() and not crawl.limited:
-            queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
+        wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
+        left = want.most_queues or most
+        self._held_back.clear()
+        while len(grants) < most and left and share.left() and not crawl.limited:
+            if wanted is None:
+                queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
+            else:
+                queue, awaited = next(wanted, None), None
             if queue is None:
-                return grants, False
+                break
             share.turns -= 1
-            grant = self._take_turn(op, crawl, queue, awaited, asker, share)
-            if grant is not None:
-                grants.append(grant)
-        return grants, len(grants) < most and not crawl.limited
+            share.leases = min(most - len(grants), want.per_queue or 1)
+            given = self._take_turn(op, crawl, queue, awaited, asker, share, want.per_queue)
+            left -= bool(given)
+            grants += given
+        for queue in self._held_back:  # this request wants no more of it, but others may
+            crawl.reoffer(queue)
+        return grants, bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
         """Wake the queues that are due, and enqueue the future URIs that are due."""
@@ -87,6 +113,7 @@ class Dispatcher:
                 break
             op.wake(crawl, queue)
         crawl.lines.open_due(op.now_ms)
+        crawl.end_naps(op.now_ms)
         _wake_far(op, crawl)
         future.release_due(op, crawl, self._shard.codec)
 
@@ -98,15 +125,35 @@ class Dispatcher:
         awaited: Awaited | None,
         asker: Asker,
         share: "_Share",
-    ) -> Grant | None:
-        """Give a ready queue its turn. Returns a lease, or None after the queue has moved on.
+        per_queue: int,
+    ) -> list[Grant]:
+        """Give a ready queue its turn. Returns leases, or none after the queue has moved on.
 
         `awaited` is the host or group that the queue was in line for.
         """
+        queue.offered = False
         if awaited is not None:
             _wake_in_line(op, crawl, queue)
-        if queue.state is not QueueState.READY:
-            return None  # it was moved meanwhile
+        grants: list[Grant] = []
+        if queue.state is QueueState.READY:  # else it was moved meanwhile, or has leases out already
+            grant = self._first_lease(op, crawl, queue, awaited, asker, share)
+            if grant is None:
+                return grants
+            grants.append(grant)
+        if queue.state is QueueState.BUSY:
+            grants += self._further_leases(op, crawl, queue, awaited, asker, share, per_queue, len(grants))
+        return grants
+
+    def _first_lease(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        awaited: Awaited | None,
+        asker: Asker,
+        share: "_Share",
+    ) -> Grant | None:
+        """Lease the head of a ready queue, unless an obstacle moves the queue on."""
         if queue.row.count == 0:
             op.move(crawl, queue, QueueEvent.DRAINED)
             return None
@@ -132,6 +179,63 @@ class Dispatcher:
         crawl.ready.append(queue)
         return None
 
+    def _further_leases(
+        self,
+        op: Operation,
+        crawl: Crawl,
+        queue: WorkQueue,
+        awaited: Awaited | None,
+        asker: Asker,
+        share: "_Share",
+        per_queue: int,
+        before: int,
+    ) -> list[Grant]:
+        """Lease more URIs of a queue that has leases out: in this turn, as many as the request wants.
+
+        `before` leases of this turn came before them. An obstacle other than the host's keeps the queue BUSY
+        until its last lease has ended, which then decides where it goes.
+        """
+        grants: list[Grant] = []
+        settings = crawl.settings
+        while share.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
+            free = first_free(op, crawl, queue)
+            if free is None:
+                break
+            settings = read_head(crawl, self._shard.codec, *free).settings
+            if queue.leases_out >= settings.queues.max_leases_per_queue:
+                break
+            if per_queue and queue.leases_out >= per_queue:
+                self._held_back.append(queue)
+                break
+            if before + len(grants) >= share.leases or crawl.limited:
+                crawl.offer(queue, settings)
+                break
+            head = self._first_to_go(op, crawl, queue, awaited, share)
+            if head is None:
+                break
+            turn = Turn(self._shard, op, crawl, queue, head)
+            # The gap between turns is no obstacle within a turn: it begins with the turn's end.
+            found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
+            if found is None:
+                grants.append(self._lease_page(turn, asker))
+            elif not self._clear(turn, found, share):
+                if found.obstacle is Obstacle.HOST_BUSY:
+                    assert found.host is not None
+                    _wait_for(crawl, queue, found.host, awaited)
+                elif found.obstacle is Obstacle.RESTS:
+                    crawl.nap(queue, found.until_ms)
+                break
+        if before or grants:
+            self._begin_gap(op, queue, settings)
+        return grants
+
+    def _begin_gap(self, op: Operation, queue: WorkQueue, settings: CrawlSettings) -> None:
+        """Let a queue rest between its turns."""
+        gap_ms = settings.queues.min_gap_ms if queue.row.min_gap_ms is None else queue.row.min_gap_ms
+        if gap_ms and op.now_ms + gap_ms > queue.row.wake_ms:
+            row = op.touch(queue)
+            row.wake_ms, row.rest_reason = op.now_ms + gap_ms, "gap between its turns"
+
     def _first_to_go(
         self, op: Operation, crawl: Crawl, queue: WorkQueue, awaited: Awaited | None, share: "_Share"
     ) -> Head | None:
@@ -140,8 +244,10 @@ class Dispatcher:
         None if all must wait (the queue then rests or is in line), or if the call's share is used up.
         """
         shard = self._shard
-        head = first_of(op, crawl, shard.codec, queue)
-        if not shares(head.settings) or (
+        free = first_free(op, crawl, queue)
+        assert free is not None
+        head = read_head(crawl, shard.codec, *free)
+        if not shares(queue, head.settings) or (
             queue.passing is None and Turn(shard, op, crawl, queue, head).wait() is None
         ):
             return head
@@ -150,10 +256,17 @@ class Dispatcher:
             return Turn(shard, op, crawl, queue, found).wait()
 
         read = partial(read_head, crawl, shard.codec)
-        walk = Walk(partial(uris_from, op, crawl, queue), read, _origin, wait_of)
+        walk = Walk(partial(free_from, op, crawl, queue), read, _origin, wait_of)
         passing, wait, looked = walk.choose(queue, op.now_ms, share.clearings)
         share.clearings -= looked
-        if wait is not None:
+        if queue.state is QueueState.BUSY:
+            if wait is None and passing is None:
+                crawl.reoffer(queue)
+            elif wait is not None and wait.until_ms:
+                crawl.nap(queue, wait.until_ms)
+            elif wait is not None and wait.busy is not None:
+                _wait_for(crawl, queue, wait.busy, awaited)
+        elif wait is not None:
             if wait.until_ms:
                 op.move(crawl, queue, QueueEvent.RESTED, wait.until_ms, wait.reason)
             if wait.busy is not None:  # it may also be snoozed for its other hosts
@@ -220,7 +333,8 @@ class Dispatcher:
             if group.min_gap_ms:
                 group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
                 self._shard.hosts.put(op.tx, group.host)
-        op.move(crawl, queue, QueueEvent.LEASED)
+        if queue.state is QueueState.READY:
+            op.move(crawl, queue, QueueEvent.LEASED)
         return Grant(
             lease.sent,
             crawl=crawl.name,
@@ -243,11 +357,10 @@ class Dispatcher:
         The length of the rest depends on the last fetch; until the first one ends, the shortest rest applies.
         """
         op, row = turn.op, turn.host.row
-        crawl_delay_ms = self._shard.robots.rules(op.tx, turn.site.robots_key).crawl_delay_ms
+        settings = turn.head.settings
+        crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
         row.start_ms = op.now_ms
-        row.next_allowed_ms = op.now_ms + rest_ms(
-            row.duration_ms, crawl_delay_ms, turn.head.settings.politeness
-        )
+        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, settings.politeness)
         row.rest_reason = "politeness"
         self._shard.hosts.put(op.tx, turn.host)
 
@@ -313,13 +426,14 @@ def _origin(head: Head) -> str:
 
 
 class _Share:
-    """The work that one call may still do."""
+    """The work that one call may still do, and the leases that the present turn may give."""
 
-    __slots__ = ("clearings", "turns")
+    __slots__ = ("clearings", "leases", "turns")
 
     def __init__(self, clearings: int, turns: int) -> None:
         self.clearings = clearings
         self.turns = turns
+        self.leases = 0
 
     def left(self) -> bool:
         return self.clearings > 0 and self.turns > 0
@@ -343,8 +457,8 @@ def _relocate(turn: Turn) -> None:
     op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
     take_out(op, crawl, queue, head.position, head.pending)
     other = queue_at(op, crawl, turn.site.place, head.uri.host)
-    arriving = (head.pending, head.candidate.directive)
-    (position,) = put_in(op, crawl, other, (arriving,), head.settings)
+    arrival = Arrival(head.pending, head.candidate.directive, head.candidate.not_before_ms)
+    (position,) = put_in(op, crawl, other, (arrival,), head.settings)
     key = keys.seen_key(crawl.number, queue.partition, head.pending.fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else SeenRow(b"")

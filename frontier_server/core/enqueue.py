@@ -5,6 +5,7 @@ another queue). It keeps positions, counts, costs and the queue's precedence in 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from . import keys
 from .crawl import Crawl
@@ -22,6 +23,16 @@ from .sums import added
 from .uri import assign
 
 UNCHANGING = "base"  # this policy ignores the contents of the queue
+DUE_TIME = "due-time"
+_LAST_S = (1 << 32) - 1  # an ordinal by time has 32 bits of seconds, and 16 to tell URIs of a second apart
+
+
+class Arrival(NamedTuple):
+    """A URI that is put into a queue."""
+
+    uri: PendingUri
+    directive: int
+    due_ms: int = 0  # since when it is due; 0: since now
 
 
 class Pricing:
@@ -47,9 +58,11 @@ def queue_at(op: Operation, crawl: Crawl, place: assign.Place, host: str) -> Wor
     """The queue of a place; created if there is none."""
     queue = op.queue(crawl, place.queue)
     if queue is None:
-        return op.new_queue(crawl, place.queue, place.queue_key, host, assign.hash64(place.queue_key))
-    if queue.row.key != place.queue_key:
+        queue = op.new_queue(crawl, place.queue, place.queue_key, host, assign.hash64(place.queue_key))
+    elif queue.row.key != place.queue_key:
         raise StoreCorrupt(f"queue {place.queue.hex()} must be {place.queue_key!r}, got {queue.row.key!r}")
+    if place.forced and not queue.row.forced:
+        op.touch(queue).forced = True
     return queue
 
 
@@ -57,25 +70,33 @@ def put_in(
     op: Operation,
     crawl: Crawl,
     queue: WorkQueue,
-    arriving: Sequence[tuple[PendingUri, int]],
+    arriving: Sequence[Arrival],
     settings: CrawlSettings,
 ) -> list[bytes]:
-    """Put URIs into a queue, each behind those of the same urgency. Returns their positions.
+    """Put URIs into a queue, each behind those of the same urgency, or by the times since when they are due.
 
-    Each URI comes with its directive. `settings` apply to all of them.
+    Returns their positions. `settings` apply to all of them.
     """
     row = op.touch(queue)
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     positions: list[bytes] = []
     precedences = row.uri_precedences
-    for uri, directive in arriving:
+    by_time = settings.queues.uri_order == DUE_TIME
+    for uri, directive, due_ms in arriving:
         ordinal, level = row.next_ordinal, directive << 8 | uri.precedence
+        row.next_ordinal = ordinal + 1
+        if by_time:
+            ordinal = _by_time(op, queue_key, level, due_ms or op.now_ms, ordinal)
         position = keys.level_position(level, ordinal)
-        if queue.firsts.get(level, 0) is None:
+        first = queue.firsts.get(level, 0)
+        if first is None:
             row.heads[level] = queue.firsts[level] = ordinal
         elif level not in row.heads:
             row.heads[level] = ordinal
-        row.next_ordinal = ordinal + 1
+        elif ordinal < row.heads[level] or ordinal < first:
+            row.heads[level] = min(ordinal, row.heads[level])
+            queue.firsts.pop(level, None)
+        queue.free_from = min(queue.free_from, position)
         if queue.passing is not None:
             queue.passing.arrived(position)
         row.last_cost = uri.cost
@@ -91,9 +112,19 @@ def put_in(
         op.move(crawl, queue, QueueEvent.FILLED)
     if filled or settings.queues.queue_precedence != UNCHANGING or len(crawl.overrides):
         op.appraise(crawl, queue, settings.queues)
-    if shares(settings):
+    if queue.state is QueueState.BUSY:
+        crawl.offer(queue, settings)
+    if shares(queue, settings):
         _let_in(op, crawl, queue)
     return positions
+
+
+def _by_time(op: Operation, queue_key: bytes, level: int, due_ms: int, number: int) -> int:
+    """The ordinal of a URI among those of its level that are in the order of their times."""
+    ordinal = min(due_ms // 1000, _LAST_S) << 16 | number & 0xFFFF
+    while op.tx.get(Family.PENDING, queue_key + keys.level_position(level, ordinal)) is not None:
+        ordinal += 1  # tens of thousands of URIs came since another one of this second
+    return ordinal
 
 
 def put_row(op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes, uri: PendingUri) -> None:
@@ -152,6 +183,25 @@ def _read_ahead(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, b
     return None
 
 
+def first_free(op: Operation, crawl: Crawl, queue: WorkQueue) -> tuple[bytes, PendingUri] | None:
+    """The position and row of a queue's first URI that is not out; None if all are."""
+    if not queue.out:
+        return first_uri(op, crawl, queue)
+    if len(queue.out) >= queue.row.count:
+        return None
+    queue_key = keys.queue_row_key(crawl.number, queue.queue)
+    for level, head in sorted(queue.row.heads.items()):  # level by level, as in `_read_ahead`
+        start = max(keys.level_position(level, head), queue.free_from)
+        for key, value in op.tx.scan(Family.PENDING, queue_key + start, queue_key + level.to_bytes(2, "big")):
+            position = key[len(queue_key) :]
+            if position not in queue.out:
+                queue.free_from = position
+                return position, decode_pending(value)
+    raise StoreCorrupt(
+        f"queue {queue.row.key!r} must have {queue.row.count} stored URIs, {len(queue.out)} of them out"
+    )
+
+
 def uris_from(
     op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
 ) -> Iterator[tuple[bytes, PendingUri]]:
@@ -159,6 +209,15 @@ def uris_from(
     queue_key = keys.queue_row_key(crawl.number, queue.queue)
     for key, value in op.tx.scan(Family.PENDING, queue_key + max(position, queue.row.start), queue_key):
         yield key[len(queue_key) :], decode_pending(value)
+
+
+def free_from(
+    op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes
+) -> Iterator[tuple[bytes, PendingUri]]:
+    """The stored URIs of a queue from a position on that are not out, in order."""
+    for row in uris_from(op, crawl, queue, position):
+        if row[0] not in queue.out:
+            yield row
 
 
 def _is_empty(queue: WorkQueue, level: int) -> bool:

@@ -9,7 +9,7 @@ from . import errors, life
 from .agenda import empty_reason
 from .attendance import reconcile_all
 from .crawl import Crawl
-from .dispatch import Asker, Dispatcher
+from .dispatch import Asker, Dispatcher, Want
 from .fetch_policy import FetchPolicy
 from .intake import schedule
 from .model import (
@@ -29,6 +29,7 @@ from .reports import Reports
 from .shard import Shard
 from .store import Changes
 
+MAX_QUEUES_WANTED = 100
 MAX_TOKENS = 10_000  # of a heartbeat; nodes hold fewer leases
 MAX_BEHIND = 200.0  # leases by weight that a crawl may catch up on
 LAPSED_IN_ONE_CALL = 1000
@@ -61,14 +62,11 @@ class Frontier:
         return schedule(op, crawl, candidates, self._shard.robots), self._shard.end(op)
 
     def next(
-        self, node: str, session: str, most: int, name: str | None, now_ms: int
+        self, node: str, session: str, want: Want, name: str | None, now_ms: int
     ) -> tuple[NextAnswer, Changes]:
         """Lease URIs to a node, from one crawl or from any running crawl."""
         self._check_node(node, session)
-        if not 1 <= most <= MAX_BATCH:
-            raise errors.InvalidRequest(
-                f"max_leases must be between 1 and {MAX_BATCH}, got {most}", field="max_leases"
-            )
+        _check_want(want, name)
         crawl = self._shard.registry.named(name) if name else None
         op = self._shard.begin(now_ms)
         self._note_seen(op, node, session)
@@ -76,12 +74,12 @@ class Frontier:
             if not crawl.running:
                 return NextAnswer([], empty_reason(crawl)), self._shard.end(op)
             crawl.asked.ms = op.now_ms
-            grants, again = self._dispatcher.lease(op, crawl, Asker(node, session), most)
+            grants, again = self._dispatcher.lease(op, crawl, Asker(node, session), want)
             reason = None if grants else empty_reason(crawl)
             return NextAnswer(grants, reason, again and not grants), self._shard.end(op)
-        return self._next_of_any(op, Asker(node, session), most), self._shard.end(op)
+        return self._next_of_any(op, Asker(node, session), want), self._shard.end(op)
 
-    def _next_of_any(self, op: Operation, asker: Asker, most: int) -> NextAnswer:
+    def _next_of_any(self, op: Operation, asker: Asker, want: Want) -> NextAnswer:
         self._shard.registry.asked_of_any.ms = op.now_ms
         agenda = self._shard.agenda
         if not agenda.running:
@@ -90,12 +88,17 @@ class Frontier:
         answer = NextAnswer([], None)
         again = False
         for crawl in self._in_turn(op):
-            grants, more = self._dispatcher.lease(op, crawl, asker, most - len(answer.grants))
+            left = want.most - len(answer.grants)
+            queues = len({(grant.crawl, grant.queue_key) for grant in answer.grants})
+            if want.most_queues and queues >= want.most_queues:
+                break
+            wanted = want._replace(most=left, most_queues=max(want.most_queues - queues, 0))
+            grants, more = self._dispatcher.lease(op, crawl, asker, wanted)
             crawl.passed += len(grants) / crawl.settings.weight
             self._most_passed = max(self._most_passed, crawl.passed)
             answer.grants.extend(grants)
             again = again or more
-            if len(answer.grants) == most:
+            if len(answer.grants) == want.most:
                 break
         if answer.grants:
             return answer
@@ -238,3 +241,21 @@ class Frontier:
                 raise errors.InvalidRequest(
                     f"{field} must have 1 to {MAX_NODE_CHARACTERS} characters, got {len(value)}", field=field
                 )
+
+
+def _check_want(want: Want, name: str | None) -> None:
+    """Raise InvalidRequest for a request for leases that makes no sense."""
+    if not 1 <= want.most <= MAX_BATCH:
+        raise errors.InvalidRequest(
+            f"max_leases must be between 1 and {MAX_BATCH}, got {want.most}", field="max_leases"
+        )
+    for field, number in (("max_leases_per_queue", want.per_queue), ("max_queues", want.most_queues)):
+        if number < 0:
+            raise errors.InvalidRequest(f"{field} must be at least 0, got {number}", field=field)
+    if len(want.queues) > MAX_QUEUES_WANTED:
+        raise errors.InvalidRequest(
+            f"queues must have at most {MAX_QUEUES_WANTED} keys or hosts, got {len(want.queues)}",
+            field="queues",
+        )
+    if want.queues and not name:
+        raise errors.InvalidRequest("crawl must be set with queues, got none", field="crawl")

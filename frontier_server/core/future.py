@@ -7,7 +7,7 @@ from itertools import islice
 
 from . import keys
 from .crawl import Crawl
-from .enqueue import put_in, queue_at
+from .enqueue import Arrival, put_in, queue_at
 from .errors import StoreCorrupt
 from .head import read_head
 from .keys import IndexSet
@@ -56,15 +56,17 @@ def release_due(op: Operation, crawl: Crawl, codec: CandidateCodec) -> None:
         uri = decode_pending(value)
         partition = key[13:21]
         drop(op, crawl, due_ms, partition, uri.fingerprint)
-        _release(op, crawl, codec, partition, uri)
+        _release(op, crawl, codec, partition, uri, due_ms)
     crawl.future_head, crawl.first_future_ms = due[-1][0] if due else prefix, None
 
 
-def _release(op: Operation, crawl: Crawl, codec: CandidateCodec, partition: bytes, uri: PendingUri) -> None:
+def _release(
+    op: Operation, crawl: Crawl, codec: CandidateCodec, partition: bytes, uri: PendingUri, due_ms: int
+) -> None:
     head = read_head(crawl, codec, b"", uri)
-    place = crawl.origins.site(head.uri, head.settings).place
+    place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
     queue = queue_at(op, crawl, place, head.uri.host)
-    (position,) = put_in(op, crawl, queue, ((uri, head.candidate.directive),), head.settings)
+    (position,) = put_in(op, crawl, queue, (Arrival(uri, head.candidate.directive, due_ms),), head.settings)
     key = keys.seen_key(crawl.number, partition, uri.fingerprint)
     value = op.tx.get(Family.SEEN, key)
     seen = decode(SeenRow, value) if value is not None else SeenRow(b"")

@@ -111,7 +111,7 @@ class Hosts:
 
         Where several hosts share the queue, that is the queue's own: theirs are checked at its turn.
         """
-        if shares(settings):
+        if shares(queue, settings):
             return Rest(queue.row.wake_ms, queue.row.rest_reason, None)
         return rest_of(queue, host, self.groups(tx, crawl, queue.row.host, host))
 

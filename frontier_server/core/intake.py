@@ -10,40 +10,31 @@ from collections.abc import Sequence
 
 from . import future
 from .admission import Admission, Wanted
+from .candidate_problems import field_problem
 from .crawl import Crawl
-from .model import (
-    HOP_LETTERS,
-    MAX_ANNOTATIONS_BYTES,
-    MAX_PATH_CHARACTERS,
-    Candidate,
-    Directive,
-    Verdict,
-)
+from .model import HOP_LETTERS, QUEUE_KEY, Candidate, Directive, Verdict
 from .operation import Operation
-from .origin import Origin
+from .origin import Origin, keyed
 from .records import MAX_COST
 from .robotstxt.robots_table import RobotsTable
 from .rules.precedence import MAX_PRECEDENCE
 from .store import Family
 from .uri.assign import hash64
 from .uri.canonical import (
-    MAX_URI_BYTES,
     CanonicalUri,
     Malformed,
     TooLong,
     UnsupportedScheme,
     canonical,
-    longer_than,
     plain_from,
 )
 from .uri.scope import HOP_RULES, ScopeStanding, add_authority, authority_in_scope, seed_redirect
 
 MAX_SCOPE_CACHE = 20_000
 LONG_TEXT = 512  # longer texts are not remembered
-SHORT_BYTES = MAX_ANNOTATIONS_BYTES  # the least of all bounds of lengths; shorter records need no check
+SHORT_BYTES = 2048  # the least of all bounds of lengths; shorter records need no check
 _HOPS = "".join(sorted(HOP_LETTERS))
 _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
-MAX_RECORD_BYTES = 24 * 1024  # unknown fields are stored and count, too
 
 
 def schedule(
@@ -115,6 +106,8 @@ def judge(op: Operation, crawl: Crawl, candidate: Candidate) -> Wanted | Verdict
     else:
         settings = crawl.settings_for(uri)
         site, fingerprint = crawl.origins.located(uri, settings)
+    if candidate.queue_key:
+        site = keyed(site, candidate.queue_key)
     return Wanted(candidate, text, origin, settings, site, site.seen_prefix + fingerprint)
 
 
@@ -132,25 +125,20 @@ def parse(text: str) -> CanonicalUri | Verdict:
 
 def _fault(candidate: Candidate) -> Verdict | None:
     """Why a candidate is refused regardless of its URI, if it is."""
-    path, precedence, cost = candidate.path, candidate.precedence, candidate.cost
-    # A short record means that all fields are short.
-    if len(candidate.record) > SHORT_BYTES and (
-        longer_than(candidate.via, MAX_URI_BYTES)
-        or longer_than(candidate.source, MAX_URI_BYTES)
-        or len(candidate.annotations) > MAX_ANNOTATIONS_BYTES
-        or len(path) > MAX_PATH_CHARACTERS
-        or len(candidate.record) > MAX_RECORD_BYTES
-    ):
-        return Verdict.TOO_LONG
+    precedence, cost, key = candidate.precedence, candidate.cost, candidate.queue_key
     if (
-        path.strip(_HOPS)  # other letters are left
-        or (precedence is not None and not 0 <= precedence <= MAX_PRECEDENCE)
-        or (cost is not None and not 0 <= cost <= MAX_COST)
-        or not _MOST_URGENT <= candidate.directive <= _LEAST_URGENT
-        or not 0 <= candidate.not_before_ms <= future.LAST_MS
+        len(candidate.record) <= SHORT_BYTES  # then all fields are short
+        and not candidate.path.strip(_HOPS)  # no other letters are left
+        and (precedence is None or 0 <= precedence <= MAX_PRECEDENCE)
+        and (cost is None or 0 <= cost <= MAX_COST)
+        and _MOST_URGENT <= candidate.directive <= _LEAST_URGENT
+        and 0 <= candidate.not_before_ms <= future.LAST_MS
+        and not (key and QUEUE_KEY(key) is None)
+        and not candidate.base
     ):
-        return Verdict.MALFORMED
-    return None
+        return None
+    found = field_problem(candidate)
+    return None if found is None else found[0]
 
 
 def refusing_rule(op: Operation, crawl: Crawl, uri: CanonicalUri, path: str, seed: bool) -> str:

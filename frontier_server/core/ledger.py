@@ -95,5 +95,10 @@ def count(crawl: Crawl, queue: WorkQueue, hosts: Iterable[Host], lease: Lease, c
     for host in hosts:
         host.in_flight += change
     crawl.leases_out += change
-    if not lease.robots:
-        crawl.pages_out += change
+    if lease.robots:
+        return
+    crawl.pages_out += change
+    if change > 0:
+        queue.out[lease.row.position] = lease.serial
+    else:
+        del queue.out[lease.row.position]

@@ -1,5 +1,6 @@
 """The values that the core exchanges with its callers, and the interface to their encoding."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -15,9 +16,12 @@ from .rules.disposition import Disposition
 
 MAX_BATCH = 1000
 MAX_NODE_CHARACTERS = 128
-MAX_ANNOTATIONS_BYTES = 1024
+MAX_ANNOTATIONS_BYTES = 16 * 1024
+MAX_RECORD_BYTES = 48 * 1024  # of a candidate; unknown fields are stored and count, too
 MAX_PATH_CHARACTERS = 2048
 HOP_LETTERS = frozenset("LEXRIMPS")
+QUEUE_KEY = re.compile(r"[!-~]{1,256}").fullmatch
+QUEUE_KEY_FORM = "1 to 256 ASCII characters without spaces"
 
 
 class Directive(IntEnum):
@@ -60,6 +64,8 @@ class Candidate(msgspec.Struct, gc=False):
     cost: int | None = None  # None: the crawl's policy decides
     not_before_ms: int = 0
     source: str = ""  # the seed that it descends from; empty for seeds
+    queue_key: str = ""  # of the queue that it waits in; empty: the crawl's policy decides
+    base: str = ""  # set only if the URI could not be resolved against it
 
     def seed_of(self, uri: str) -> str:
         """The seed that the URI descends from: itself, if it is a seed. `uri` is its canonical form."""

@@ -180,6 +180,9 @@ def _derive(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts, now_m
     rest = hosts.rest(tx, crawl, queue, hosts.of(tx, crawl, queue.row.host), crawl.settings)
     if queue.leases_out:
         queue.state = QueueState.BUSY
+        if crawl.settings.queues.max_leases_per_queue > 1 or len(crawl.overrides):
+            queue.offered = True  # its turn shows whether it has room for more leases
+            crawl.ready.append(queue)
     elif rest.until_ms > now_ms:
         queue.state = QueueState.SNOOZED
         queue.wake_ms, queue.rest_reason = rest.until_ms, rest.reason

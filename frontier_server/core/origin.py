@@ -92,8 +92,10 @@ class Origins:
         """The standing of a URI in the scope by its SURT."""
         return self.of(uri).standing or self._rules.standing(uri)
 
-    def site(self, uri: CanonicalUri, settings: CrawlSettings) -> Site:
-        """The site of a URI with these settings."""
+    def site(self, uri: CanonicalUri, settings: CrawlSettings, queue_key: str = "") -> Site:
+        """The site of a URI with these settings, and the key of its queue if its caller chose that."""
+        if queue_key:
+            return keyed(self.site(uri, settings), queue_key)
         origin = self.of(uri)
         if origin.together and origin.settings is settings:
             return self.site_of(origin, settings)
@@ -106,9 +108,9 @@ class Origins:
             origin.site = self._found(root, root, settings)
         return origin.site
 
-    def located(self, uri: CanonicalUri, settings: CrawlSettings) -> tuple[Site, bytes]:
-        """The site of a URI with these settings, and its fingerprint there."""
-        return self.site(uri, settings), assign.fingerprint(identity_of(uri, settings.identity))
+    def located(self, uri: CanonicalUri, settings: CrawlSettings, queue_key: str = "") -> tuple[Site, bytes]:
+        """The site of a URI as in `site`, and its fingerprint there."""
+        return self.site(uri, settings, queue_key), assign.fingerprint(identity_of(uri, settings.identity))
 
     def forget(self) -> None:
         """Forget all decisions."""
@@ -134,6 +136,12 @@ class Origins:
         place = assign.place_of(uri, identity, settings, self._groups)
         robots_key = key_of(uri.scheme, uri.host, uri.authority, settings)
         return Site(place, robots_key, crawl_prefix(self._crawl) + place.partition)
+
+
+def keyed(site: Site, queue_key: str) -> Site:
+    """A site, but with a queue whose key the caller of the URI chose."""
+    place = assign.keyed(site.place.partition, queue_key)
+    return Site(place, site.robots_key, site.seen_prefix)
 
 
 def _lives_by_origin(settings: CrawlSettings) -> bool:

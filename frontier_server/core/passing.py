@@ -28,9 +28,9 @@ class Wait(NamedTuple):
     busy: Awaited | None = None
 
 
-def shares(settings: CrawlSettings) -> bool:
+def shares(queue: WorkQueue, settings: CrawlSettings) -> bool:
     """Whether a queue may contain URIs of several hosts, schemes or ports."""
-    return settings.queues.assignment in _SHARING or bool(settings.queues.queue_key)
+    return settings.queues.assignment in _SHARING or bool(settings.queues.queue_key) or queue.row.forced
 
 
 class Walk(Generic[H]):

@@ -199,8 +199,11 @@ class WorkQueue:
         "ahead",
         "crawl",
         "firsts",
+        "free_from",
         "leases_out",
         "line",
+        "offered",
+        "out",
         "passing",
         "queue",
         "rest_reason",
@@ -215,7 +218,10 @@ class WorkQueue:
         self.queue = queue  # 16 bytes: the partition, and 8 more
         self.row = row
         self.state = QueueState(row.state)
-        self.leases_out = 0
+        self.leases_out = 0  # URIs, or the robots.txt of one
+        self.out: dict[bytes, int] = {}  # positions of URIs that are out → serials of their leases
+        self.free_from = b""  # while URIs are out: no other URI stands before it
+        self.offered = False  # BUSY, and yet among the ready queues: it may have room for one more lease
         self.ahead = Ahead()
         self.line: object = None  # the host or group whose line it is in, while READY
         # Level → the ordinal of its first URI, None if it is empty. Other levels are unknown.
@@ -234,6 +240,12 @@ class WorkQueue:
     def far(self) -> bool:
         """Whether it is snoozed on disk."""
         return self.row.far_ms > 0
+
+    def give_back(self, position: bytes) -> None:
+        """Note that a URI that was out waits at its position again."""
+        self.free_from = min(self.free_from, position)
+        if self.passing is not None:
+            self.passing.arrived(position)
 
     @property
     def in_memory(self) -> bool:

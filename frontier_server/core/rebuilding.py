@@ -14,7 +14,7 @@ from itertools import islice
 
 from . import job, keys, opening
 from .crawl import Crawl, SettingsOf
-from .enqueue import put_in, queue_at
+from .enqueue import Arrival, put_in, queue_at
 from .errors import OtherFormat, StoreCorrupt
 from .head import read_head
 from .keys import CrawlRow, IndexSet
@@ -62,7 +62,7 @@ _COPIED = (
 _OF_A_QUEUE = (
     *("failed", "wake_ms", "expenditure", "session_start", "session_budget", "total_budget"),
     *("fixed_precedence", "paused", "retire_reason", "successes", "last_cost", "total_cost", "queue_ms"),
-    "lease_ms",
+    *("lease_ms", "min_gap_ms"),
 )
 # The counters of a crawl that follow from its rows.
 _COUNTED = frozenset(
@@ -249,12 +249,13 @@ class Rebuilding:
             return
         queue = op.queue(crawl, queue_id)
         if queue is None:
-            place = crawl.origins.site(head.uri, head.settings).place
+            place = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
             queue = queue_at(op, crawl, place, head.uri.host)
             self._found_again.add(queue.queue)
         row = op.touch(queue)
         kept = row.last_cost, row.total_cost, row.queue_ms
-        (new,) = put_in(op, crawl, queue, ((uri, position[0]),), head.settings)
+        arrival = Arrival(uri, position[0], head.candidate.not_before_ms)
+        (new,) = put_in(op, crawl, queue, (arrival,), head.settings)
         if queue.queue not in self._found_again:  # the old values count this URI already
             row.last_cost, row.total_cost, row.queue_ms = kept
         self._note(op, crawl, queue_id[:8], uri.fingerprint, position=new, queue=queue.queue[8:])

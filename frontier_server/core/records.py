@@ -153,6 +153,8 @@ class QueueRow(Record):
     woken_ms: int = 0  # when an operator last ended its rests
     robots_of: str = ""  # scheme and authority whose robots.txt was last tried for the next page
     robots_ms: int = 0  # when that lease was given
+    forced: bool = False  # callers chose its key for URIs of it, so that these may be of several hosts
+    min_gap_ms: int | None = None  # set by an operator
 
     def __post_init__(self) -> None:
         """Convert the single head of an older row to heads."""

@@ -13,7 +13,7 @@ MAX_FETCHED_BYTES = 1 << 50  # of a body: a thousand times what FetchSpec.max_by
 def problem_of(report: Report, robots: bool) -> str:
     """The first problem of a report; empty if it is valid."""
     if not known_status(report.fetch_status):
-        return f"fetch_status must be an HTTP status (100 to 599) or a FetchStatus, got {report.fetch_status}"
+        return f"fetch_status must be an HTTP status (100 to 999) or a FetchStatus, got {report.fetch_status}"
     if not 0 <= report.duration_ms <= DAY_MS:
         return f"fetch_duration must be between 0 and 1 day, got {report.duration_ms} ms"
     if not 0 <= report.body_bytes <= MAX_FETCHED_BYTES:

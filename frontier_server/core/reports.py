@@ -220,12 +220,13 @@ class Reports:
             row.token_disposition = disposition.value
         row.report_ms = op.now_ms
         self._shard.robots.put(op.tx, key, row)
-        return self._shard.robots.rules(op.tx, key).crawl_delay_ms
+        return self._shard.robots.crawl_delay_ms(op.tx, key, settings)
 
     def release(self, op: Operation, lease: Lease) -> None:
         """End a lease as if it had never been given."""
         crawl = self._shard.crawls[lease.crawl]
         ended = self._shard.ledger.end(op, crawl, lease)
+        ended.queue.give_back(lease.row.position)
         self._settle(op, crawl, ended, self._head(op, crawl, lease).settings, first=True)
 
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
@@ -248,6 +249,7 @@ class Reports:
             crawl_delay_ms = self._learn(op, lease, uri.host, settings, told)
         else:
             crawl_delay_ms = self._crawl_delay_ms(op, crawl, uri, settings)
+        ended.queue.give_back(lease.row.position)
         if not lease.robots:
             ended.queue.row.robots_of = ""
         if not lease.robots and why is not Lapse.PAUSE:
@@ -289,6 +291,7 @@ class Reports:
     ) -> None:
         """Leave a URI in its place, with its new counts, and note the report if there was one."""
         row = lease.row
+        crawl.queues[row.queue].give_back(row.position)
         put_row(op, crawl, crawl.queues[row.queue], row.position, pending)
         if token_serial:
             key, seen = _deferred(op, lease, pending)
@@ -305,7 +308,8 @@ class Reports:
         future.keep(op, crawl, due_ms, queue.partition, pending)
 
     def _crawl_delay_ms(self, op: Operation, crawl: Crawl, uri: CanonicalUri, settings: CrawlSettings) -> int:
-        return self._shard.robots.rules(op.tx, crawl.origins.site(uri, settings).robots_key).crawl_delay_ms
+        robots_key = crawl.origins.site(uri, settings).robots_key
+        return self._shard.robots.crawl_delay_ms(op.tx, robots_key, settings)
 
     def _rest_host(
         self, op: Operation, ended: Ended, report: Report, crawl_delay_ms: int, settings: CrawlSettings
@@ -340,9 +344,10 @@ class Reports:
         reason: str,
     ) -> None:
         """Let a queue rest before a retry; in a queue shared by several hosts, only the authority rests."""
-        if not shares(settings):
+        if not shares(queue, settings):
             row = op.touch(queue)
-            row.wake_ms, row.rest_reason = until_ms, reason
+            if until_ms >= row.wake_ms:
+                row.wake_ms, row.rest_reason = until_ms, reason
             return
         authority = self._shard.hosts.authority(op.tx, crawl, uri.scheme, uri.authority)
         authority.row.next_allowed_ms, authority.row.rest_reason = until_ms, reason
@@ -354,6 +359,9 @@ class Reports:
     ) -> None:
         """Let a queue whose lease ended go on, behind the queues in line for its host or groups."""
         queue = ended.queue
+        if queue.leases_out:  # the last one decides where the queue goes
+            crawl.offer(queue, settings, first)
+            return
         op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again

@@ -188,7 +188,7 @@ def _retry(found: _Problems, path: str, retry: RetrySettings) -> None:
     known: dict[int, str] = {}
     for at, rule in found.each(f"{path}statuses", retry.statuses):
         if rule.fetch_status not in RULED:
-            found[f"{at}.fetch_status"] = f"must be -10, -5 to -1 or 400 to 599, got {rule.fetch_status}"
+            found[f"{at}.fetch_status"] = f"must be -10, -5 to -1 or 400 to 999, got {rule.fetch_status}"
         elif known.setdefault(rule.fetch_status, at) != at:
             found[f"{at}.fetch_status"] = (
                 f"must differ from that of {known[rule.fetch_status]}, got {rule.fetch_status}"

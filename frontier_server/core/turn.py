@@ -58,7 +58,7 @@ class Turn:
         self.shard, self.op, self.crawl, self.queue, self.head = shard, op, crawl, queue, head
         self.host: Host = shard.hosts.of(op.tx, crawl, head.uri.host)
         self.groups: list[Group] = shard.hosts.groups(op.tx, crawl, head.uri.host, self.host)
-        self.site: Site = crawl.origins.site(head.uri, head.settings)
+        self.site: Site = crawl.origins.site(head.uri, head.settings, head.candidate.queue_key)
 
     @property
     def awaits_robots(self) -> bool:
@@ -145,7 +145,9 @@ def misplaced(turn: Turn) -> Found | None:
 
 
 def robots_txt(turn: Turn) -> Found | None:
-    """The robots.txt of an authority is fetched before its pages."""
+    """The robots.txt of an authority is fetched before its pages, unless the crawl ignores it."""
+    if turn.head.settings.robots.ignored:
+        return None
     row, its = robots_standing(turn)
     status = 0 if row is None else row.fetch_status
     match its.gate:
@@ -169,6 +171,8 @@ def robots_standing(turn: Turn) -> tuple[RobotsRow | None, Standing]:
 
 def forbidden(turn: Turn) -> Found | None:
     """robots.txt may forbid the head."""
+    if turn.head.settings.robots.ignored:
+        return None
     rules = turn.shard.robots.rules(turn.op.tx, turn.site.robots_key)
     return None if rules.allows(turn.head.uri.target) else Found(Obstacle.FORBIDDEN, weight=rules.weight)
 

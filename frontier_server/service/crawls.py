@@ -66,29 +66,46 @@ class CrawlRpcs(AdminRpcs):
                     f"crawl must be {crawl!r} in the whole stream, got {request.crawl[:80]!r}", field="crawl"
                 )
             crawl = request.crawl
-            good: list[str] = []
-            for uri in request.uris:
-                number += 1
-                parsed = parse(uri)
-                if not isinstance(parsed, Verdict):
-                    good.append(uri)
-                    continue
-                response.rejected_count += 1
-                if len(response.rejected) < MAX_REJECTED_SHOWN:
-                    response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[parsed])
-            if good:
-                self._runner.admit()
-                by = "" if response.added_count else operator_of(context)  # one event for the whole stream
-                await self._runner.run(functools.partial(_add_seeds, crawl, good, by))
-                response.added_count += len(good)
+            await self._take_seeds(response, crawl, request.uris, number, context)
+            number += len(request.uris)
         if crawl is None:
             check_batch(0, "seeds")
-        else:
-            known = crawl
-            await self._runner.read(
-                lambda core, _: core.views.crawl(known)
-            )  # UNKNOWN_CRAWL if all were rejected
         return response
+
+    @answered
+    async def AddSeedBatch(
+        self, request: admin_pb2.AddSeedBatchRequest, context: Context
+    ) -> admin_pb2.AddSeedBatchResponse:
+        check_batch(len(request.uris), "seeds")
+        response = admin_pb2.AddSeedBatchResponse()
+        await self._take_seeds(response.result, request.crawl, request.uris, 0, context)
+        return response
+
+    async def _take_seeds(
+        self,
+        response: admin_pb2.AddSeedsResponse,
+        crawl: str,
+        uris: Sequence[str],
+        before: int,
+        context: Context,
+    ) -> None:
+        """Store the seeds of a message, and note those that are rejected. `before` seeds came before them."""
+        good: list[str] = []
+        for number, uri in enumerate(uris, before + 1):
+            parsed = parse(uri)
+            if not isinstance(parsed, Verdict):
+                good.append(uri)
+                continue
+            response.rejected_count += 1
+            if len(response.rejected) < MAX_REJECTED_SHOWN:
+                response.rejected.add(uri=uri[:200], number=number, verdict=wire.VERDICTS[parsed])
+        if good:
+            self._runner.admit()
+            by = "" if response.added_count else operator_of(context)  # one event for a whole stream
+            await self._runner.run(functools.partial(_add_seeds, crawl, good, by))
+            response.added_count += len(good)
+        else:
+            await self._runner.read(lambda core, _: core.views.crawl(crawl))  # UNKNOWN_CRAWL
 
     @answered
     async def LaunchCrawl(
@@ -181,12 +198,12 @@ class CrawlRpcs(AdminRpcs):
     async def DeleteCrawl(
         self, request: admin_pb2.DeleteCrawlRequest, context: Context
     ) -> admin_pb2.DeleteCrawlResponse:
-        await self._whoever_waits(self._delete(request.crawl))
+        await self._whoever_waits(self._delete(request.crawl, request.force))
         return admin_pb2.DeleteCrawlResponse()
 
-    async def _delete(self, crawl: str) -> None:
+    async def _delete(self, crawl: str, force: bool) -> None:
         async with self._name(crawl):
-            await self._runner.run(lambda core, now_ms: core.control.delete_crawl(crawl, now_ms))
+            await self._runner.run(lambda core, now_ms: core.control.delete_crawl(crawl, now_ms, force))
             for forget in (self._logs.forget, self._runner.job_logs.forget):
                 await asyncio.to_thread(forget, crawl)  # a disk may be slow, and the lock be held
 

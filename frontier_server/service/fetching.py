@@ -7,6 +7,7 @@ from toehold.frontier.v1 import frontier_pb2, frontier_pb2_grpc
 from .. import wire
 from ..config import Config
 from ..core.core import Core
+from ..core.dispatch import Want
 from ..core.errors import InvalidRequest
 from ..core.machines.lifecycle import Input
 from ..core.model import CrawlView, check_batch
@@ -34,7 +35,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         check_batch(len(request.candidates), "candidates")
         candidates = [wire.candidate(message) for message in request.candidates]
         verdicts = await self._exchange.schedule(request.crawl, candidates)
-        return frontier_pb2.ScheduleResponse(verdicts=[wire.VERDICTS[verdict] for verdict in verdicts])
+        return wire.verdicts(candidates, verdicts)
 
     @answered
     async def Next(self, request: frontier_pb2.NextRequest, context: Context) -> frontier_pb2.NextResponse:
@@ -42,9 +43,10 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
         remaining_s = context.time_remaining()
         if remaining_s is not None:
             wait_s = max(min(wait_s, remaining_s - DEADLINE_MARGIN_S), 0)
-        answer = await self._exchange.next(
-            request.node, request.session, request.max_leases, request.crawl or None, wait_s
+        want = Want(
+            request.max_leases, request.max_leases_per_queue, request.max_queues, tuple(request.queues)
         )
+        answer = await self._exchange.next(request.node, request.session, want, request.crawl or None, wait_s)
         if answer.grants and context.done():
             await self._exchange.take_back(answer)
         response = wire.leases(answer.grants)

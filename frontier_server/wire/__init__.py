@@ -35,6 +35,7 @@ from .exchange import (
     report,
     results,
     toe_steps,
+    verdicts,
 )
 from .jobs import JOB_STATES, job, job_asked
 from .specs import (
@@ -117,5 +118,6 @@ __all__ = [
     "story",
     "timestamp",
     "toe_steps",
+    "verdicts",
     "waiting_uri",
 ]

@@ -1,6 +1,6 @@
 """Messages for fetchers and feeders: candidates, leases, reports, fetch policies."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from toehold.frontier.v1 import crawl_pb2, frontier_pb2
 
+from ..core.candidate_problems import problem_of
 from ..core.errors import StoreCorrupt
 from ..core.fetch_policy import FetchPolicy
 from ..core.model import (
@@ -22,12 +23,15 @@ from ..core.model import (
     Verdict,
 )
 from ..core.rules.disposition import Disposition
+from ..core.uri.canonical import MAX_URI_BYTES, longer_than, resolved
 from .specs import part
 from .times import due_ms, duration, milliseconds, moment_ms
 
 VERDICTS = {verdict: crawl_pb2.Verdict.Value(f"VERDICT_{verdict.value}") for verdict in Verdict}
 DISPOSITIONS = {d: crawl_pb2.Disposition.Value(f"DISPOSITION_{d.value}") for d in Disposition}
 EMPTY_REASONS = {r: frontier_pb2.EmptyReason.Value(f"EMPTY_REASON_{r.value}") for r in EmptyReason}
+INVALID = frozenset((Verdict.MALFORMED, Verdict.TOO_LONG, Verdict.UNSUPPORTED_SCHEME))
+MAX_PROBLEMS = 100  # in an answer
 MAX_VALIDATOR_BYTES = 1024
 MAX_ADDRESS_CHARACTERS = 64  # an IPv6 address with the name of an interface
 _TRUNCATIONS = {
@@ -57,7 +61,18 @@ class ContractCodec:
 
 
 def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> Candidate:
-    """An offered candidate; `record` is the message in bytes, if the caller has it."""
+    """An offered candidate; `record` is the message in bytes, if the caller has it.
+
+    A relative URI is resolved: `record` then has the resolved one alone.
+    """
+    if message.base and not longer_than(message.base, MAX_URI_BYTES):
+        absolute = resolved(message.uri, message.base)
+        if absolute is not None:
+            absolute_message = frontier_pb2.Candidate()
+            absolute_message.CopyFrom(message)
+            absolute_message.uri = absolute
+            absolute_message.ClearField("base")
+            return candidate(absolute_message)
     force = moment_ms(message.refetch_before_time) if message.HasField("refetch_before_time") else None
     return Candidate(
         message.uri,
@@ -72,7 +87,20 @@ def candidate(message: frontier_pb2.Candidate, record: bytes | None = None) -> C
         cost=message.cost if message.HasField("cost") else None,
         not_before_ms=due_ms(message.not_before_time) if message.HasField("not_before_time") else 0,
         source=message.source,
+        queue_key=message.queue_key,
+        base=message.base,
     )
+
+
+def verdicts(candidates: Sequence[Candidate], found: Sequence[Verdict]) -> frontier_pb2.ScheduleResponse:
+    """The verdicts on candidates, with the problems of invalid ones."""
+    response = frontier_pb2.ScheduleResponse(verdicts=[VERDICTS[verdict] for verdict in found])
+    for index, verdict in enumerate(found):
+        if verdict in INVALID and len(response.problems) < MAX_PROBLEMS:
+            problem = problem_of(candidates[index])
+            if problem is not None:
+                response.problems.add(index=index, problem=problem[1])
+    return response
 
 
 def report(message: frontier_pb2.Report) -> Report:

@@ -2,10 +2,10 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
-from ..core.intake import MAX_RECORD_BYTES
 from ..core.model import (
     MAX_ANNOTATIONS_BYTES,
     MAX_PATH_CHARACTERS,
+    MAX_RECORD_BYTES,
     SeedView,
     UriState,
     UriStory,
@@ -98,7 +98,7 @@ def _short(offered: frontier_pb2.Candidate) -> frontier_pb2.Candidate:
         return offered
     offered.DiscardUnknownFields()
     offered.uri, offered.via = offered.uri[: MAX_URI_BYTES + 1], offered.via[: MAX_URI_BYTES + 1]
-    offered.source = offered.source[: MAX_URI_BYTES + 1]
+    offered.source, offered.base = offered.source[: MAX_URI_BYTES + 1], offered.base[: MAX_URI_BYTES + 1]
     offered.path = offered.path[: MAX_PATH_CHARACTERS + 1]
     offered.annotations = offered.annotations[: MAX_ANNOTATIONS_BYTES + 1]
     return offered

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from frontier_server.core import opening
 from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, Grant, NextAnswer, Report, ReportResult, Verdict
 from frontier_server.core.records import EventRow, OutcomeRow
@@ -132,7 +133,7 @@ class Shell:
         self, crawl: str | None = None, most: int = 100, node: str = "node", session: str = "1"
     ) -> NextAnswer:
         """Ask for leases."""
-        return self.do(lambda core, now: core.frontier.next(node, session, most, crawl, now))
+        return self.do(lambda core, now: core.frontier.next(node, session, Want(most), crawl, now))
 
     def grants(self, crawl: str | None = None, most: int = 100, node: str = "node") -> list[Grant]:
         """The leases that are given."""

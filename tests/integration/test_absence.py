@@ -13,6 +13,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, soon
 
 from frontier_server import wire
+from frontier_server.core.dispatch import Want
 from frontier_server.core.model import HeartbeatAnswer
 from frontier_server.exchange import Exchange
 from frontier_server.runner import Runner
@@ -62,7 +63,7 @@ async def _disk_hangs(data: Path, trouble: str) -> None:
         await runner.run(lambda f, now: f.control.create_crawl("t", made, said, now))
         await runner.run(lambda f, now: f.control.add_seeds("t", seeds, now))
         await runner.run(lambda f, now: f.control.launch("t", now))
-        (grant,) = (await Exchange(runner).next("n", "s", 1, "t", LEASE_S)).grants
+        (grant,) = (await Exchange(runner).next("n", "s", Want(1), "t", LEASE_S)).grants
         if trouble == "flush":
             store.hold()
         else:

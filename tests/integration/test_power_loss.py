@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from frontier_server import wire
 from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState, Input
 from frontier_server.core.model import Candidate, CrawlView, Report, Verdict
 from frontier_server.core.records import EventRow
@@ -72,7 +73,7 @@ class Player:
         await runner.run(lambda f, now: f.control.launch("t", now, OPERATOR))
         robots: list[Report] = []
         while len(robots) < 3:
-            answer = await self.exchange.next("n", "s", 10, "t", 20)
+            answer = await self.exchange.next("n", "s", Want(10), "t", 20)
             robots.extend(Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots)
         await self.exchange.finished(robots, "n", "s")
         self.calls.append(asyncio.create_task(self.follow()))
@@ -103,7 +104,7 @@ class Player:
         self.told.taken.add(uri)
 
     async def next(self, number: int) -> None:
-        answer = await self.exchange.next("n", "s", number + 1, "t", 0)
+        answer = await self.exchange.next("n", "s", Want(number + 1), "t", 0)
         self.told.leases.update((grant.token, None) for grant in answer.grants)
 
     async def finish(self, number: int) -> None:

@@ -32,6 +32,7 @@ from frontier_harness.process import ServerProcess
 from frontier_harness.waiting import callers, eventually, soon
 from google.protobuf.duration_pb2 import Duration
 
+from frontier_server.core.dispatch import Want
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import EmptyReason
 from frontier_server.runner import Closing
@@ -298,8 +299,8 @@ async def test_a_pause_does_not_wait_for_all_nodes_that_wait_for_leases(tmp_path
         await served.admin.AddSeeds(iter([seeds]))
         await served.admin.LaunchCrawl(admin_pb2.LaunchCrawlRequest(crawl="t"))
         exchange, runner = served.exchange, served.runner
-        await exchange.next("n", "s", 10, "t", 10)  # robots.txt is out: there is nothing else
-        polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        await exchange.next("n", "s", Want(10), "t", 10)  # robots.txt is out: there is nothing else
+        polls = [calls.start(exchange.next(f"n{number}", "s", Want(1), "t", 60)) for number in range(nodes)]
         await soon(lambda: len(runner.waiting) == nodes, "all to wait")
         await runner.apply(lambda f, now: f.control.request_state("t", Input.PAUSE, now))
         assert runner.waiting.about_to_wake > nodes / 2, "all are woken at once"
@@ -312,7 +313,7 @@ async def test_nodes_that_are_still_to_be_woken_hear_when_the_server_closes(tmp_
     async with serving(MemoryStore(), config(tmp_path)) as served, callers() as calls:
         await served.admin.CreateCrawl(admin_pb2.CreateCrawlRequest(crawl="t", spec=spec()))
         exchange, runner = served.exchange, served.runner
-        polls = [calls.start(exchange.next(f"n{number}", "s", 1, "t", 60)) for number in range(nodes)]
+        polls = [calls.start(exchange.next(f"n{number}", "s", Want(1), "t", 60)) for number in range(nodes)]
         await soon(lambda: len(runner.waiting) == nodes, "all to wait")
         runner.waiting.wake()
         runner.begin_close()

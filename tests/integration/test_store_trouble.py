@@ -18,6 +18,7 @@ from frontier_harness.waiting import PATIENCE_S, Callers, callers, soon, turns
 
 from frontier_server import wire
 from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import StoreCorrupt
 from frontier_server.core.machines.lifecycle import Input
 from frontier_server.core.model import Candidate, Report, Verdict
@@ -41,7 +42,7 @@ async def launch(exchange: Exchange) -> dict[str, bytes]:
     await runner.run(lambda f, now: f.control.launch("t", now))
     tokens: dict[str, bytes] = {}
     while len(tokens) < 2:
-        answer = await exchange.next("n", "s", 10, "t", PATIENCE_S)
+        answer = await exchange.next("n", "s", Want(10), "t", PATIENCE_S)
         robots = [Report(grant.token, fetch_status=404) for grant in answer.grants if grant.robots]
         if robots:
             await exchange.finished(robots, "n", "s")
@@ -150,7 +151,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
         events = exchange.following.events("t", runner.core.views.crawl("t").last_event)
         store.hold()
         waiting = [
-            at.calls.start(exchange.next("n", "s", 1, "t", 60)),
+            at.calls.start(exchange.next("n", "s", Want(1), "t", 60)),
             at.calls.start(anext(events)),
             at.calls.start(exchange.schedule("t", [candidate(f"{NEW}1")])),
             at.calls.start(runner.read(lambda core, _: core.views.crawl("t"))),
@@ -168,7 +169,7 @@ async def test_when_the_store_fails_nobody_gets_an_answer_then_or_later(
         for later in (
             exchange.schedule("t", [candidate(f"{NEW}3")]),
             exchange.finished([Report(b"x")], "n", "s"),
-            exchange.next("n", "s", 1, "t", 0),
+            exchange.next("n", "s", Want(1), "t", 0),
             runner.read(lambda core, _: core.views.crawl("t")),
             anext(exchange.following.events("t", 0)),
         ):
@@ -325,7 +326,7 @@ async def test_a_uri_whose_caller_went_while_its_write_stalled_reaches_the_node_
 ) -> None:
     async with launched(tmp_path) as at:
         await at.exchange.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
-        waiting = at.calls.start(at.exchange.next("n", "s", 1, "t", 60))
+        waiting = at.calls.start(at.exchange.next("n", "s", Want(1), "t", 60))
         await turns()
         task = await at.stalled_and_cancelled(at.exchange.schedule("t", [candidate(NEW)]))
         at.store.stalled = False
@@ -338,10 +339,10 @@ async def test_leases_whose_caller_went_while_their_write_stalled_go_back_at_onc
     async with launched(tmp_path) as at:
         await at.exchange.finished([Report(at.tokens["a"], fetch_status=200)], "n", "s")
         await at.offer(NEW)
-        task = await at.stalled_and_cancelled(at.exchange.next("n", "s", 1, "t", 0))
+        task = await at.stalled_and_cancelled(at.exchange.next("n", "s", Want(1), "t", 0))
         at.store.stalled = False
         await asyncio.gather(task, return_exceptions=True)
-        answer = await asyncio.wait_for(at.exchange.next("other", "s", 1, "t", PATIENCE_S), PATIENCE_S)
+        answer = await asyncio.wait_for(at.exchange.next("other", "s", Want(1), "t", PATIENCE_S), PATIENCE_S)
         assert [(grant.uri, grant.attempt) for grant in answer.grants] == [(NEW, 1)]
 
 

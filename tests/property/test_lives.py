@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from frontier_server.core import upkeep
 from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import FrontierError
 from frontier_server.core.machines.lifecycle import CrawlState, ExitStatus, Input
 from frontier_server.core.model import CrawlView, Report
@@ -90,7 +91,7 @@ class History:
         self.do(lambda f, now: f.administration.begin_import(name, False, now, by))
 
     def ask(self, node: str, most: int) -> None:
-        answer = self.do(lambda f, now: f.frontier.next(node, "1", most, None, now))
+        answer = self.do(lambda f, now: f.frontier.next(node, "1", Want(most), None, now))
         self.tokens[node] += [grant.token for grant in answer.grants] if answer is not None else []
 
     def finish(self, node: str, status: int, all_of_them: bool) -> None:

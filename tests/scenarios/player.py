@@ -41,6 +41,7 @@ from typing import Any, TypeVar
 from core_doubles.codec import candidate, override_of
 from core_doubles.shell import START_MS, Operation, Shell
 
+from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import FrontierError
 from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
@@ -370,7 +371,7 @@ class Player:
     def do_next(self, rest: str, node: str) -> str:
         """Ask for leases."""
         most, session = int(rest or 10), self.session(node)
-        answer = self.run(lambda core, now: core.frontier.next(node, session, most, None, now))
+        answer = self.run(lambda core, now: core.frontier.next(node, session, Want(most), None, now))
         told = []
         for grant in answer.grants:
             uri = short(grant.uri)

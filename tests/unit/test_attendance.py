@@ -6,6 +6,7 @@ from core_doubles.shell import Shell
 from core_doubles.stillness import still
 
 from frontier_server.core import attendance
+from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import SessionSuperseded
 from frontier_server.core.leases import SILENT_PERIODS
 from frontier_server.core.machines.lifecycle import CrawlState, Input
@@ -75,7 +76,7 @@ def test_a_node_that_asks_in_vain_does_not_join() -> None:
 
 def test_a_join_and_its_lease_are_one_write() -> None:
     shell = launched()
-    shell.lose(lambda core, now: core.frontier.next("node", "1", 1, None, now))
+    shell.lose(lambda core, now: core.frontier.next("node", "1", Want(1), None, now))
     assert (attended(shell), shell.core.nodes.leases_out) == ([], 0)
 
 
@@ -318,7 +319,7 @@ def test_what_a_held_crawl_knows_of_a_session_does_not_end_the_leases_of_the_one
         shell.launch(name, *(seed.replace("example", f"{name}.example") for seed in SEEDS))
     give_back(shell, shell.grants("held"))
     shell.request("held", Input.HOLD)
-    (grant,) = shell.do(lambda core, now: core.frontier.next("node", "2", 1, "goes-on", now)).grants
+    (grant,) = shell.do(lambda core, now: core.frontier.next("node", "2", Want(1), "goes-on", now)).grants
     shell.restart()
     beat(shell, grant, session="2")
     assert shell.core.nodes.leases_out == 1

@@ -6,6 +6,7 @@ from core_doubles.memory_store import MemoryStore
 from core_doubles.shell import Shell
 from frontier_harness.held_store import copied
 
+from frontier_server.core.dispatch import Want
 from frontier_server.core.model import Grant, Report
 from frontier_server.core.rules.disposition import Disposition
 
@@ -91,7 +92,7 @@ def test_a_number_that_was_lost_with_the_machine_is_not_given_again() -> None:
     shell, (first,) = fetching(SEEDS[0], run_while_empty=True)
     fetch(shell, first)
     shell.schedule(NAME, f"{SEEDS[0]}a")
-    lost = shell.lose(lambda core, now: core.frontier.next("node", "1", 1, None, now))
+    lost = shell.lose(lambda core, now: core.frontier.next("node", "1", Want(1), None, now))
     (given,), (again,) = lost.grants, shell.grants()
     assert given.uri == again.uri and given.token != again.token
     (result,) = shell.finish(report(given))

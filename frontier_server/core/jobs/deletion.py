@@ -123,7 +123,7 @@ class UriDeletion:
             self.row.done += 1
             pending = decode_pending(value)
             head = read_head(self.crawl, self.codec, b"", pending)
-            place = self.crawl.origins.site(head.uri, head.settings).place
+            place = self.crawl.origins.site(head.uri, head.settings, head.candidate.queue_key).place
             if full_match(self.queues, place.queue_key) and full_match(self.uris, head.uri.uri):
                 self.row.changed += 1
                 job.find(self.row, head.uri.uri)

@@ -21,6 +21,7 @@ from ..model import (
     UriStory,
     UriView,
 )
+from ..naming import queue_ids_of
 from ..operation import Operation
 from ..queue import QueueState, WorkQueue
 from ..records import ImportRow, JobRow
@@ -87,7 +88,7 @@ class Administration:
         return [listing.queue_view(op.tx, crawl, queue, hosts) for queue in found], changes
 
     def _queues_of(self, op: Operation, crawl: Crawl, key: str) -> list[WorkQueue]:
-        ids = listing.queue_ids_of(self._shard.store, crawl, key)
+        ids = queue_ids_of(self._shard.store, crawl, key)
         found = [queue for queue in (op.queue(crawl, queue_id) for queue_id in ids) if queue is not None]
         if not found:
             raise errors.UnknownQueue(

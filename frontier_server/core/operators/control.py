@@ -93,8 +93,10 @@ class Control:
     ) -> tuple[CrawlView, Changes]:
         """Start a crawl. A job announces its seeds or, given a checkpoint, copies crawl `source` from it."""
         crawl = self._shard.registry.named(name)
-        if not checkpoint and crawl.state is CrawlState.NASCENT and crawl.counters.next_seed == 1:
-            raise errors.NoSeeds(f"crawl {name!r} has no seeds; add some first", crawl=name)
+        counters = crawl.counters
+        waits = counters.queued or counters.retired_uris or counters.future
+        if not checkpoint and crawl.state is CrawlState.NASCENT and counters.next_seed == 1 and not waits:
+            raise errors.NoSeeds(f"crawl {name!r} has neither seeds nor URIs; add some first", crawl=name)
         move(crawl.state, Input.LAUNCH, name)
         op = self._shard.begin(now_ms)
         if checkpoint:
@@ -102,6 +104,7 @@ class Control:
             found = self._shard.checkpoint_of(checkpoint)
             restoring.begin(op, crawl, checkpoint, found, source or name, lambda spec: settings_of(spec, ()))
         life.request(op, crawl, Input.LAUNCH, "launch", by)
+        _tell_if_ignoring(op, crawl)
         if not checkpoint:
             job.start(op, crawl, job.Kind.SEED)
         return views.crawl_view(crawl), self._shard.end(op)
@@ -159,11 +162,13 @@ class Control:
             known, of_host = set(crawl.settings.scope.hosts), authorities(settings.scope.hosts)
             for named in of_host.keys() - known:
                 add_authority(op.tx, crawl.number, *of_host[named])
-            queues = crawl.settings.queues
+            queues, ignored = crawl.settings.queues, crawl.settings.robots.ignored
             crawl.set_spec(SpecRow(crawl.spec.name, spec, crawl.spec.create_ms))
             self._put_spec(op, crawl, crawl.spec)
             self._shard.hosts.disperse(crawl)
             op.counters(crawl)
+            if not ignored and crawl.state is not CrawlState.NASCENT:
+                _tell_if_ignoring(op, crawl)
             if settings.queues != queues and crawl.state is not CrawlState.NASCENT:
                 job.start(op, crawl, job.Kind.APPRAISE_QUEUES)
         changes = self._shard.end(op)
@@ -181,14 +186,22 @@ class Control:
         changes = self._shard.end(op)
         return (views.crawl_view(crawl), begun), changes
 
-    def delete_crawl(self, name: str, now_ms: int) -> tuple[None, Changes]:
-        """Forget a crawl, and begin to delete its rows."""
+    def delete_crawl(self, name: str, now_ms: int, force: bool = False) -> tuple[None, Changes]:
+        """Forget a crawl, and begin to delete its rows. With `force` it may be active: its leases end."""
         crawl = self._shard.registry.named(name)
-        if crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED):
+        active = crawl.state not in (CrawlState.NASCENT, CrawlState.FINISHED)
+        if active and not force:
             raise errors.CrawlActive(
-                f"crawl {name!r} is {crawl.state.value}; stop it first", crawl=name, state=crawl.state.value
+                f"crawl {name!r} is {crawl.state.value}; stop it first, or delete it with force",
+                crawl=name,
+                state=crawl.state.value,
             )
+        if active:
+            self._shard.registry.changeable(name)
         op = self._shard.begin(now_ms)
+        for lease in self._shard.leases.of_crawl(crawl.number):
+            self._shard.ledger.end(op, crawl, lease)
+        self._shard.hosts.disperse(crawl)
         crawl.state_row.deleted = True
         op.put_state(crawl)
         self._shard.registry.delete(crawl)
@@ -196,3 +209,9 @@ class Control:
 
     def _put_spec(self, op: Operation, crawl: Crawl, row: SpecRow) -> None:
         op.tx.put(Family.CRAWLS, keys.crawl_key(crawl.number, keys.CrawlRow.SPEC), encode(row))
+
+
+def _tell_if_ignoring(op: Operation, crawl: Crawl) -> None:
+    """Record that a crawl ignores robots.txt, if it does."""
+    if crawl.settings.robots.ignored:
+        op.event(crawl, "problem", kind="robots-ignored", detail="robots.policy is `ignore`")

@@ -79,7 +79,9 @@ class Explanations:
             return found
         turn = Turn(self._shard, op, crawl, queue, first_of(op, crawl, self._shard.codec, queue))
         # If several hosts share a queue, other URIs pass its head until all hosts wait.
-        passes = shares(turn.head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
+        passes = (
+            shares(queue, turn.head.settings) and queue.state is not QueueState.SNOOZED and queue.line is None
+        )
         if not passes:
             found = [self._told(turn, each) for rule in HOST_RULES if (each := rule(turn)) is not None]
             if found:
@@ -195,7 +197,9 @@ class Explanations:
         assert told.queue is not None
         found = self._queue(op, crawl, told.queue)
         head = head_at(op, crawl, self._shard.codec, told.queue, told.position)
-        if shares(head.settings) and (wait := Turn(self._shard, op, crawl, told.queue, head).wait()):
+        if shares(told.queue, head.settings) and (
+            wait := Turn(self._shard, op, crawl, told.queue, head).wait()
+        ):
             authority = head.uri.origin
             if wait.until_ms:
                 key = told.queue.row.key

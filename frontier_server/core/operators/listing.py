@@ -15,14 +15,12 @@ from ..keys import FetchStatisticsOf, IndexSet
 from ..model import CandidateCodec, FetchStatisticsView, QueueView, UriView
 from ..operation import Operation
 from ..queue import ACTIVE, QueueState, WorkQueue
-from ..records import FetchStatisticsRow, QueueRow, decode, decode_pending
+from ..records import FetchStatisticsRow, decode, decode_pending
 from ..store import Family, Store, Transaction
-from ..uri.assign import hash64
 
 ROWS_PER_READ = 250
 URIS_PER_READ = 500
 SEEDS_PER_READ = 100  # each is looked up with its story
-QUEUES_OF_A_KEY = 100
 SLOWEST_QUEUES = 20
 QUEUE_BYTES = 16
 FAR_CURSOR_BYTES = 1 + 8 + QUEUE_BYTES
@@ -241,19 +239,3 @@ def slowest_queues(store: Store, crawl: Crawl, hosts: Hosts) -> list[QueueView]:
     found = nlargest(SLOWEST_QUEUES, resting, key=lambda queue: queue.wake_ms)
     tx = Operation(store, 0).tx
     return [queue_view(tx, crawl, queue, hosts) for queue in found]
-
-
-def queue_ids_of(store: Store, crawl: Crawl, key: str) -> list[bytes]:
-    """The ids of the queues with a key. Raises InvalidRequest if they are too many for one answer."""
-    key_hash = hash64(key)
-    prefix = keys.name_prefix(crawl.number, key_hash)
-    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
-    ids = [name[len(prefix) :] + key_hash for name, _ in names]
-    if len(ids) > QUEUES_OF_A_KEY:
-        raise InvalidRequest(
-            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own: "
-            "list them, or change them by a pattern",
-            field="queue_key",
-        )
-    rows = ((one, store.get(Family.QUEUES, keys.queue_row_key(crawl.number, one))) for one in ids)
-    return [one for one, value in rows if value is not None and decode(QueueRow, value).key == key]

@@ -43,6 +43,10 @@ class RobotsTable:
             self._known.move_to_end(key)
         return rules
 
+    def crawl_delay_ms(self, tx: Transaction, key: bytes, settings: CrawlSettings) -> int:
+        """The Crawl-delay of an authority that a crawl with these settings heeds."""
+        return 0 if settings.robots.ignored else self.rules(tx, key).crawl_delay_ms
+
     def put(self, tx: Transaction, key: bytes, row: RobotsRow) -> None:
         """Store a row."""
         tx.put(Family.ROBOTS, key, encode(row))
@@ -63,7 +67,9 @@ class RobotsTable:
             self._size -= len(dropped.rules) if dropped else 0
 
     def valid_rules(self, tx: Transaction, key: bytes, settings: CrawlSettings, now_ms: int) -> Rules | None:
-        """The rules of an authority, if they are known and valid."""
+        """The rules of an authority, if they are known and valid, and the crawl heeds them."""
+        if settings.robots.ignored:
+            return None
         row = self.row(tx, key)
         if row is None or standing(row, now_ms, settings.robots).gate is not Gate.OPEN:
             return None

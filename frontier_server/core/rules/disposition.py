@@ -84,9 +84,10 @@ MEANINGS: dict[int, tuple[str, Meaning]] = {
 }
 OVERLOADED = frozenset(status for status, (_, meaning) in MEANINGS.items() if meaning is _M.OVERLOADED)
 # Statuses that a crawl may have its own rule for: a later fetch may succeed.
-RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 600)))
+RULED = frozenset((-1, -2, -3, -4, -5, PROTOCOL_ERROR, *range(400, 1000)))
 # A server will most likely answer the same URI in the same way again, but its other pages may be fine.
 MALFORMED_ATTEMPTS = 2
+MAX_HTTP_STATUS = 999  # three digits; from 600 on they have no class, and count as 5xx (RFC 9110, 15)
 MAX_DEFERRALS = 10  # of a URI, free of cost
 _AGAIN = frozenset((Meaning.RETRIED, Meaning.MALFORMED, Meaning.OVERLOADED, Meaning.DEFERRED))
 
@@ -103,7 +104,7 @@ class Decision:
 
 def known_status(status: int) -> bool:
     """Whether a node may report this fetch status."""
-    return 100 <= status <= 599 or status in MEANINGS
+    return 100 <= status <= MAX_HTTP_STATUS or status in MEANINGS
 
 
 def decide(status: int, attempt: int, retry: RetrySettings, deferrals: int = 0) -> Decision:

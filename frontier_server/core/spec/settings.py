@@ -207,6 +207,11 @@ class RobotsSettings:
     validity_ms: Annotated[int, Within(1_000, YEAR_MS)] = DAY_MS
     policy: Annotated[str, OneOf("obey", "ignore")] = "obey"
 
+    @property
+    def ignored(self) -> bool:
+        """Whether the crawl neither fetches nor heeds robots.txt."""
+        return self.policy == "ignore"
+
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:

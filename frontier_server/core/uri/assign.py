@@ -27,6 +27,7 @@ class Place(msgspec.Struct, frozen=True, gc=False):
     partition: bytes  # 8 bytes
     queue: bytes  # 16 bytes: the partition, and 8 more of the queue key's hash
     queue_key: str
+    forced: bool = False  # the caller chose the key
 
 
 def hash64(text: str) -> bytes:
@@ -62,6 +63,12 @@ def place_of(
         queues.buckets,
         queues.queue_key,
     )
+
+
+@lru_cache(maxsize=16384)
+def keyed(partition: bytes, key: str) -> Place:
+    """The place of the URIs of a partition whose caller chose the key of their queue."""
+    return Place(partition, partition + hash64(key), key, True)
 
 
 @lru_cache(maxsize=16384)

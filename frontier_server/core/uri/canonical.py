@@ -114,6 +114,15 @@ def parsed(text: str) -> CanonicalUri:
     return CanonicalUri(uri, scheme, hostname, authority, uri[end:], uri[:end])
 
 
+def resolved(uri: str, base: str) -> str | None:
+    """A URI resolved against a base, as in the WHATWG URL standard; None if that is impossible."""
+    try:
+        joined: str = (can_ada.parse(base) + uri).href
+        return joined
+    except (ValueError, TypeError):
+        return None
+
+
 def longer_than(text: str, most_bytes: int) -> bool:
     """Whether a text has more than `most_bytes` in UTF-8."""
     if len(text) * 4 <= most_bytes:

@@ -24,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from frontier_server.core import errors
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as LiveCrawl
+from frontier_server.core.dispatch import Want
 from frontier_server.core.machines.lifecycle import CrawlState
 from frontier_server.core.model import Candidate, Report, Verdict
 from frontier_server.core.queue import QueueState
@@ -223,7 +224,7 @@ class Base(RuleBasedStateMachine):
 
     def ask(self, node: str, session: str, name: str | None, most: int) -> list[Lease]:
         """Next; the leases that it brought."""
-        answer = self.run(lambda core, now: core.frontier.next(node, session, most, name, now))
+        answer = self.run(lambda core, now: core.frontier.next(node, session, Want(most), name, now))
         model = self.model
         reporting.heard(model, node, session)
         in_turn = leasing.asked(model, name, most, answer.grants)

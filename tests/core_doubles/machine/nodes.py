@@ -23,6 +23,7 @@ from hypothesis.stateful import precondition
 from msgspec import structs
 
 from frontier_server.core import errors
+from frontier_server.core.dispatch import Want
 from frontier_server.core.model import Report, ReportResult
 from frontier_server.core.rules.disposition import Disposition
 
@@ -289,7 +290,7 @@ class Nodes(Base):
         superseded = sorted(self.model.superseded)
         node, session = superseded[pick % len(superseded)]
         error = errors.SessionSuperseded
-        self.refused(error, lambda core, now: core.frontier.next(node, session, 1, None, now))
+        self.refused(error, lambda core, now: core.frontier.next(node, session, Want(1), None, now))
         self.refused(error, lambda core, now: core.frontier.heartbeat(node, session, [], [], now))
         report = Report(b"", fetch_status=200)
         self.refused(error, lambda core, now: core.frontier.finished([report], node, session, now))

@@ -28,6 +28,7 @@ from frontier_server.config import Config
 from frontier_server.core import opening
 from frontier_server.core.core import Core
 from frontier_server.core.crawl import Crawl as Live
+from frontier_server.core.dispatch import Want
 from frontier_server.core.errors import CrawlFinished, IllegalState, SessionSuperseded
 from frontier_server.core.job import Kind
 from frontier_server.core.keys import encode_token
@@ -307,7 +308,7 @@ class _Trial:
         for node, sessions in self.ledger.accepted.items():
             for replaced in sessions[:-1]:
                 with suppress(SessionSuperseded):
-                    answer = await self.exchange.next(node, replaced, 1, None, 0)
+                    answer = await self.exchange.next(node, replaced, Want(1), None, 0)
                     await self.exchange.take_back(answer)
                     self.found.lost.append(f"the session that took the name of {node} from {replaced}")
 
@@ -315,7 +316,7 @@ class _Trial:
         """Nobody is given a host that rests, or that answers somebody else."""
         now_ms = self.runner.now_ms()
         busy = {host_of(lease.uri) for lease in self.ledger.leases.values() if lease.expire_ms > now_ms}
-        answer = await self.exchange.next("judge", "judge", 1000, None, 0)
+        answer = await self.exchange.next("judge", "judge", Want(1000), None, 0)
         for grant in answer.grants:
             host = host_of(grant.uri)
             left_ms = self.ledger.rests.get(host, 0) - now_ms

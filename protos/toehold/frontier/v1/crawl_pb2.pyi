@@ -1501,8 +1501,8 @@ class RobotsSpec(_message.Message):
 
     For sites of your own, for archives with a mandate, and for fetchers that obey
     it themselves. Crawl-delays are ignored, too. A crawl that ignores robots.txt
-    says so: by the event Problem of kind `robots-ignored` when it is launched or
-    changed, and by CrawlStatus.ignores_robots. Heritrix: its policy `ignore`.
+    says so when it is launched or changed, by the event Problem of kind
+    `robots-ignored`. Heritrix: its policy `ignore`.
 
     Default: `obey`. One of `obey`, `ignore`.
     """
@@ -1637,7 +1637,7 @@ class RetryRule(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     MAX_DELAY_FIELD_NUMBER: _builtins.int
     fetch_status: _builtins.int
-    """The fetch status: -10, -5 to -1, or 400 to 599.
+    """The fetch status: -10, -5 to -1, or 400 to 999.
 
     Required.
     """
@@ -2585,7 +2585,6 @@ class CrawlStatus(_message.Message):
     HELD_FIELD_NUMBER: _builtins.int
     TEARING_DOWN_FIELD_NUMBER: _builtins.int
     TORN_DOWN_FIELD_NUMBER: _builtins.int
-    IGNORES_ROBOTS_FIELD_NUMBER: _builtins.int
     state: Global___CrawlState.ValueType
     """Its state."""
     exit_status: Global___ExitStatus.ValueType
@@ -2600,8 +2599,6 @@ class CrawlStatus(_message.Message):
     """Its teardown was asked for (TearDownCrawl)."""
     torn_down: _builtins.bool
     """It is torn down: its last event has happened."""
-    ignores_robots: _builtins.bool
-    """It ignores robots.txt (RobotsSpec.policy)."""
     @_builtins.property
     def reach_time(self) -> _timestamp_pb2.Timestamp:
         """When it reached this state."""
@@ -2616,11 +2613,10 @@ class CrawlStatus(_message.Message):
         held: _builtins.bool = ...,
         tearing_down: _builtins.bool = ...,
         torn_down: _builtins.bool = ...,
-        ignores_robots: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["reach_time", b"reach_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "ignores_robots", b"ignores_robots", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_status", b"exit_status", "held", b"held", "reach_time", b"reach_time", "reason", b"reason", "state", b"state", "tearing_down", b"tearing_down", "torn_down", b"torn_down"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,68 @@
+"""Finds work queues by their keys, or by hosts."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from . import keys
+from .crawl import Crawl
+from .errors import InvalidRequest
+from .operation import Operation
+from .queue import QueueEvent, QueueState, WorkQueue
+from .records import QueueRow, decode
+from .store import Family, Store, Transaction
+from .uri.assign import hash64
+from .uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
+
+QUEUES_OF_A_KEY = 100
+
+
+def queue_ids_of(store: Store | Transaction, crawl: Crawl, key: str) -> list[bytes]:
+    """The ids of the queues with a key. Raises InvalidRequest if they are too many for one answer."""
+    key_hash = hash64(key)
+    prefix = keys.name_prefix(crawl.number, key_hash)
+    names = islice(store.scan(Family.INDEX, prefix, prefix), QUEUES_OF_A_KEY + 1)
+    ids = [name[len(prefix) :] + key_hash for name, _ in names]
+    if len(ids) > QUEUES_OF_A_KEY:
+        raise InvalidRequest(
+            f"more than {QUEUES_OF_A_KEY} queues have the key {key[:200]!r}, each in a partition of its own: "
+            "list them, or change them by a pattern",
+            field="queue_key",
+        )
+    rows = ((one, store.get(Family.QUEUES, keys.queue_row_key(crawl.number, one))) for one in ids)
+    return [one for one, value in rows if value is not None and decode(QueueRow, value).key == key]
+
+
+def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator[WorkQueue]:
+    """The queues with some keys, or of some hosts, whose turn it may be now: each leaves its place for it.
+
+    A queue that waits on disk is activated, whatever goes before it.
+    """
+    for name in names:
+        for queue_id in queue_ids_of(op.tx, crawl, name) or _of_host(crawl, name):
+            queue = op.queue(crawl, queue_id)
+            if queue is None:
+                continue
+            if queue.state is QueueState.INACTIVE:
+                op.move(crawl, queue, QueueEvent.ACTIVATED)
+                op.touch(queue).session_start = queue.row.expenditure
+            if queue.state is QueueState.READY:
+                if queue.line is None:
+                    crawl.ready.remove(queue)
+                queue.line = None
+                yield queue
+            elif queue.state is QueueState.BUSY:
+                yield queue
+
+
+def _of_host(crawl: Crawl, host: str) -> list[bytes]:
+    """The ids of the queues of a host's home pages."""
+    found = []
+    for scheme in ("http", "https"):
+        try:
+            uri = canonical(f"{scheme}://{host}/")
+        except (Malformed, UnsupportedScheme, TooLong):
+            return []
+        queue = crawl.origins.site(uri, crawl.settings_for(uri)).place.queue
+        if queue not in found:
+            found.append(queue)
+    return found
