@@ -25,7 +25,9 @@ class Exchange:
         self.following = Following(runner)
         self._schedules = 0  # requests in progress
 
-    async def schedule(self, crawl: str, candidates: Sequence[Candidate]) -> list[Verdict]:
+    async def schedule(
+        self, crawl: str, candidates: Sequence[Candidate], replace: bool = False
+    ) -> list[Verdict]:
         """Take in a batch of candidates, in slices."""
         self.runner.admit()
         if self._schedules >= MAX_SCHEDULES:
@@ -40,7 +42,7 @@ class Exchange:
                 def operation(
                     core: Core, now_ms: int, part: Sequence[Candidate] = part
                 ) -> tuple[list[Verdict], Changes]:
-                    return core.frontier.schedule(crawl, part, now_ms)
+                    return core.frontier.schedule(crawl, part, now_ms, replace)
 
                 answer, mark = await self.runner.apply(operation)
                 verdicts.extend(answer)

@@ -4,9 +4,11 @@ its time.
 URIs of a slice that belong to the same queue go into it together.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
-from . import future
+from . import future, kept
 from .conclusion import Final, record
 from .crawl import Crawl
 from .enqueue import Arrival, Pricing, put_in, queue_at
@@ -40,14 +42,25 @@ class Wanted(msgspec.Struct, frozen=True, gc=False):
         return self.origin.uri(self.text)
 
 
-class Admission:
-    """Admits the candidates of a slice. `anew` admits URIs that were fetched before."""
+Withdraw = Callable[[Operation, Crawl, bytes, SeenRow], None]
+"""Takes a URI that waits or is out from where it is; `seen` is its row, which the caller stores."""
 
-    def __init__(self, op: Operation, crawl: Crawl, robots: RobotsTable, anew: bool) -> None:
+
+class Admission:
+    """Admits the candidates of a slice. `anew` admits URIs that were fetched before.
+
+    With `withdraw` they replace what the crawl has of their URIs: it takes a URI that waits or is out from
+    where it is.
+    """
+
+    def __init__(
+        self, op: Operation, crawl: Crawl, robots: RobotsTable, anew: bool, withdraw: Withdraw | None = None
+    ) -> None:
         self._op = op
         self._crawl = crawl
         self._robots = robots
         self._anew = anew
+        self._withdraw = withdraw
         self._taken: set[bytes] = set()  # keys of rows that this slice changes
         # By queue: the candidates for it, all with the same settings, and their rows in the seen-set.
         self._entries: dict[bytes, list[tuple[Wanted, PendingUri, SeenRow]]] = {}
@@ -62,10 +75,14 @@ class Admission:
             self.close()
             value = op.tx.get(Family.SEEN, key)
         before = candidate.refetch_before_ms
-        if value is not None and before is None and not self._anew:
+        replaces = self._withdraw is not None
+        if value is not None and before is None and not self._anew and not replaces:
             return Verdict.ALREADY_SEEN
         seen = decode(SeenRow, value) if value is not None else None
-        if seen is not None:
+        if seen is not None and self._withdraw is not None:
+            self.close()  # a queue must have its new URIs before others leave it
+            self._withdraw(op, crawl, key, seen)
+        elif seen is not None:
             if seen.position:
                 return Verdict.ALREADY_QUEUED
             # With a time ahead of our clock, a repeated request would fetch twice.
@@ -77,6 +94,8 @@ class Admission:
                 future.drop(op, crawl, seen.future_ms, wanted.site.place.partition, key[-8:])
                 seen.future_ms = 0
         self._taken.add(key)
+        if seen is None or replaces:
+            kept.note(op, crawl, key, wanted.text, candidate.queue_key, anew=seen is not None)
         if self._pricing.settings is not wanted.settings:
             self._pricing = Pricing(wanted.settings)
         cost, precedence = self._pricing.of(candidate, wanted.text)

@@ -315,6 +315,11 @@ class Crawl:
         if len(recent) > MAX_RECENT:
             recent.popitem(last=False)
 
+    def forget_queue(self, queue: bytes) -> None:
+        """Drop a queue that no longer exists."""
+        self.recent.pop(queue, None)
+        self.largest.pop(queue, None)
+
     def forget_logged(self) -> None:
         """Drop the outcomes that the crawl log has."""
         while self.unlogged and self.unlogged[0][0] <= self.counters.logged_outcome:

@@ -123,6 +123,12 @@ class UnknownNode(FrontierError):
     reason = "UNKNOWN_NODE"
 
 
+class UrisNotKept(FrontierError):
+    """The crawl keeps only the fingerprints of its URIs."""
+
+    reason = "URIS_NOT_KEPT"
+
+
 class UnknownOverride(FrontierError):
     """The crawl has no override for this SURT prefix."""
 

@@ -54,12 +54,17 @@ class Frontier:
         self._most_passed = 0.0  # the highest `passed` of any crawl
 
     def schedule(
-        self, name: str, candidates: Sequence[Candidate], now_ms: int
+        self, name: str, candidates: Sequence[Candidate], now_ms: int, replace: bool = False
     ) -> tuple[list[Verdict], Changes]:
-        """Take in candidates. The caller slices batches: one call handles all that it gets."""
+        """Take in candidates. The caller slices batches: one call handles all that it gets.
+
+        With `replace` they replace what the crawl has of their URIs.
+        """
         crawl = self._shard.registry.unfinished(name)
         op = self._shard.begin(now_ms)
-        return schedule(op, crawl, candidates, self._shard.robots), self._shard.end(op)
+        withdraw = self._reports.withdraw if replace else None
+        verdicts = schedule(op, crawl, candidates, self._shard.robots, withdraw=withdraw)
+        return verdicts, self._shard.end(op)
 
     def next(
         self, node: str, session: str, want: Want, name: str | None, now_ms: int

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from . import future
-from .admission import Admission, Wanted
+from .admission import Admission, Wanted, Withdraw
 from .candidate_problems import field_problem
 from .crawl import Crawl
 from .model import HOP_LETTERS, QUEUE_KEY, Candidate, Directive, Verdict
@@ -38,15 +38,23 @@ _MOST_URGENT, _LEAST_URGENT = int(Directive.HIGHEST), int(Directive.NORMAL)
 
 
 def schedule(
-    op: Operation, crawl: Crawl, candidates: Sequence[Candidate], robots: RobotsTable, anew: bool = False
+    op: Operation,
+    crawl: Crawl,
+    candidates: Sequence[Candidate],
+    robots: RobotsTable,
+    anew: bool = False,
+    withdraw: Withdraw | None = None,
 ) -> list[Verdict]:
-    """Take in a slice of candidates; one verdict each, in order. `anew` takes in URIs that were fetched."""
+    """Take in a slice of candidates; one verdict each, in order. `anew` takes in URIs that were fetched.
+
+    With `withdraw` the candidates replace what the crawl has of their URIs (see `Admission`).
+    """
     verdicts: list[Verdict] = []
     wanted: list[Wanted] = []
     places: list[int] = []  # their places among the verdicts
     known = crawl.known_texts
     for candidate in candidates:
-        if candidate.uri in known and not anew and _changes_nothing(candidate):
+        if candidate.uri in known and not anew and withdraw is None and _changes_nothing(candidate):
             verdicts.append(Verdict.ALREADY_SEEN)
             continue
         judged = judge(op, crawl, candidate)
@@ -61,9 +69,9 @@ def schedule(
         op.read_queues(
             crawl, (item.site.place.queue for item, row in zip(wanted, rows, strict=True) if row is None)
         )
-        admission = Admission(op, crawl, robots, anew)
+        admission = Admission(op, crawl, robots, anew, withdraw)
         for place, item, row in zip(places, wanted, rows, strict=True):
-            if row is None or anew or item.candidate.refetch_before_ms is not None:
+            if row is None or anew or withdraw is not None or item.candidate.refetch_before_ms is not None:
                 verdicts[place] = admission.admit(item, row)
         admission.close()
         crawl.remember_texts({text for item in wanted if len(text := item.candidate.uri) <= LONG_TEXT})

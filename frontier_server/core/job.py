@@ -31,6 +31,7 @@ class Kind(Enum):
     APPRAISE_QUEUES = "appraise-queues"
     IMPORT = "import"
     VERIFY = "verify"
+    FORGET_URIS = "forget-uris"
     RESTORE = "restore"
 
 

@@ -134,6 +134,10 @@ class LeaseTable:
         """The lease of a token, until it ends."""
         return self._by_token.get(token)
 
+    def of_serial(self, crawl: int, serial: int) -> Lease | None:
+        """The lease of a crawl with a number, until it ends."""
+        return self._leases.get((crawl, serial))
+
     def robots_out(self, crawl: int, scheme: str, authority: str) -> bool:
         """Whether an authority's robots.txt is leased."""
         return (crawl, scheme, authority) in self._robots

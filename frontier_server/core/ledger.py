@@ -96,6 +96,7 @@ def count(crawl: Crawl, queue: WorkQueue, hosts: Iterable[Host], lease: Lease, c
         host.in_flight += change
     crawl.leases_out += change
     if lease.robots:
+        queue.robots_out, queue.robots_for = (lease.serial, lease.row.position) if change > 0 else (0, b"")
         return
     crawl.pages_out += change
     if change > 0:

@@ -233,6 +233,7 @@ class QueueView:
     precedence_fixed: bool = False
     queue_ms: int = 0
     lease_ms: int = 0
+    min_gap_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +279,25 @@ class UriStory:
     node: str = ""  # the one that holds its lease
     lease_ms: int = 0
     expire_ms: int = 0
+    discover_ms: int = 0  # when it was taken in or noted, if the crawl keeps that
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCounts:
+    """How many seen URIs are where; the fields are in the order of UriState."""
+
+    queued: int = 0
+    leased: int = 0
+    future: int = 0
+    done: int = 0
+
+    def __add__(self, other: "SeenCounts") -> "SeenCounts":
+        return SeenCounts(
+            self.queued + other.queued,
+            self.leased + other.leased,
+            self.future + other.future,
+            self.done + other.done,
+        )
 
 
 class Why(Enum):

@@ -95,6 +95,19 @@ class Operation:
         self.tx.put(Family.INDEX, name_key, PRESENT)
         return queue
 
+    def forget_queue(self, crawl: Crawl, queue: WorkQueue) -> None:
+        """Forget a queue without URIs and leases, as if it had never been filled."""
+        if queue.state is not QueueState.EXHAUSTED:
+            self.move(crawl, queue, QueueEvent.DRAINED)
+        _less(self.counters(crawl).queues, QueueState.EXHAUSTED.value)
+        queue_key = keys.queue_row_key(crawl.number, queue.queue)
+        self.tx.delete(Family.QUEUES, queue_key)
+        name_key = keys.name_prefix(crawl.number, hash64(queue.row.key)) + queue.partition
+        self.tx.delete(Family.INDEX, name_key)
+        self._queues.pop((crawl.number, queue.queue), None)
+        self._read[crawl.number, queue.queue] = None
+        crawl.forget_queue(queue.queue)
+
     def move(
         self, crawl: Crawl, queue: WorkQueue, event: QueueEvent, wake_ms: int = 0, reason: str = ""
     ) -> None:

@@ -207,6 +207,8 @@ class WorkQueue:
         "passing",
         "queue",
         "rest_reason",
+        "robots_for",
+        "robots_out",
         "row",
         "snooze_serial",
         "state",
@@ -220,6 +222,8 @@ class WorkQueue:
         self.state = QueueState(row.state)
         self.leases_out = 0  # URIs, or the robots.txt of one
         self.out: dict[bytes, int] = {}  # positions of URIs that are out → serials of their leases
+        self.robots_out = 0  # the serial of the lease of a robots.txt; 0 if there is none
+        self.robots_for = b""  # the position of the URI that waits for it
         self.free_from = b""  # while URIs are out: no other URI stands before it
         self.offered = False  # BUSY, and yet among the ready queues: it may have room for one more lease
         self.ahead = Ahead()

@@ -57,6 +57,7 @@ _NUMBERED = {
 _COPIED = (
     *(Family.OVERRIDES, Family.SEEDS, Family.JOBS, Family.EVENTS, Family.OUTCOMES),
     *(Family.FETCH_STATISTICS, Family.OWN_HOSTS, Family.IMPORTS, Family.SEEN),
+    Family.KEPT_URIS,
 )
 # The fields of a queue that its URIs do not determine.
 _OF_A_QUEUE = (

@@ -116,6 +116,7 @@ class CountersRow(Record):
     told_ms: int = 0  # when the last of these events was
     job_log_event: int = 0  # events up to this one are durable in the job log
     job_log_bytes: int = 0  # the log's length with them
+    noted: int = 0  # URIs noted as seen without a lease
 
 
 class QueueRow(Record):
@@ -185,6 +186,14 @@ class SeenRow(Record):
     digest: str = ""
     visits: int = 0  # successful ones
     queue: bytes = b""  # where it is pending: the second half of the queue's id, after the partition
+
+
+class KeptRow(Record):
+    """The URI of a row of the seen-set, for a crawl that keeps them."""
+
+    uri: str
+    create_ms: int  # when the crawl took it in
+    queue_key: str = ""  # set if its caller chose it
 
 
 class LeaseRow(Record):

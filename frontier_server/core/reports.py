@@ -273,6 +273,41 @@ class Reports:
         self._rest_host(op, ended, report, crawl_delay_ms, settings)
         self._settle(op, crawl, ended, settings)
 
+    def withdraw(self, op: Operation, crawl: Crawl, key: bytes, seen: SeenRow) -> None:
+        """Take a URI out of its queue, or end its wait for its time; its lease ends.
+
+        `seen` is its row in the seen-set, at `key`, which the caller stores. The node may still be fetching,
+        so the host rests.
+        """
+        partition, fingerprint = key[4:12], key[12:20]
+        if seen.future_ms:
+            future.drop(op, crawl, seen.future_ms, partition, fingerprint)
+        elif seen.position:
+            queue = op.queue(crawl, partition + seen.queue)
+            if queue is None:
+                raise StoreCorrupt(
+                    f"crawl {crawl.name}: queue {seen.queue.hex()} of a waiting URI is missing"
+                )
+            self._withdraw_from(op, crawl, queue, seen.position)
+        seen.position, seen.queue, seen.future_ms = b"", b"", 0
+
+    def _withdraw_from(self, op: Operation, crawl: Crawl, queue: WorkQueue, position: bytes) -> None:
+        value = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
+        if value is None:
+            raise StoreCorrupt(f"crawl {crawl.name}: waiting URI {position.hex()} is not stored")
+        pending = decode_pending(value)
+        serial = queue.robots_out if position == queue.robots_for else queue.out.get(position, 0)
+        lease = self._shard.leases.of_serial(crawl.number, serial) if serial else None
+        ended = None if lease is None else self._shard.ledger.end(op, crawl, lease)
+        take_out(op, crawl, queue, position, pending)
+        if lease is None or ended is None:
+            return
+        head = read_head(crawl, self._shard.codec, position, pending)
+        report = Report(b"", duration_ms=op.now_ms - lease.row.lease_ms)
+        crawl_delay_ms = self._crawl_delay_ms(op, crawl, head.uri, head.settings)
+        self._rest_host(op, ended, report, crawl_delay_ms, head.settings)
+        self._settle(op, crawl, ended, head.settings)
+
     def _head(self, op: Operation, crawl: Crawl, lease: Lease) -> Head:
         """The URI of an ended lease, with its present settings."""
         head = lease.head

@@ -30,6 +30,7 @@ class Family(Enum):
     IMPORTS = "imports"
     FETCH_STATISTICS = "figures"
     OVERRIDES = "overrides"
+    KEPT_URIS = "kept_uris"
 
     # Hashed by identity, which is faster: a family is part of every changed row's dictionary key.
     __hash__ = object.__hash__

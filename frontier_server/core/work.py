@@ -7,6 +7,7 @@ from .crawl import Crawl
 from .job import FEEDING, JobState, Kind
 from .jobs import importing
 from .jobs.deletion import UriDeletion
+from .jobs.forgetting import forget_slice
 from .jobs.restoring import restore_slice
 from .jobs.seeding import reseed_slice, seed_slice
 from .jobs.steering import queues_slice
@@ -46,6 +47,8 @@ def work_slice(op: Operation, shard: Shard, crawl: Crawl) -> None:
             restore_slice(op, crawl, number, row, shard.checkpoint_of, shard.hosts)
         case Kind.DELETE_URIS:
             UriDeletion(op, crawl, number, row, codec, shard.leases).run()
+        case Kind.FORGET_URIS:
+            forget_slice(op, crawl, number, row)
         case Kind.VERIFY:
             Verification(op, crawl, number, row).run()
         case _:

@@ -34,7 +34,7 @@ class FrontierService(frontier_pb2_grpc.FrontierServiceServicer):
     ) -> frontier_pb2.ScheduleResponse:
         check_batch(len(request.candidates), "candidates")
         candidates = [wire.candidate(message) for message in request.candidates]
-        verdicts = await self._exchange.schedule(request.crawl, candidates)
+        verdicts = await self._exchange.schedule(request.crawl, candidates, request.replace)
         return wire.verdicts(candidates, verdicts)
 
     @answered

@@ -9,7 +9,8 @@ from toehold.frontier.v1 import admin_pb2
 from .. import wire
 from ..core.core import Core
 from ..core.errors import InvalidRequest
-from ..core.model import check_batch
+from ..core.kept import SeenFilter
+from ..core.model import SeenCounts, check_batch
 from ..core.operators.administration import Administration, some_uris
 from ..core.store import Changes
 from .answering import (
@@ -63,7 +64,10 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.NoteUrisResponse:
         check_batch(len(request.uris), "uris")
         self._runner.admit()
-        noted = await self._in_slices(Administration.note_seen, request.crawl, request.uris, context)
+        note_seen = functools.partial(
+            Administration.note_seen, replace=request.replace, queue_key=request.queue_key
+        )
+        noted = await self._in_slices(note_seen, request.crawl, request.uris, context)
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 
     @answered
@@ -73,6 +77,32 @@ class UriRpcs(AdminRpcs):
         check_batch(len(request.uris), "uris")
         forgotten = await self._in_slices(Administration.forget_seen, request.crawl, request.uris, context)
         return admin_pb2.ForgetUrisResponse(forgotten_count=forgotten)
+
+    @answered
+    async def ListSeenUris(
+        self, request: admin_pb2.ListSeenUrisRequest, context: Context
+    ) -> admin_pb2.ListSeenUrisResponse:
+        size, wanted = page_size(request.page_size), wire.seen_filter(request.filter)
+        listing = f"seen {wanted}"
+        place = place_of(listing, request.page_token)
+
+        def question(core: Core, now_ms: int) -> tuple[list[admin_pb2.UriStory], bytes]:
+            seen = core.administration.seen_uris
+            return fitting(lambda most: seen(request.crawl, wanted, most, place, now_ms), size, wire.story)
+
+        uris, following = await self._runner.read(question)
+        return admin_pb2.ListSeenUrisResponse(uris=uris, next_page_token=wire.page_token(listing, following))
+
+    @answered
+    async def CountSeenUris(
+        self, request: admin_pb2.CountSeenUrisRequest, context: Context
+    ) -> admin_pb2.CountSeenUrisResponse:
+        wanted, total, place, more = wire.seen_filter(request.filter), SeenCounts(), b"", True
+        while more:
+            found, place = await self._runner.read(functools.partial(_counted, request.crawl, wanted, place))
+            total, more = total + found, bool(place)
+            await asyncio.sleep(0)  # others go in between
+        return wire.seen_counts(total)
 
     async def _in_slices(
         self, change: Callable[..., tuple[int, Changes]], crawl: str, uris: Sequence[str], context: Context
@@ -105,6 +135,12 @@ class UriRpcs(AdminRpcs):
             yield admin_pb2.ExportUrisResponse(uris=uris, cursor=cursor)
         # UNKNOWN_CRAWL also for a reader whose cursor is the end.
         await self._runner.read(lambda core, _: core.views.crawl(request.crawl))
+
+
+def _counted(
+    crawl: str, wanted: SeenFilter, place: bytes, core: Core, now_ms: int
+) -> tuple[SeenCounts, bytes]:
+    return core.administration.seen_counts(crawl, wanted, place)
 
 
 def _changed(

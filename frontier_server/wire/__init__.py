@@ -49,7 +49,7 @@ from .specs import (
     spec_problems,
 )
 from .times import duration, milliseconds, moment_ms, timestamp
-from .uris import URI_STATES, import_row, seed, story, waiting_uri
+from .uris import URI_STATES, import_row, seed, seen_counts, seen_filter, story, waiting_uri
 from .views import (
     QUEUE_STATES,
     QUEUE_STATES_BY_NUMBER,
@@ -108,6 +108,8 @@ __all__ = [
     "report",
     "results",
     "seed",
+    "seen_counts",
+    "seen_filter",
     "sets_something",
     "settings",
     "settings_of",

@@ -6,7 +6,7 @@ from ..core.jobs.steering import QueueChange
 from ..core.model import FetchStatisticsView, Reason, Why
 from ..core.records import OutcomeRow
 from .cursors import outcome_cursor
-from .times import duration, timestamp
+from .times import duration, milliseconds, moment_ms, timestamp
 from .uris import disposition
 
 WHYS = {why: admin_pb2.Why.Value(f"WHY_{why.value}") for why in Why}
@@ -21,6 +21,8 @@ def queue_change(message: admin_pb2.QueueChange) -> QueueChange:
         paused=message.paused if message.HasField("paused") else None,
         retired=message.retired if message.HasField("retired") else None,
         wake=message.wake,
+        rest_until_ms=moment_ms(message.rest_until_time) if message.HasField("rest_until_time") else None,
+        min_gap_ms=milliseconds(message.min_gap) if message.HasField("min_gap") else None,
     )
 
 

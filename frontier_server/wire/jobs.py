@@ -5,6 +5,7 @@ from toehold.frontier.v1 import admin_pb2
 from ..core.job import JobState, Kind
 from ..core.model import JobView
 from .times import timestamp
+from .uris import seen_filter
 
 JOB_STATES = {state: admin_pb2.JobState.Value(f"JOB_STATE_{state.value}") for state in JobState}
 
@@ -22,6 +23,12 @@ def job_asked(request: admin_pb2.StartJobRequest) -> tuple[Kind, dict[str, str]]
             return Kind.UNRETIRE_QUEUES, {"queue_pattern": request.unretire_queues.queue_pattern}
         case "wake_queues":
             return Kind.WAKE_QUEUES, {"queue_pattern": request.wake_queues.queue_pattern}
+        case "forget_uris":
+            forget = request.forget_uris
+            flags = {"waiting": forget.waiting, "dry_run": forget.dry_run}
+            return Kind.FORGET_URIS, seen_filter(forget.filter).parameters() | {
+                name: "true" for name, value in flags.items() if value
+            }
         case "verify":
             return Kind.VERIFY, {"repair": "true"} if request.verify.repair else {}
         case _:

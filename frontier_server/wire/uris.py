@@ -2,11 +2,13 @@
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
+from ..core.kept import SeenFilter
 from ..core.model import (
     MAX_ANNOTATIONS_BYTES,
     MAX_PATH_CHARACTERS,
     MAX_RECORD_BYTES,
     SeedView,
+    SeenCounts,
     UriState,
     UriStory,
     UriView,
@@ -15,7 +17,7 @@ from ..core.records import ImportRow
 from ..core.rules.disposition import Disposition
 from ..core.uri.canonical import MAX_URI_BYTES
 from .exchange import DISPOSITIONS, candidate
-from .times import timestamp
+from .times import due_ms, timestamp
 
 URI_STATES = {state: admin_pb2.UriState.Value(f"URI_STATE_{state.value}") for state in UriState}
 _FINAL = {
@@ -52,6 +54,7 @@ def story(view: UriStory) -> admin_pb2.UriStory:
         last_modified=view.last_modified,
         digest=view.digest,
         due_time=timestamp(view.due_ms),
+        discover_time=timestamp(view.discover_ms),
     )
     if view.waiting is not None:
         message.waiting.CopyFrom(waiting_uri(view.waiting))
@@ -61,6 +64,23 @@ def story(view: UriStory) -> admin_pb2.UriStory:
         )
         message.lease.CopyFrom(lease)
     return message
+
+
+def seen_filter(message: admin_pb2.SeenFilter) -> SeenFilter:
+    """The conditions for seen URIs."""
+    before = message.HasField("discovered_before_time")
+    before_ms = due_ms(message.discovered_before_time) if before else 0
+    return SeenFilter(message.host, message.queue_key, message.uri_pattern, before_ms)
+
+
+def seen_counts(counts: SeenCounts) -> admin_pb2.CountSeenUrisResponse:
+    """How many seen URIs are where."""
+    return admin_pb2.CountSeenUrisResponse(
+        queued_count=counts.queued,
+        leased_count=counts.leased,
+        future_count=counts.future,
+        done_count=counts.done,
+    )
 
 
 def disposition(name: str) -> crawl_pb2.Disposition.ValueType:

@@ -133,6 +133,7 @@ def queue(view: QueueView) -> admin_pb2.WorkQueue:
         last_cost=view.last_cost,
         average_cost=view.average_cost,
         paused=view.paused,
+        min_gap=duration(view.min_gap_ms),
         precedence_fixed=view.precedence_fixed,
         queue_time=timestamp(view.queue_ms),
         lease_time=timestamp(view.lease_ms),

@@ -67,7 +67,7 @@ def _queues(shell: Shell, crawl: Crawl, again: Crawl) -> None:
             due = queue.wake_ms <= shell.now_ms
             # Where several hosts share a queue, its next turn tells which of them rest.
             settings = queue_settings(Operation(shell.store, 0), crawl, PlainCodec(), queue)
-            told_later = shares(settings) or queue.rest_reason.startswith("its robots.txt")
+            told_later = shares(queue, settings) or queue.rest_reason.startswith("its robots.txt")
             assert due or told_later, queue.rest_reason
 
 

@@ -143,6 +143,7 @@ _OF_A_CRAWL = (
     Family.QUEUES,
     Family.PENDING,
     Family.SEEN,
+    Family.KEPT_URIS,
     Family.INDEX,
     Family.LEASES,
     Family.EVENTS,

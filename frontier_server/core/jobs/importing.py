@@ -7,7 +7,8 @@ schedules the others, so that a URI that was done is not fetched again.
 from collections.abc import Sequence
 from itertools import islice
 
-from .. import future, job, keys
+from .. import future, job, kept, keys
+from ..admission import Withdraw
 from ..crawl import Crawl
 from ..errors import IllegalState
 from ..intake import schedule
@@ -106,15 +107,33 @@ def parsed(text: str) -> CanonicalUri | None:
 
 
 def note_seen(
-    op: Operation, crawl: Crawl, uri: CanonicalUri, fetch_status: int = 0, disposition: str = ""
+    op: Operation,
+    crawl: Crawl,
+    uri: CanonicalUri,
+    fetch_status: int = 0,
+    disposition: str = "",
+    queue_key: str = "",
+    withdraw: Withdraw | None = None,
 ) -> bool:
-    """Note a URI as seen without queueing it; whether it was new."""
+    """Note a URI as seen without queueing it; whether it was new.
+
+    With `withdraw` a URI that waits or is out is noted, too, and counts as new.
+    """
     site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
-    if op.tx.get(Family.SEEN, key) is not None:
-        return False
-    op.tx.put(Family.SEEN, key, encode(SeenRow(b"", fetch_status, disposition, 0, op.now_ms)))
-    op.sums(crawl).discovered += 1
+    value = op.tx.get(Family.SEEN, key)
+    if value is None:
+        seen = SeenRow(b"", fetch_status, disposition, 0, op.now_ms)
+        op.sums(crawl).discovered += 1
+    else:
+        seen = decode(SeenRow, value)
+        if withdraw is None or not (seen.position or seen.future_ms):
+            return False
+        withdraw(op, crawl, key, seen)
+        seen.finish_ms = op.now_ms
+    op.tx.put(Family.SEEN, key, encode(seen))
+    kept.note(op, crawl, key, uri.uri, queue_key, anew=value is not None)
+    op.counters(crawl).noted += 1
     return True
 
 
@@ -129,6 +148,7 @@ def forget_seen(op: Operation, crawl: Crawl, uri: CanonicalUri) -> bool:
     if seen.future_ms:
         future.drop(op, crawl, seen.future_ms, site.place.partition, fingerprint)
     op.tx.delete(Family.SEEN, key)
+    kept.drop(op, crawl, key)
     op.sums(crawl).discovered -= 1
     crawl.known_texts.clear()
     return True

@@ -27,6 +27,7 @@ _COPIED = (
     Family.OVERRIDES,
     Family.FETCH_STATISTICS,
     Family.SEEN,
+    Family.KEPT_URIS,
     Family.PENDING,
     Family.QUEUES,
     Family.IMPORTS,

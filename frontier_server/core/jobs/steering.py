@@ -14,12 +14,14 @@ from ..model import CandidateCodec
 from ..operation import Operation
 from ..queue import QueueEvent, QueueState, WorkQueue
 from ..records import JobRow, QueueRow, decode
+from ..spec.settings import DAY_MS, YEAR_MS
 from ..store import Family
 from ..uri.patterns import compile_pattern, full_match
 
 QUEUES_PER_SLICE = 200
 MAX_PRECEDENCE = 255
 _S = QueueState
+MAX_REST_MS = YEAR_MS
 BY_OPERATOR = "an operator has retired it"
 
 
@@ -33,6 +35,8 @@ class QueueChange:
     paused: bool | None = None
     retired: bool | None = None
     wake: bool = False
+    rest_until_ms: int | None = None
+    min_gap_ms: int | None = None  # below 0: back to the settings'
 
 
 def check(change: QueueChange) -> None:
@@ -44,6 +48,10 @@ def check(change: QueueChange) -> None:
     ):
         if value is not None and not least <= value <= most:
             raise InvalidRequest(f"{field} must be between {least} and {most}, got {value}", field=field)
+    if change.min_gap_ms is not None and change.min_gap_ms > DAY_MS:
+        raise InvalidRequest(f"min_gap must be at most 1 day, got {change.min_gap_ms} ms", field="min_gap")
+    if change.wake and change.rest_until_ms is not None:
+        raise InvalidRequest("wake must not be set with rest_until_time", field="wake")
     if change == QueueChange():
         raise InvalidRequest("change must set at least one field", field="change")
 
@@ -64,8 +72,20 @@ def apply(op: Operation, codec: CandidateCodec, crawl: Crawl, queue: WorkQueue, 
         retire(op, crawl, queue, BY_OPERATOR)
     elif change.retired is not None:
         unretire(op, codec, crawl, queue)
-    if change.wake:
+    if change.min_gap_ms is not None:
+        row.min_gap_ms = None if change.min_gap_ms < 0 else change.min_gap_ms
+    if change.wake or change.rest_until_ms is not None:
         force_wake(op, crawl, queue)
+    if change.rest_until_ms is not None and change.rest_until_ms > op.now_ms:
+        rest(op, crawl, queue, change.rest_until_ms)
+
+
+def rest(op: Operation, crawl: Crawl, queue: WorkQueue, until_ms: int) -> None:
+    """Let a queue give no leases before a time, at most MAX_REST_MS ahead."""
+    row = op.touch(queue)
+    row.wake_ms, row.rest_reason = min(until_ms, op.now_ms + MAX_REST_MS), "an operator has put it to rest"
+    if queue.state is _S.READY:  # else it rests at its next turn
+        op.move(crawl, queue, QueueEvent.RESTED, row.wake_ms, row.rest_reason)
 
 
 def retire(op: Operation, crawl: Crawl, queue: WorkQueue, reason: str) -> None:

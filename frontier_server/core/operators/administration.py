@@ -10,14 +10,18 @@ from ..crawl import Crawl
 from ..job import JobState, Kind
 from ..jobs import importing, steering
 from ..jobs.steering import QueueChange
+from ..kept import Choice, SeenFilter, filter_of
 from ..keys import FetchStatisticsOf
 from ..model import (
     MAX_BATCH,
+    QUEUE_KEY,
+    QUEUE_KEY_FORM,
     FetchStatisticsView,
     JobView,
     QueueView,
     Reason,
     SeedView,
+    SeenCounts,
     UriStory,
     UriView,
 )
@@ -25,6 +29,7 @@ from ..naming import queue_ids_of
 from ..operation import Operation
 from ..queue import QueueState, WorkQueue
 from ..records import ImportRow, JobRow
+from ..reports import Reports
 from ..shard import Shard
 from ..spec_problems import override_problems
 from ..store import Changes, Family
@@ -33,6 +38,7 @@ from ..uri.patterns import BadPattern, compile_pattern
 from ..uri.surt import surt_prefix
 from . import listing
 from .explain import Explanations
+from .seen import count_slice, seen_page
 
 MAX_OVERRIDES = 100_000
 BY_PATTERN = frozenset((Kind.DELETE_URIS, Kind.RETIRE_QUEUES, Kind.UNRETIRE_QUEUES, Kind.WAKE_QUEUES))
@@ -44,6 +50,7 @@ class Administration:
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
         self._explanations = Explanations(shard)
+        self._reports = Reports(shard)
 
     # Queues.
 
@@ -116,16 +123,32 @@ class Administration:
         _batch(uris)
 
     def note_seen(
-        self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
+        self,
+        name: str,
+        uris: Sequence[str],
+        now_ms: int,
+        by: str = "",
+        told: str = "",
+        replace: bool = False,
+        queue_key: str = "",
     ) -> tuple[int, Changes]:
         """Note URIs as seen without queueing them. Returns how many were new.
 
-        `told` is the event's detail; for a slice it describes the whole request.
+        With `replace` those that wait or are out are noted, too, and count as new. `told` is the event's
+        detail; for a slice it describes the whole request.
         """
         crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
+        if queue_key and QUEUE_KEY(queue_key) is None:
+            raise errors.InvalidRequest(
+                f"queue_key must be {QUEUE_KEY_FORM}, got {queue_key[:80]!r}", field="queue_key"
+            )
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "note-uris", told or some_uris(uris))
-        return sum(importing.note_seen(op, crawl, uri) for uri in parsed), self._shard.end(op)
+        withdraw = self._reports.withdraw if replace else None
+        noted = [
+            importing.note_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw) for uri in parsed
+        ]
+        return sum(noted), self._shard.end(op)
 
     def forget_seen(
         self, name: str, uris: Sequence[str], now_ms: int, by: str = "", told: str = ""
@@ -139,6 +162,18 @@ class Administration:
         op.acted(crawl, by, "forget-uris", told or some_uris(uris))
         return sum(importing.forget_seen(op, crawl, uri) for uri in parsed), self._shard.end(op)
 
+    def seen_uris(
+        self, name: str, wanted: SeenFilter, size: int, cursor: bytes, now_ms: int
+    ) -> tuple[list[UriStory], bytes]:
+        """A page of seen URIs with their stories, and the next cursor. Raises UrisNotKept."""
+        op = Operation(self._shard.store, now_ms)
+        return seen_page(op, self._shard, self._shard.registry.named(name), wanted, size, cursor)
+
+    def seen_counts(self, name: str, wanted: SeenFilter, cursor: bytes) -> tuple[SeenCounts, bytes]:
+        """Counts of some seen URIs by their state, and where to continue. Raises UrisNotKept."""
+        op = Operation(self._shard.store, 0)
+        return count_slice(op, self._shard.registry.named(name), wanted, cursor)
+
     # Jobs.
 
     def start_job(
@@ -151,6 +186,14 @@ class Administration:
             for field in ("queue_pattern", "uri_pattern"):
                 if field in parameters:
                     _check_pattern(field, parameters[field])
+        if kind is Kind.FORGET_URIS:
+            wanted = filter_of(parameters)
+            if wanted == SeenFilter():
+                raise errors.InvalidRequest(
+                    "filter must have at least one condition; uri_pattern `.*` chooses all URIs",
+                    field="filter",
+                )
+            Choice(self._shard.store, crawl, wanted)  # raises for a filter that makes no sense
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "start-job", kind.value)
         number = job.start(op, crawl, kind, parameters)

@@ -114,6 +114,7 @@ def queue_view(tx: Transaction, crawl: Crawl, queue: WorkQueue, hosts: Hosts) ->
         precedence_fixed=row.fixed_precedence is not None,
         queue_ms=row.queue_ms,
         lease_ms=row.lease_ms,
+        min_gap_ms=budgets.min_gap_ms if row.min_gap_ms is None else row.min_gap_ms,
     )
 
 

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from .. import keys
+from .. import kept, keys
 from ..crawl import Crawl
 from ..intake import refusing_rule
+from ..keys import IndexSet
 from ..leases import Lease
 from ..model import UriState, UriStory, UriView
 from ..operation import Operation
@@ -31,11 +32,14 @@ def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Locate
     site, fingerprint = crawl.origins.located(uri, settings)
     place = site.place
     identity = identity_of(uri, settings.identity).uri
-    value = op.tx.get(Family.SEEN, keys.seen_key(crawl.number, place.partition, fingerprint))
+    key = keys.seen_key(crawl.number, place.partition, fingerprint)
+    value = op.tx.get(Family.SEEN, key)
     if value is None:
         refused_by = refusing_rule(op, crawl, uri, "", False)
         return Located(UriStory(uri.uri, identity, UriState.NEVER_SEEN, place.queue_key, refused_by))
     seen = decode(SeenRow, value)
+    row = kept.row_of(op.tx, crawl, key)
+    queue_key = (row.queue_key if row is not None else "") or place.queue_key
     state = UriState.FUTURE if seen.future_ms else UriState.DONE
     queue = op.queue(crawl, place.partition + seen.queue) if seen.position else None
     waiting: UriView | None = None
@@ -44,11 +48,13 @@ def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Locate
         waiting = _waiting(op, shard, crawl, queue, seen.position)
         lease = _lease(shard, crawl, queue, seen.position)
         state = UriState.QUEUED if lease is None else UriState.LEASED
+    elif seen.future_ms:
+        waiting = _future(op, shard, crawl, seen.future_ms, place.partition + fingerprint)
     story = UriStory(
         uri.uri,
         identity,
         state,
-        place.queue_key if queue is None else queue.row.key,
+        queue_key if queue is None else queue.row.key,
         refused_by="",
         fetch_status=seen.fetch_status,
         disposition=seen.disposition,
@@ -62,6 +68,7 @@ def find(op: Operation, shard: Shard, crawl: Crawl, uri: CanonicalUri) -> Locate
         node=lease.row.node if lease else "",
         lease_ms=lease.row.lease_ms if lease else 0,
         expire_ms=lease.deadline_ms if lease else 0,
+        discover_ms=0 if row is None else row.create_ms,
     )
     return Located(story, queue, seen.position)
 
@@ -73,12 +80,12 @@ def _waiting(op: Operation, shard: Shard, crawl: Crawl, queue: WorkQueue, positi
     return uri_view(shard.codec, queue.row.key, stored)
 
 
+def _future(op: Operation, shard: Shard, crawl: Crawl, due_ms: int, member: bytes) -> UriView | None:
+    stored = op.tx.get(Family.INDEX, keys.timed_key(crawl.number, IndexSet.FUTURE, due_ms, member))
+    return None if stored is None else uri_view(shard.codec, "", stored, due_ms)
+
+
 def _lease(shard: Shard, crawl: Crawl, queue: WorkQueue, position: bytes) -> Lease | None:
     """The lease of a URI that is out. (One for a robots.txt is of the URI that waits for it.)"""
-    if not queue.leases_out:
-        return None
-    for lease in shard.leases:
-        row = lease.row
-        if lease.crawl == crawl.number and (row.queue, row.position) == (queue.queue, position):
-            return None if lease.robots else lease
-    return None
+    serial = queue.out.get(position)
+    return None if serial is None else shard.leases.of_serial(crawl.number, serial)

@@ -93,6 +93,7 @@ def statistics_of(crawl: Crawl, now_ms: int, leases: LeaseTable) -> StatisticsVi
             "future_count": counters.future,
             "retired_uri_count": counters.retired_uris,
             "ineligible_uri_count": counters.ineligible_uris,
+            "noted_count": counters.noted,
         },
         fetch_statuses=dict(counters.fetch_statuses),
         verdicts=dict(counters.verdicts),
