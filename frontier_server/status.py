@@ -21,6 +21,7 @@ CODES: dict[type[errors.FrontierError], grpc.StatusCode] = {
     errors.IllegalState: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CrawlHeld: grpc.StatusCode.UNAVAILABLE,
     errors.CrawlTornDown: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.UrisNotKept: grpc.StatusCode.FAILED_PRECONDITION,
     errors.CrawlActive: grpc.StatusCode.FAILED_PRECONDITION,
     errors.NoSeeds: grpc.StatusCode.FAILED_PRECONDITION,
     errors.SessionSuperseded: grpc.StatusCode.FAILED_PRECONDITION,

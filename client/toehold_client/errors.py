@@ -101,6 +101,10 @@ class CrawlTornDown(CrawlFinished):
     """The crawl has been torn down: its stored data can be read and deleted, but not changed."""
 
 
+class UrisNotKept(ToeholdError):
+    """The crawl keeps only fingerprints of its URIs (IdentitySpec.keep_uris)."""
+
+
 class IllegalState(ToeholdError):
     """The crawl's present state does not allow the request."""
 
@@ -233,6 +237,7 @@ _BY_REASON: Mapping[str, type[ToeholdError]] = {
     "BATCH_TOO_LARGE": BatchTooLarge,
     "CRAWL_FINISHED": CrawlFinished,
     "CRAWL_TORN_DOWN": CrawlTornDown,
+    "URIS_NOT_KEPT": UrisNotKept,
     "ILLEGAL_STATE": IllegalState,
     "NO_SEEDS": NoSeeds,
     "CRAWL_ACTIVE": CrawlActive,

@@ -31,7 +31,7 @@ from .rules.disposition import (
 )
 from .rules.politeness import rest_ms
 from .shard import Shard
-from .spec.settings import CrawlSettings
+from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
 from .uri.assign import partition_of
@@ -140,7 +140,7 @@ class Dispatcher:
             if grant is None:
                 return grants
             grants.append(grant)
-        if queue.state is QueueState.BUSY:
+        if queue.state is QueueState.BUSY and not (grants and share.alone):
             grants += self._further_leases(op, crawl, queue, awaited, asker, share, per_queue, len(grants))
         return grants
 
@@ -170,8 +170,10 @@ class Dispatcher:
                 op.appraise(crawl, queue, head.settings.queues)
                 found = first(QUEUE_RULES, turn)
             if found is None:
+                share.alone = _gives_one(head.settings.queues, queue)
                 return self._lease_page(turn, asker)
             if found.obstacle is Obstacle.AWAITS_ROBOTS:
+                share.alone = True
                 return self._lease_robots(turn, asker, found.tries + 1)
             if not self._clear(turn, found, share):
                 _give_way(turn, found, awaited)
@@ -428,15 +430,22 @@ def _origin(head: Head) -> str:
 class _Share:
     """The work that one call may still do, and the leases that the present turn may give."""
 
-    __slots__ = ("clearings", "leases", "turns")
+    __slots__ = ("alone", "clearings", "leases", "turns")
 
     def __init__(self, clearings: int, turns: int) -> None:
         self.clearings = clearings
         self.turns = turns
         self.leases = 0
+        self.alone = True  # whether the first lease of the turn is its only one, and no gap follows
 
     def left(self) -> bool:
         return self.clearings > 0 and self.turns > 0
+
+
+def _gives_one(settings: QueueSettings, queue: WorkQueue) -> bool:
+    """Whether a queue has at most one lease out, and no gap between its turns."""
+    gap_ms = settings.min_gap_ms if queue.row.min_gap_ms is None else queue.row.min_gap_ms
+    return settings.max_leases_per_queue == 1 and not gap_ms
 
 
 _NEVER = SeenRow(b"")

@@ -96,7 +96,7 @@ MANY = tuple(f"remark{number}" for number in range(MAX_ANNOTATIONS + 1))
     [
         (Report(b""), "FetchStatus, got 0"),
         (Report(b"", fetch_status=99), "99"),
-        (Report(b"", fetch_status=600), "600"),
+        (Report(b"", fetch_status=1000), "1000"),
         (Report(b"", fetch_status=-12), "-12"),
         (Report(b"", fetch_status=200, duration_ms=-1), "-1"),
         (Report(b"", fetch_status=200, duration_ms=86_400_001), "86400001"),

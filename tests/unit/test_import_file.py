@@ -210,6 +210,8 @@ def test_an_export_is_read_as_it_was_written(path: Path) -> None:
         cost=0,
         not_before_time=Timestamp(seconds=9),
         source="http://c.example/",
+        base="http://d.example/",
+        queue_key="key",
     )
     assert len(full.ListFields()) == len(Candidate.DESCRIPTOR.fields)
     plain = Candidate(uri="http://a.example/2")

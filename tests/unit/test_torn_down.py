@@ -131,6 +131,8 @@ def test_every_read_that_names_a_crawl_is_looked_at_here() -> None:
         "seeds",
         "explain",
         "check_uris",
+        "seen_uris",
+        "seen_counts",
     }
     assert reads - changing == looked_at
 

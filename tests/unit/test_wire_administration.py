@@ -185,6 +185,7 @@ def test_a_story_tells_every_field_of_its_own() -> None:
         node="node",
         lease_ms=4_000,
         expire_ms=5_000,
+        discover_ms=6_000,
     )
     assert all(getattr(view, field.name) for field in fields(view))
     told = wire.story(view)

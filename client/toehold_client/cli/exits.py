@@ -26,6 +26,7 @@ from toehold_client.errors import (
     UnknownOverride,
     UnknownQueue,
     UnknownToe,
+    UrisNotKept,
     WaitTimedOut,
 )
 
@@ -77,6 +78,7 @@ _BY_ERROR: tuple[tuple[type[ToeholdError], ExitCode], ...] = (
     (CrawlFinished, ExitCode.REFUSED),
     (CrawlHeld, ExitCode.REFUSED),
     (IllegalState, ExitCode.REFUSED),
+    (UrisNotKept, ExitCode.REFUSED),
     (CrawlActive, ExitCode.REFUSED),
     (NoSeeds, ExitCode.REFUSED),
     (NodeDraining, ExitCode.REFUSED),
