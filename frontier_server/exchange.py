@@ -82,7 +82,7 @@ class Exchange:
         first: EmptyReason | None = None
         pause_s = FIRST_PAUSE_S
         while True:
-            with self.runner.waiting.one() as waiter:
+            with self.runner.waiting.one(crawl) as waiter:
                 answer, mark = await self.runner.apply(
                     lambda core, now_ms: core.frontier.next(node, session, want, crawl, now_ms)
                 )

@@ -234,8 +234,11 @@ class Runner:
             _wake(self._change_waiters)
             if core.upkeep.has_work:
                 self._work_wanted.set()
-            if self.waiting and (told or core.frontier.leasable()):
-                self.waiting.wake()
+            if self.waiting:
+                if told:
+                    self.waiting.wake()
+                else:
+                    self.waiting.wake(core.frontier.leasable)
         self._arm()
 
     def _arm(self) -> None:
@@ -258,8 +261,8 @@ class Runner:
             return core.upkeep.tick(now_ms)
 
         await self.apply(operation)
-        if self.waiting and self.core.frontier.leasable():
-            self.waiting.wake()
+        if self.waiting:
+            self.waiting.wake(self.core.frontier.leasable)
 
     async def _presence(self) -> None:
         """Regularly make a request as nodes do: while it gets no answer, nodes get none either."""

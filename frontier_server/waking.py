@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from .priority_lock import PriorityLock
@@ -17,13 +17,13 @@ class Waiting:
     def __init__(self, gate: PriorityLock, tasks: Tasks) -> None:
         self._lock = gate
         self._tasks = tasks
-        self._asleep: set[asyncio.Future[None]] = set()
+        self._asleep: dict[str | None, set[asyncio.Future[None]]] = {}  # by their crawl; None: any
         self._to_wake: deque[asyncio.Future[None]] = deque()
         self._waking = False
 
     def __len__(self) -> int:
         """How many wait, without those that are about to be woken."""
-        return len(self._asleep)
+        return sum(map(len, self._asleep.values()))
 
     @property
     def about_to_wake(self) -> int:
@@ -31,19 +31,25 @@ class Waiting:
         return len(self._to_wake)
 
     @contextmanager
-    def one(self) -> Iterator[asyncio.Future[None]]:
-        """A call that waits from now on; the future is done when it should ask again."""
+    def one(self, crawl: str | None) -> Iterator[asyncio.Future[None]]:
+        """A call that waits for a crawl (None: for any). The future is done when it should ask again."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._asleep.add(waiter)
+        self._asleep.setdefault(crawl, set()).add(waiter)
         try:
             yield waiter
         finally:
-            self._asleep.discard(waiter)
+            asleep = self._asleep.get(crawl)
+            if asleep is not None:
+                asleep.discard(waiter)
+                if not asleep:
+                    del self._asleep[crawl]
 
-    def wake(self) -> None:
-        """Let all ask again: a batch now, the others in turn."""
-        self._to_wake.extend(self._asleep)
-        self._asleep.clear()
+    def wake(self, concerns: Callable[[str | None], bool] = lambda crawl: True) -> None:
+        """Let those ask again whose crawl it concerns: a batch now, the others in turn."""
+        for crawl in [each for each in self._asleep if concerns(each)]:
+            self._to_wake.extend(self._asleep.pop(crawl))
+        if not self._to_wake:
+            return
         if not self._waking:
             self._wake_batch()
             if self._to_wake:
@@ -52,7 +58,8 @@ class Waiting:
 
     def wake_at_once(self) -> None:
         """Wake all at once: the server closes."""
-        self._to_wake.extend(self._asleep)
+        for asleep in self._asleep.values():
+            self._to_wake.extend(asleep)
         self._asleep.clear()
         while self._to_wake:
             self._wake_batch()

@@ -111,6 +111,8 @@ class Admission:
         if candidate.not_before_ms > op.now_ms:
             future.keep(op, crawl, candidate.not_before_ms, wanted.site.place.partition, pending)
             seen.future_ms = candidate.not_before_ms
+            if candidate.queue_key:  # its caller expects the queue to be there
+                queue_at(op, crawl, wanted.site.place, wanted.origin.host)
             op.tx.put(Family.SEEN, key, encode(seen))
         else:
             entry = wanted, pending, seen

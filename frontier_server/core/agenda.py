@@ -82,6 +82,7 @@ class Agenda:
         self.running: dict[int, Crawl] = {}
         self.filled: dict[int, Crawl] = {}  # running ones with full document limits
         self.leasable: dict[int, Crawl] = {}  # running ones that may have a URI to lease
+        self.shared: dict[int, Crawl] = {}  # of these, those that nodes of any crawl fetch for
         self.working: dict[int, Crawl] = {}  # with slices to do, the next one first
         self.unlogged: dict[int, Crawl] = {}  # with outcomes that their crawl logs lack
         self.troubled: dict[int, Crawl] = {}  # paused by trouble that may pass
@@ -96,10 +97,12 @@ class Agenda:
             self._count(before, -1)
             self._count(reason, 1)
             self._reasons[number] = reason
+        leasable = runs and crawl.offers and not crawl.limited
         for crawls, belongs in (
             (self.running, runs),
             (self.filled, runs and crawl.documents_full),
-            (self.leasable, runs and crawl.offers and not crawl.limited),
+            (self.leasable, leasable),
+            (self.shared, leasable and crawl.settings.weight > 0),
             (self.working, crawl.works),
             (self.unlogged, not crawl.logged),
             (self.troubled, bool(crawl.state_row.trouble)),
@@ -118,6 +121,7 @@ class Agenda:
             self.running,
             self.filled,
             self.leasable,
+            self.shared,
             self.working,
             self.unlogged,
             self.troubled,

@@ -71,6 +71,6 @@ def field_problem(candidate: Candidate) -> tuple[Verdict, str] | None:
     if candidate.queue_key and not QUEUE_KEY(candidate.queue_key):
         return (
             Verdict.MALFORMED,
-            f"queue_key must be {QUEUE_KEY_FORM}, got {candidate.queue_key[:MAX_SHOWN]!r}",
+            f"queue_key must have {QUEUE_KEY_FORM}, got {candidate.queue_key[:MAX_SHOWN]!r}",
         )
     return None

@@ -24,7 +24,6 @@ from .uri import assign
 
 UNCHANGING = "base"  # this policy ignores the contents of the queue
 DUE_TIME = "due-time"
-_LAST_S = (1 << 32) - 1  # an ordinal by time has 32 bits of seconds, and 16 to tell URIs of a second apart
 
 
 class Arrival(NamedTuple):
@@ -121,7 +120,7 @@ def put_in(
 
 def _by_time(op: Operation, queue_key: bytes, level: int, due_ms: int, number: int) -> int:
     """The ordinal of a URI among those of its level that are in the order of their times."""
-    ordinal = min(due_ms // 1000, _LAST_S) << 16 | number & 0xFFFF
+    ordinal = keys.timed_ordinal(due_ms, number)
     while op.tx.get(Family.PENDING, queue_key + keys.level_position(level, ordinal)) is not None:
         ordinal += 1  # tens of thousands of URIs came since another one of this second
     return ordinal

@@ -117,11 +117,11 @@ class Frontier:
 
         A crawl that had no URIs for a while catches up on at most MAX_BEHIND leases.
         """
-        found = self._shard.agenda.leasable | op.looked_at  # the agenda lacks what this operation freed
+        found = self._shard.agenda.shared | op.looked_at  # the agenda lacks what this operation freed
         for number in self._shard.agenda.take_chances(op.now_ms):
             found[number] = self._shard.crawls[number]
             op.look_at(found[number])
-        crawls = [crawl for crawl in found.values() if crawl.running]
+        crawls = [crawl for crawl in found.values() if crawl.running and crawl.settings.weight]
         for crawl in crawls:
             crawl.passed = max(crawl.passed, self._most_passed - MAX_BEHIND)
         return sorted(crawls, key=lambda crawl: (crawl.passed, crawl.number))
@@ -216,9 +216,12 @@ class Frontier:
         """A fetch policy of a crawl, by the ID in its leases."""
         return self._shard.registry.named(name).policies.named(policy_id)
 
-    def leasable(self) -> bool:
-        """Whether waiting nodes should ask again: a running crawl may have a URI to lease."""
-        return bool(self._shard.agenda.leasable)
+    def leasable(self, name: str | None = None) -> bool:
+        """Whether nodes that wait for a crawl, or for any, should ask again: it may have a URI to lease."""
+        if name is None:
+            return bool(self._shard.agenda.shared)
+        crawl = self._shard.registry.names.get(name)
+        return crawl is None or crawl.number in self._shard.agenda.leasable  # one that is gone is told of
 
     def retry_ms(self, name: str | None, reason: EmptyReason, waited_ms: int, now_ms: int) -> int:
         """How long a node that got no lease should wait before it asks again, for one crawl or any."""

@@ -88,6 +88,20 @@ def ordinal_of(position: bytes) -> int:
     return int.from_bytes(position[2:], "big")
 
 
+BY_TIME = 1 << 40  # ordinals of queues in the order of arrival stay below it
+
+
+def timed_ordinal(due_ms: int, number: int) -> int:
+    """The ordinal of a URI in a queue in the order of time: 32 bits of seconds, and 16 to tell URIs apart."""
+    return max(min(due_ms // 1000, (1 << 32) - 1) << 16, BY_TIME) | number & 0xFFFF
+
+
+def due_of_position(position: bytes) -> int:
+    """Since when a URI of a queue is due, if the queue is in that order; 0 otherwise."""
+    ordinal = ordinal_of(position)
+    return (ordinal >> 16) * 1000 if ordinal >= BY_TIME else 0
+
+
 def pending_key(crawl: int, queue: bytes, position: bytes) -> bytes:
     """Family `pending`."""
     return crawl_prefix(crawl) + queue + position

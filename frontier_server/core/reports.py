@@ -52,7 +52,6 @@ from .store import Family
 from .sums import added
 from .uri.canonical import CanonicalUri, canonical
 
-MAX_LAPSES = 3
 STALE = ReportResult(Disposition.STALE)
 
 
@@ -232,7 +231,7 @@ class Reports:
     def lapse(self, op: Operation, lease: Lease, why: Lapse = Lapse.SILENCE) -> None:
         """End a lease without a report. It counts as an attempt, and the host rests.
 
-        The node may still be fetching. A URI fails after three leases that lapsed in silence, because
+        The node may still be fetching. A URI fails after some leases that lapsed in silence, because
         its page may kill nodes; it also fails if its crawl stops without waiting any longer. A lapse
         caused by a pause is not an attempt. Only silence counts as a failed try of a robots.txt.
         """
@@ -255,7 +254,7 @@ class Reports:
         if not lease.robots and why is not Lapse.PAUSE:
             lapses = pending.lapses + (why is Lapse.SILENCE)
             pending = replace(pending, attempts=pending.attempts + 1, lapses=lapses)
-            spent = lapses >= MAX_LAPSES or pending.attempts >= settings.retry.max_attempts
+            spent = lapses >= settings.retry.max_lapses or pending.attempts >= settings.retry.max_attempts
             if spent or why is Lapse.STOP:
                 final = Final(
                     PROCESSING_THREAD_KILLED,

@@ -64,10 +64,8 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.NoteUrisResponse:
         check_batch(len(request.uris), "uris")
         self._runner.admit()
-        note_seen = functools.partial(
-            Administration.note_seen, replace=request.replace, queue_key=request.queue_key
-        )
-        noted = await self._in_slices(note_seen, request.crawl, request.uris, context)
+        note_seen = functools.partial(Administration.note_seen, replace=request.replace)
+        noted = await self._in_slices(note_seen, request.crawl, request.uris, context, request.queue_keys)
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 
     @answered
@@ -105,13 +103,20 @@ class UriRpcs(AdminRpcs):
         return wire.seen_counts(total)
 
     async def _in_slices(
-        self, change: Callable[..., tuple[int, Changes]], crawl: str, uris: Sequence[str], context: Context
+        self,
+        change: Callable[..., tuple[int, Changes]],
+        crawl: str,
+        uris: Sequence[str],
+        context: Context,
+        queue_keys: Sequence[str] = (),
     ) -> int:
         """Check all URIs, then change the seen-set in slices, with others in between; how many changed."""
-        await self._runner.read(lambda core, _: core.administration.check_uris(crawl, uris))
+        await self._runner.read(lambda core, _: core.administration.check_uris(crawl, uris, queue_keys))
         by, told, changed, mark = operator_of(context), some_uris(uris), 0, 0
         for start in range(0, len(uris), URIS_PER_SLICE):
-            call = functools.partial(_changed, change, crawl, uris[start : start + URIS_PER_SLICE], by, told)
+            end = start + URIS_PER_SLICE
+            of_keys = functools.partial(change, queue_keys=queue_keys[start:end]) if queue_keys else change
+            call = functools.partial(_changed, of_keys, crawl, uris[start:end], by, told)
             count, mark = await self._runner.apply(call)
             changed += count
             by = ""  # one event for all slices

@@ -167,6 +167,7 @@ class Retry(Table, frozen=True):
     growth: float = 1.0
     max_delay_seconds: _Seconds = 14400.0
     statuses: tuple[RetryRule, ...] = ()
+    max_lapses: _Count = 3
 
 
 class Robots(Table, frozen=True):

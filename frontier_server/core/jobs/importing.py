@@ -10,6 +10,7 @@ from itertools import islice
 from .. import future, job, kept, keys
 from ..admission import Withdraw
 from ..crawl import Crawl
+from ..enqueue import queue_at
 from ..errors import IllegalState
 from ..intake import schedule
 from ..job import JobState
@@ -119,9 +120,11 @@ def note_seen(
 
     With `withdraw` a URI that waits or is out is noted, too, and counts as new.
     """
-    site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri))
+    site, fingerprint = crawl.origins.located(uri, crawl.settings_for(uri), queue_key)
     key = keys.seen_key(crawl.number, site.place.partition, fingerprint)
     value = op.tx.get(Family.SEEN, key)
+    if queue_key:  # its caller expects the queue to be there
+        queue_at(op, crawl, site.place, uri.host)
     if value is None:
         seen = SeenRow(b"", fetch_status, disposition, 0, op.now_ms)
         op.sums(crawl).discovered += 1

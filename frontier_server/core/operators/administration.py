@@ -117,10 +117,17 @@ class Administration:
         op = Operation(self._shard.store, now_ms)
         return self._explanations.story(op, self._shard.registry.named(name), _parsed(uri))
 
-    def check_uris(self, name: str, uris: Sequence[str]) -> None:
+    def check_uris(self, name: str, uris: Sequence[str], queue_keys: Sequence[str] = ()) -> None:
         """Raise as `note_seen` and `forget_seen` would for these URIs, before they get them in slices."""
         self._shard.registry.unfinished(name)
         _batch(uris)
+        if queue_keys and len(queue_keys) != len(uris):
+            message = f"queue_keys must have {len(uris)} keys, one for each URI, got {len(queue_keys)}"
+            raise errors.InvalidRequest(message, field="queue_keys")
+        for key in queue_keys:
+            if key and QUEUE_KEY(key) is None:
+                message = f"a queue key must have {QUEUE_KEY_FORM}, got {key[:80]!r}"
+                raise errors.InvalidRequest(message, field="queue_keys")
 
     def note_seen(
         self,
@@ -130,23 +137,20 @@ class Administration:
         by: str = "",
         told: str = "",
         replace: bool = False,
-        queue_key: str = "",
+        queue_keys: Sequence[str] = (),
     ) -> tuple[int, Changes]:
         """Note URIs as seen without queueing them. Returns how many were new.
 
         With `replace` those that wait or are out are noted, too, and count as new. `told` is the event's
-        detail; for a slice it describes the whole request.
+        detail; for a slice it describes the whole request. `queue_keys` are empty, or one for each URI.
         """
         crawl, parsed = self._shard.registry.unfinished(name), _batch(uris)
-        if queue_key and QUEUE_KEY(queue_key) is None:
-            raise errors.InvalidRequest(
-                f"queue_key must be {QUEUE_KEY_FORM}, got {queue_key[:80]!r}", field="queue_key"
-            )
         op = self._shard.begin(now_ms)
         op.acted(crawl, by, "note-uris", told or some_uris(uris))
         withdraw = self._reports.withdraw if replace else None
         noted = [
-            importing.note_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw) for uri in parsed
+            importing.note_seen(op, crawl, uri, queue_key=queue_key, withdraw=withdraw)
+            for uri, queue_key in zip(parsed, queue_keys or [""] * len(parsed), strict=True)
         ]
         return sum(noted), self._shard.end(op)
 

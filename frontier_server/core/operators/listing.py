@@ -160,7 +160,11 @@ def uri_page(
     if cursor[:1] in (b"", b"\0"):
         for key, value in _pending_rows(store, crawl, queues, cursor[1:]):
             known = op.queue(crawl, key[:QUEUE_BYTES])
-            page.append(uri_view(codec, known.row.key if known is not None else "", value))
+            page.append(
+                uri_view(
+                    codec, known.row.key if known is not None else "", value, keys.due_of_position(key[16:])
+                )
+            )
             if len(page) == size:
                 return page, b"\0" + key
     if queues:

@@ -77,7 +77,7 @@ def _waiting(op: Operation, shard: Shard, crawl: Crawl, queue: WorkQueue, positi
     stored = op.tx.get(Family.PENDING, keys.pending_key(crawl.number, queue.queue, position))
     if stored is None:
         return None
-    return uri_view(shard.codec, queue.row.key, stored)
+    return uri_view(shard.codec, queue.row.key, stored, keys.due_of_position(position))
 
 
 def _future(op: Operation, shard: Shard, crawl: Crawl, due_ms: int, member: bytes) -> UriView | None:

@@ -234,6 +234,7 @@ class RetrySettings:
     max_delay_ms: Annotated[int, Within(0, 30 * DAY_MS), NotBelow("delay_ms"), GivesWay(max, "delay_ms")] = (
         14_400_000
     )
+    max_lapses: Annotated[int, Within(1, 255)] = 3
     statuses: Annotated[tuple[RetryRule, ...], Items(200, "statuses")] = ()
 
 
@@ -296,7 +297,7 @@ class CrawlSettings:
     address_group: AddressGroupSettings = AddressGroupSettings()
     run_while_empty: bool = False
     pause_with_uris_left: bool = False
-    weight: Annotated[int, Within(1, 1_000)] = 1
+    weight: Annotated[int, Within(0, 1_000)] = 1
     outcomes_kept: Annotated[int, Within(0, 1_000_000_000)] = 100_000
     pause_at_start: bool = False
     max_toes: Annotated[int, Within(0, 1_000_000)] = 0

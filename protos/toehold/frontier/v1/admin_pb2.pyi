@@ -1793,7 +1793,9 @@ class WaitingUri(_message.Message):
 
     @_builtins.property
     def due_time(self) -> _timestamp_pb2.Timestamp:
-        """When a future URI is put into its queue."""
+        """When a future URI is put into its queue; or, in a queue with
+        QueueSpec.uri_order `due-time`, since when the URI is due, in whole seconds.
+        """
 
     def __init__(
         self,
@@ -2002,20 +2004,22 @@ class NoteUrisRequest(_message.Message):
     CRAWL_FIELD_NUMBER: _builtins.int
     URIS_FIELD_NUMBER: _builtins.int
     REPLACE_FIELD_NUMBER: _builtins.int
-    QUEUE_KEY_FIELD_NUMBER: _builtins.int
+    QUEUE_KEYS_FIELD_NUMBER: _builtins.int
     crawl: _builtins.str
     """The crawl's name."""
     replace: _builtins.bool
     """Note URIs that wait or are out, too: they leave their queues, their leases end,
     and they are done.
     """
-    queue_key: _builtins.str
-    """The key of the queue that they belong to (Candidate.queue_key), for listings
-    of kept URIs; empty: the crawl's policy decides.
-    """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Absolute http(s) URIs, 1 to 1000."""
+
+    @_builtins.property
+    def queue_keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The keys of the queues that they belong to (Candidate.queue_key), for listings
+        of kept URIs: one for each URI, which may be empty, or none at all.
+        """
 
     def __init__(
         self,
@@ -2023,11 +2027,11 @@ class NoteUrisRequest(_message.Message):
         crawl: _builtins.str = ...,
         uris: _abc.Iterable[_builtins.str] | None = ...,
         replace: _builtins.bool = ...,
-        queue_key: _builtins.str = ...,
+        queue_keys: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "queue_key", b"queue_key", "replace", b"replace", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["crawl", b"crawl", "queue_keys", b"queue_keys", "replace", b"replace", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

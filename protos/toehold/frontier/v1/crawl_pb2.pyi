@@ -550,9 +550,10 @@ class CrawlSpec(_message.Message):
     """
     weight: _builtins.int
     """The crawl's share of the leases of nodes that work for all crawls. A crawl
-    with weight 3 gets three times as many as one with weight 1.
+    with weight 3 gets three times as many as one with weight 1. A crawl with
+    weight 0 gets none: only nodes that name it (NextRequest.crawl) fetch for it.
 
-    Default: 1. Range: 1 to 1000.
+    Default: 1. Range: 0 to 1000.
     """
     outcomes_kept: _builtins.int
     """How many of the latest outcomes (final dispositions) the frontier keeps.
@@ -1564,6 +1565,7 @@ class RetrySpec(_message.Message):
     GROWTH_FIELD_NUMBER: _builtins.int
     MAX_DELAY_FIELD_NUMBER: _builtins.int
     STATUSES_FIELD_NUMBER: _builtins.int
+    MAX_LAPSES_FIELD_NUMBER: _builtins.int
     max_attempts: _builtins.int
     """Most times that a URI is fetched.
 
@@ -1574,6 +1576,13 @@ class RetrySpec(_message.Message):
     equally long.
 
     Default: 1. Range: 1 to 100.
+    """
+    max_lapses: _builtins.int
+    """How many leases of a URI may lapse before it fails with -7000.
+
+    A lease lapses if its node falls silent: the URI's page may have killed it.
+
+    Default: 3. Range: 1 to 255.
     """
     @_builtins.property
     def delay(self) -> _duration_pb2.Duration:
@@ -1609,19 +1618,24 @@ class RetrySpec(_message.Message):
         growth: _builtins.float | None = ...,
         max_delay: _duration_pb2.Duration | None = ...,
         statuses: _abc.Iterable[Global___RetryRule] | None = ...,
+        max_lapses: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "_max_lapses", b"_max_lapses", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay", "max_lapses", b"max_lapses"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay", "statuses", b"statuses"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_growth", b"_growth", "_max_attempts", b"_max_attempts", "_max_lapses", b"_max_lapses", "delay", b"delay", "growth", b"growth", "max_attempts", b"max_attempts", "max_delay", b"max_delay", "max_lapses", b"max_lapses", "statuses", b"statuses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__growth: _TypeAlias = _typing.Literal["growth"]  # noqa: Y015
     _WhichOneofArgType__growth: _TypeAlias = _typing.Literal["_growth", b"_growth"]  # noqa: Y015
     _WhichOneofReturnType__max_attempts: _TypeAlias = _typing.Literal["max_attempts"]  # noqa: Y015
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
+    _WhichOneofReturnType__max_lapses: _TypeAlias = _typing.Literal["max_lapses"]  # noqa: Y015
+    _WhichOneofArgType__max_lapses: _TypeAlias = _typing.Literal["_max_lapses", b"_max_lapses"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__growth) -> _WhichOneofReturnType__growth | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_lapses) -> _WhichOneofReturnType__max_lapses | None: ...
 
 Global___RetrySpec: _TypeAlias = RetrySpec  # noqa: Y015
 
