@@ -86,7 +86,7 @@ class Dispatcher:
         grants: list[Grant] = []
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
-        left = want.most_queues or most
+        left, again = want.most_queues or most, True
         self._held_back.clear()
         while len(grants) < most and left and share.left() and not crawl.limited:
             if wanted is None:
@@ -94,6 +94,7 @@ class Dispatcher:
             else:
                 queue, awaited = next(wanted, None), None
             if queue is None:
+                again = False
                 break
             share.turns -= 1
             share.leases = min(most - len(grants), want.per_queue or 1)
@@ -102,7 +103,7 @@ class Dispatcher:
             grants += given
         for queue in self._held_back:  # this request wants no more of it, but others may
             crawl.reoffer(queue)
-        return grants, bool(left) and len(grants) < most and not crawl.limited
+        return grants, again and bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
         """Wake the queues that are due, and enqueue the future URIs that are due."""

@@ -7,6 +7,7 @@ from typing import Any
 from core_doubles.codec import PlainCodec, candidate, override_of, settings_of, spec_of
 
 from frontier_server.core.core import Core
+from frontier_server.core.dispatch import Want
 from frontier_server.core.job import Kind
 from frontier_server.core.jobs.steering import QueueChange
 from frontier_server.core.machines.lifecycle import Input
@@ -40,6 +41,10 @@ class Call:
     def run(self, core: Core, now_ms: int) -> tuple[Any, Changes]:
         """Make it. Raises FrontierError if it is refused."""
         return OPERATIONS[self.kind](core, now_ms, self)
+
+
+def _next(core: Core, now_ms: int, call: Call) -> Any:
+    return core.frontier.next(call.name, call.said[0], Want(call.said[1]), call.said[2], now_ms)
 
 
 def _schedule(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
@@ -101,7 +106,9 @@ def _import(core: Core, now_ms: int, call: Call) -> tuple[Any, Changes]:
 OPERATIONS: dict[str, Callable[[Core, int, Call], tuple[Any, Changes]]] = {
     # nodes and feeders
     "schedule": _schedule,
-    "next": lambda f, now, call: f.frontier.next(call.name, call.said[0], call.said[1], call.said[2], now),
+    "next": lambda f, now, call: f.frontier.next(
+        call.name, call.said[0], Want(call.said[1]), call.said[2], now
+    ),
     "finished": lambda f, now, call: f.frontier.finished(call.said[1], call.name, call.said[0], now),
     "heartbeat": _heartbeat,
     "take-back": lambda f, now, call: f.frontier.take_back(call.said[0], now),

@@ -434,7 +434,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         queues=QueueSettings(cost="free", queue_precedence="first"),
         reseed=ReseedSettings(-1),
         groups=(GroupSettings("", ()),),
-        weight=0,
+        weight=-1,
     )
     expected = {
         "contact",
@@ -485,7 +485,7 @@ def test_an_override_is_told_nothing_that_it_cannot_say() -> None:
         scope=ScopeSettings(hosts=("a b",)),
         limits=LimitSettings(max_documents=-1, source_quota=QuotaSettings(-1)),
         robots=RobotsSettings(max_attempts=0),
-        weight=0,
+        weight=-1,
     )
     assert override_problems(bad) == {}
 
