@@ -258,6 +258,20 @@ class Crawl:
 
     # Queues in memory.
 
+    def line_up(self, queue: WorkQueue) -> None:
+        """Put a queue that has become ready last in line, unless it was offered, and so is there already."""
+        if queue.offered:
+            queue.offered = False
+        else:
+            self.ready.append(queue)
+
+    def leave_line(self, queue: WorkQueue) -> None:
+        """Take a ready queue from among the ready ones: its turn is now."""
+        if self.ready and self.ready[-1] is queue:
+            self.ready.pop()
+        else:
+            self.ready.remove(queue)
+
     def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
         """Give a BUSY queue another turn if it may have more leases."""
         if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:

@@ -410,8 +410,8 @@ def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-        if crawl.ready and crawl.ready[-1] is queue:
-            crawl.ready.pop()  # its turn is now
+        if queue.state is QueueState.READY:
+            crawl.leave_line(queue)
 
 
 def _wait_for(

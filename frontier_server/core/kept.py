@@ -18,6 +18,7 @@ from .store import Family, Store, Transaction
 from .uri.canonical import Malformed, TooLong, UnsupportedScheme, canonical
 from .uri.patterns import BadPattern, Pattern, compile_pattern, full_match
 
+MAX_KEY_CHARACTERS = 512
 KEY_BYTES = 16  # of a row, after the crawl's number: partition and fingerprint
 
 
@@ -104,6 +105,11 @@ class Choice:
         if wanted.host:
             self._host, partition = _host(crawl, wanted.host)
             self._partitions = [partition]
+        if len(wanted.queue_key) > MAX_KEY_CHARACTERS:
+            problem = (
+                f"queue_key must have at most {MAX_KEY_CHARACTERS} characters, got {len(wanted.queue_key)}"
+            )
+            raise InvalidRequest(problem, field="queue_key")
         if wanted.queue_key:
             of_key = {queue[:8] for queue in queue_ids_of(store, crawl, wanted.queue_key)}
             known = self._partitions if wanted.host else of_key

@@ -47,7 +47,7 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
                 op.touch(queue).session_start = queue.row.expenditure
             if queue.state is QueueState.READY:
                 if queue.line is None:
-                    crawl.ready.remove(queue)
+                    crawl.leave_line(queue)
                 queue.line = None
                 yield queue
             elif queue.state is QueueState.BUSY:

@@ -131,7 +131,7 @@ class Operation:
             if state is QueueState.SNOOZED:
                 crawl.push_snoozed(queue, wake_ms)
             elif state is QueueState.READY:
-                crawl.ready.append(queue)
+                crawl.line_up(queue)
         else:
             self._enter(crawl, queue)
         if in_memory is not was_in_memory:

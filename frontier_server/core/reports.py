@@ -399,7 +399,7 @@ class Reports:
         op.appraise(crawl, queue, settings.queues)
         self._go_on(op, crawl, queue, ended.host, settings)
         if first and queue.state is QueueState.READY:  # its turn was not used, so it goes first again
-            crawl.ready.pop()
+            crawl.leave_line(queue)
             lined = [one for one in (ended.host, *ended.shared) if one.has_line(crawl.number)]
             if lined:
                 crawl.lines.join(lined[0], queue, first=True)

@@ -64,7 +64,9 @@ class UriRpcs(AdminRpcs):
     ) -> admin_pb2.NoteUrisResponse:
         check_batch(len(request.uris), "uris")
         self._runner.admit()
-        note_seen = functools.partial(Administration.note_seen, replace=request.replace)
+        note_seen: Callable[..., tuple[int, Changes]] = Administration.note_seen
+        if request.replace:
+            note_seen = functools.partial(note_seen, replace=True)
         noted = await self._in_slices(note_seen, request.crawl, request.uris, context, request.queue_keys)
         return admin_pb2.NoteUrisResponse(noted_count=noted)
 

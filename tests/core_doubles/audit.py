@@ -164,7 +164,7 @@ class Audit:
             "bytes_count": statistics["bytes"],
             "relocated_count": statistics["relocated"],
         }
-        for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed"):
+        for name in ("succeeded", "failed", "disregarded", "deferred", "lapsed", "noted"):
             expected_counts[f"{name}_count"] = statistics[name]
         wrong = {
             name: (count, expected_counts[name])

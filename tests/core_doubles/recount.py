@@ -180,7 +180,8 @@ class Recount:
         states: Counter[QueueState] = Counter()
         for queue in crawl.queues.values():
             states[queue.state] += 1
-            there = (ready[id(queue)], asleep[id(queue)], at_hosts[id(queue)])
+            offered = queue.state is Q.BUSY and queue.offered  # it may have room for more leases
+            there = (ready[id(queue)] - offered, asleep[id(queue)], at_hosts[id(queue)])
             name = f"{queue.row.key}, {queue.state}"
             match queue.state:
                 case Q.READY:

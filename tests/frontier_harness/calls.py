@@ -31,9 +31,10 @@ def seconds(length_s: float) -> Duration:
 
 
 def spec(min_delay_s: float = 0, **more: object) -> crawl_pb2.CrawlSpec:
-    """A spec for loopback whose hosts rest for exactly `min_delay_s`."""
+    """A spec for loopback whose hosts rest for exactly `min_delay_s`, and whose seen URIs can be listed."""
     made = crawl_pb2.CrawlSpec(
         allowed_addresses=["loopback"],
+        identity=crawl_pb2.IdentitySpec(keep_uris=True),
         politeness=crawl_pb2.PolitenessSpec(
             delay_factor=0, min_delay=seconds(min_delay_s), max_delay=seconds(min_delay_s)
         ),

@@ -28,6 +28,7 @@ _NODE = {"node": "node", "session": "session"}
 CHANGING: Mapping[str, Mapping[str, Any]] = {
     "Schedule": {"candidates": [{"uri": "http://a.example/changed", "path": "L"}]},
     "AddSeeds": {"uris": ["http://a.example/seed"]},
+    "AddSeedBatch": {"uris": ["http://a.example/seed"]},
     "UpdateCrawl": {"spec": {"weight": 2}},
     "UpdateQueue": {"queue_key": "example,a,", "change": {"precedence": 7}},
     "NoteUris": {"uris": ["http://a.example/noted"]},
@@ -56,6 +57,8 @@ READING: Mapping[str, Mapping[str, Any]] = {
     "ListSlowestQueues": {},
     "ListUris": {},
     "GetUri": {"uri": _URI},
+    "ListSeenUris": {},
+    "CountSeenUris": {},
     "ExportUris": {},
     "ListJobs": {},
     "GetJob": {"job": 1},

@@ -182,7 +182,7 @@ def test_a_uri_has_a_story_in_every_state(stubs: Stubs, crawl: str) -> None:
     assert (found.state, found.due_time) == (admin_pb2.URI_STATE_FUTURE, TOMORROW)
     assert (found.fetch_status, found.disposition) == (200, crawl_pb2.DISPOSITION_SUCCEEDED)
     assert (found.visit_count, found.etag, found.last_modified, found.digest) == (1, '"e"', "now", "sha1:A")
-    assert found.HasField("finish_time") and not found.HasField("waiting")
+    assert found.HasField("finish_time") and found.waiting.due_time == TOMORROW
     found = story(stubs, crawl, f"{seed}new")
     assert (found.state, found.refused_by) == (admin_pb2.URI_STATE_NEVER_SEEN, "")
     assert story(stubs, crawl, "http://elsewhere.example/").refused_by == "hosts"

@@ -56,7 +56,7 @@ BAD = crawl_pb2.CrawlSpec(
     groups=[crawl_pb2.HostGroup(name="g", hosts=["g.example", "g.example:80:80"], min_gap=seconds(-1))],
     queues=crawl_pb2.QueueSpec(partition="nonsense", success_thresholds=[1, 0]),
     fetch=crawl_pb2.FetchSpec(reject_media_types=["text/"]),
-    weight=0,
+    weight=-1,
 )
 BAD.robots.unreachable = 99  # type: ignore[assignment]  # any number may come
 WRONG = {

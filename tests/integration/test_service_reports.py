@@ -78,7 +78,7 @@ def test_a_body_larger_than_any_disk_is_refused_for_each_page_of_a_host(stubs: S
         ({"outcome": -1}, "-1"),
         ({"fetch_status": 0}, "FetchStatus, got 0"),
         ({"fetch_status": 99}, "99"),
-        ({"fetch_status": 600}, "600"),
+        ({"fetch_status": 1000}, "1000"),
         ({"fetch_status": -12345}, "-12345"),
         ({"truncation": 99}, "99"),
         ({"body_bytes": -1}, "-1"),

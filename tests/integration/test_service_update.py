@@ -119,7 +119,7 @@ def test_all_that_is_wrong_is_told_at_once_and_nothing_of_it_counts(stubs: Stubs
     before, events = stubs.describe(crawl), stubs.told(crawl)
     wrong: dict[str, Any] = {
         "contact": "nobody",
-        "weight": 0,
+        "weight": -1,
         "max_toes": -1,
         "stop_timeout": seconds(0.5),
         "limits": crawl_pb2.LimitSpec(max_documents=-1, max_bytes=7),

@@ -88,6 +88,7 @@ def seen_noted(model: Model, crawl: Crawl, site: Site, target: str) -> bool:
     if identity in crawl.uris:
         return False
     crawl.uris[identity] = Uri(identity, site.uri(target), site, target, finish_ms=model.now_ms)
+    crawl.statistics["noted"] += 1
     return True
 
 
