@@ -266,7 +266,9 @@ class Crawl:
             self.ready.append(queue)
 
     def leave_line(self, queue: WorkQueue) -> None:
-        """Take a ready queue from among the ready ones: its turn is now."""
+        """Take a queue, if it is ready, from among the ready ones: its turn is now."""
+        if queue.state is not QueueState.READY:
+            return
         if self.ready and self.ready[-1] is queue:
             self.ready.pop()
         else:

@@ -410,8 +410,7 @@ def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
-        if queue.state is QueueState.READY:
-            crawl.leave_line(queue)
+        crawl.leave_line(queue)
 
 
 def _wait_for(

@@ -106,10 +106,8 @@ class Choice:
             self._host, partition = _host(crawl, wanted.host)
             self._partitions = [partition]
         if len(wanted.queue_key) > MAX_KEY_CHARACTERS:
-            problem = (
-                f"queue_key must have at most {MAX_KEY_CHARACTERS} characters, got {len(wanted.queue_key)}"
-            )
-            raise InvalidRequest(problem, field="queue_key")
+            right = f"must have at most {MAX_KEY_CHARACTERS} characters"
+            raise InvalidRequest(f"queue_key {right}, got {len(wanted.queue_key)}", field="queue_key")
         if wanted.queue_key:
             of_key = {queue[:8] for queue in queue_ids_of(store, crawl, wanted.queue_key)}
             known = self._partitions if wanted.host else of_key

@@ -57,7 +57,7 @@ PAGE_STATUSES = (
     -3000,
 )
 ROBOTS_STATUSES = (200, 200, 200, 200, 404, -404, 403, 500, 503, 429, -1, -2, -4, -7, -10, -50, -7000, -3000)
-SENSELESS = (0, 42, 600, -12_345)
+SENSELESS = (0, 42, 1000, -12_345)
 URI_PATTERNS = (".*", "http://alpha.example.*", ".*x")
 QUEUE_PATTERNS = (".*", "example,alpha,.*", "bucket.*", ".*+0")
 

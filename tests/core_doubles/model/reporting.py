@@ -32,7 +32,7 @@ def heard(model: Model, node: str, session: str) -> None:
 def makes_sense(report: Report, robots: bool) -> bool:
     """Whether the reports that the tests send make sense."""
     return (
-        (100 <= report.fetch_status <= 599 or -10_000 < report.fetch_status < 0)
+        (100 <= report.fetch_status <= 999 or -10_000 < report.fetch_status < 0)
         and report.duration_ms >= 0
         and not report.problem
         and (robots or not report.robots_body)
