@@ -60,6 +60,8 @@ class Crawl:
         self.restoring = ""  # the checkpoint that its rows are being copied from
         self.receiving: set[int] = set()  # jobs that still receive their rows
         self.ready: deque[WorkQueue] = deque()
+        # BUSY queues of which a request wanted no more leases at once, and how many that was.
+        self.held_back: dict[bytes, int] = {}
         self.naps: list[tuple[int, bytes]] = []  # heap: when to offer BUSY queues with room again
         self.lines = Lines(number)  # of queues that wait only for hosts or groups
         self.snoozed: list[tuple[int, int, int, WorkQueue]] = []  # heap: wake, tie, serial
@@ -170,7 +172,7 @@ class Crawl:
     @property
     def offers(self) -> bool:
         """Whether it has a queue whose turn may come: ready, in an open line, or inactive."""
-        return bool(self.ready or self.lines or self.counters.inactive)
+        return bool(self.ready or self.lines or self.counters.inactive or self.held_back)
 
     @property
     def asked_ms(self) -> int:
@@ -276,6 +278,7 @@ class Crawl:
 
     def offer(self, queue: WorkQueue, settings: CrawlSettings, first: bool = False) -> None:
         """Give a BUSY queue another turn if it may have more leases."""
+        self.held_back.pop(queue.queue, None)
         if queue.offered or queue.leases_out >= settings.queues.max_leases_per_queue:
             return
         queue.offered = True
@@ -289,6 +292,21 @@ class Crawl:
         if not queue.offered:
             queue.offered = True
             self.ready.append(queue)
+
+    def hold_back(self, queue: WorkQueue, wanted: int) -> None:
+        """Give a BUSY queue no turns until a request wants more leases of it at once, or one of them ends."""
+        self.held_back[queue.queue] = wanted
+
+    def end_holding_back(self, wanted: int) -> None:
+        """Offer the queues again that were held back, if a request wants more leases of a queue (0: all)."""
+        if not self.held_back:
+            return
+        for queue_id, before in list(self.held_back.items()):
+            if not wanted or wanted > before:
+                del self.held_back[queue_id]
+                queue = self.queues.get(queue_id)
+                if queue is not None and queue.state is QueueState.BUSY:
+                    self.reoffer(queue)
 
     def nap(self, queue: WorkQueue, until_ms: int) -> None:
         """Give a BUSY queue another turn at a time."""

@@ -13,6 +13,7 @@ from .conclusion import Final, conclude
 from .crawl import Crawl
 from .enqueue import Arrival, first_free, free_from, put_in, queue_at, take_out
 from .errors import StoreCorrupt
+from .granting import Asker, Granting
 from .head import Head, read_head
 from .host import Host
 from .keys import IndexSet
@@ -22,19 +23,17 @@ from .naming import wanted_queues
 from .operation import Operation
 from .passing import Wait, Walk, shares
 from .queue import QueueEvent, QueueState, WorkQueue
-from .records import LeaseRow, SeenRow, decode, encode
+from .records import SeenRow, decode, encode
 from .rules.disposition import (
     BLOCKED_BY_QUOTA,
     ROBOTS_PRECLUDED,
     ROBOTS_PREREQUISITE_FAILURE,
     Disposition,
 )
-from .rules.politeness import rest_ms
 from .shard import Shard
 from .spec.settings import CrawlSettings, QueueSettings
 from .store import Family
 from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
-from .uri.assign import partition_of
 
 CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
@@ -49,13 +48,6 @@ _CLEARED = {
     Obstacle.ROBOTS_FAILED: ROBOTS_PREREQUISITE_FAILURE,
     Obstacle.FORBIDDEN: ROBOTS_PRECLUDED,
 }
-
-
-class Asker(NamedTuple):
-    """The node that asks for leases, and its session."""
-
-    node: str
-    session: str
 
 
 class Want(NamedTuple):
@@ -77,7 +69,7 @@ class Dispatcher:
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
-        self._held_back: list[WorkQueue] = []
+        self._granting = Granting(shard)
 
     def lease(self, op: Operation, crawl: Crawl, asker: Asker, want: Want) -> tuple[list[Grant], bool]:
         """Lease URIs of a running crawl; the second value says whether to ask again at once."""
@@ -87,7 +79,7 @@ class Dispatcher:
         share = _Share(CLEARING_PER_CALL, TURNS_PER_CALL + most)
         wanted = wanted_queues(op, crawl, want.queues) if want.queues else None
         left, again = want.most_queues or most, True
-        self._held_back.clear()
+        crawl.end_holding_back(want.per_queue)
         while len(grants) < most and left and share.left() and not crawl.limited:
             if wanted is None:
                 queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
@@ -101,8 +93,6 @@ class Dispatcher:
             given = self._take_turn(op, crawl, queue, awaited, asker, share, want.per_queue)
             left -= bool(given)
             grants += given
-        for queue in self._held_back:  # this request wants no more of it, but others may
-            crawl.reoffer(queue)
         return grants, again and bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
@@ -171,11 +161,12 @@ class Dispatcher:
                 op.appraise(crawl, queue, head.settings.queues)
                 found = first(QUEUE_RULES, turn)
             if found is None:
+                share.settings = head.settings
                 share.alone = _gives_one(head.settings.queues, queue)
-                return self._lease_page(turn, asker)
+                return self._granting.page(turn, asker)
             if found.obstacle is Obstacle.AWAITS_ROBOTS:
                 share.alone = True
-                return self._lease_robots(turn, asker, found.tries + 1)
+                return self._granting.robots_txt(turn, asker, found.tries + 1)
             if not self._clear(turn, found, share):
                 _give_way(turn, found, awaited)
                 return None
@@ -199,16 +190,16 @@ class Dispatcher:
         until its last lease has ended, which then decides where it goes.
         """
         grants: list[Grant] = []
-        settings = crawl.settings
+        settings = share.settings if before else crawl.settings
         while share.clearings > 0 and len(queue.out) == queue.leases_out and not queue.row.retiring:
+            if per_queue and queue.leases_out >= per_queue:
+                crawl.hold_back(queue, per_queue)
+                break
             free = first_free(op, crawl, queue)
             if free is None:
                 break
             settings = read_head(crawl, self._shard.codec, *free).settings
             if queue.leases_out >= settings.queues.max_leases_per_queue:
-                break
-            if per_queue and queue.leases_out >= per_queue:
-                self._held_back.append(queue)
                 break
             if before + len(grants) >= share.leases or crawl.limited:
                 crawl.offer(queue, settings)
@@ -220,7 +211,7 @@ class Dispatcher:
             # The gap between turns is no obstacle within a turn: it begins with the turn's end.
             found = first(HOST_RULES, turn) or first(QUEUE_RULES, turn)
             if found is None:
-                grants.append(self._lease_page(turn, asker))
+                grants.append(self._granting.page(turn, asker))
             elif not self._clear(turn, found, share):
                 if found.obstacle is Obstacle.HOST_BUSY:
                     assert found.host is not None
@@ -295,78 +286,6 @@ class Dispatcher:
         conclude(op, turn.crawl, queue, head.position, head.pending, final, head.settings)
         return True
 
-    def _lease_robots(self, turn: Turn, asker: Asker, attempt: int) -> Grant | None:
-        """Lease the robots.txt that the head waits for, or wait in line if it is leased already."""
-        crawl, uri = turn.crawl, turn.head.uri
-        if turn.awaits_robots:
-            crawl.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
-            return None
-        row = LeaseRow(
-            asker.node,
-            asker.session,
-            queue=turn.queue.queue,
-            position=turn.head.position,
-            fingerprint=partition_of(uri.host),
-            attempt=attempt,
-            lease_ms=turn.op.now_ms,
-            scheme=uri.scheme,
-            authority=uri.authority,
-        )
-        return self._grant(turn, row, f"{uri.origin}/robots.txt", _NEVER)
-
-    def _lease_page(self, turn: Turn, asker: Asker) -> Grant:
-        pending = turn.head.pending
-        row = LeaseRow(
-            asker.node,
-            asker.session,
-            queue=turn.queue.queue,
-            position=turn.head.position,
-            fingerprint=pending.fingerprint,
-            attempt=pending.attempts + 1,
-            lease_ms=turn.op.now_ms,
-        )
-        return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
-
-    def _grant(self, turn: Turn, row: LeaseRow, address: str, visit: SeenRow) -> Grant:
-        op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
-        lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
-        if head.settings.politeness.max_parallel > 1:
-            self._rest_between_starts(turn)
-        for group in turn.groups:
-            if group.min_gap_ms:
-                group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
-                self._shard.hosts.put(op.tx, group.host)
-        if queue.state is QueueState.READY:
-            op.move(crawl, queue, QueueEvent.LEASED)
-        return Grant(
-            lease.sent,
-            crawl=crawl.name,
-            uri=address,
-            robots=lease.robots,
-            candidate=head.candidate,
-            attempt=row.attempt,
-            queue_key=queue.row.key,
-            expire_ms=lease.deadline_ms,
-            fetch_policy_id=crawl.policies.of(head.settings, head.uri).policy_id,
-            source=head.source,
-            etag=visit.etag,
-            last_modified=visit.last_modified,
-            last_digest=visit.digest,
-        )
-
-    def _rest_between_starts(self, turn: Turn) -> None:
-        """Rest between the starts of requests, for a host that may get several at once.
-
-        The length of the rest depends on the last fetch; until the first one ends, the shortest rest applies.
-        """
-        op, row = turn.op, turn.host.row
-        settings = turn.head.settings
-        crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
-        row.start_ms = op.now_ms
-        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, settings.politeness)
-        row.rest_reason = "politeness"
-        self._shard.hosts.put(op.tx, turn.host)
-
 
 def _give_way(turn: Turn, found: Found, awaited: Awaited | None) -> None:
     """Move a queue where its obstacle sends it."""
@@ -427,16 +346,20 @@ def _origin(head: Head) -> str:
     return head.uri.origin
 
 
+_DEFAULTS = CrawlSettings()
+
+
 class _Share:
     """The work that one call may still do, and the leases that the present turn may give."""
 
-    __slots__ = ("alone", "clearings", "leases", "turns")
+    __slots__ = ("alone", "clearings", "leases", "settings", "turns")
 
     def __init__(self, clearings: int, turns: int) -> None:
         self.clearings = clearings
         self.turns = turns
         self.leases = 0
         self.alone = True  # whether the first lease of the turn is its only one, and no gap follows
+        self.settings = _DEFAULTS  # of the first lease
 
     def left(self) -> bool:
         return self.clearings > 0 and self.turns > 0
@@ -446,19 +369,6 @@ def _gives_one(settings: QueueSettings, queue: WorkQueue) -> bool:
     """Whether a queue has at most one lease out, and no gap between its turns."""
     gap_ms = settings.min_gap_ms if queue.row.min_gap_ms is None else queue.row.min_gap_ms
     return settings.max_leases_per_queue == 1 and not gap_ms
-
-
-_NEVER = SeenRow(b"")
-
-
-def _last_visit(turn: Turn) -> SeenRow:
-    """The validators and digest of the last visit, for a conditional request."""
-    pending = turn.head.pending
-    if not pending.visited:
-        return _NEVER
-    key = keys.seen_key(turn.crawl.number, turn.queue.partition, pending.fingerprint)
-    value = turn.op.tx.get(Family.SEEN, key)
-    return _NEVER if value is None else decode(SeenRow, value)
 
 
 def _relocate(turn: Turn) -> None:

@@ -9,8 +9,9 @@ from . import errors, life
 from .agenda import empty_reason
 from .attendance import reconcile_all
 from .crawl import Crawl
-from .dispatch import Asker, Dispatcher, Want
+from .dispatch import Dispatcher, Want
 from .fetch_policy import FetchPolicy
+from .granting import Asker
 from .intake import schedule
 from .model import (
     MAX_BATCH,

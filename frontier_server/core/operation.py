@@ -116,6 +116,8 @@ class Operation:
         if state is before:
             return
         self.look_at(crawl)
+        if crawl.held_back:
+            crawl.held_back.pop(queue.queue, None)
         row, was_in_memory = queue.row, queue.in_memory
         if was_in_memory:
             crawl.active_counts[before] -= 1

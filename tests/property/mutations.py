@@ -84,7 +84,7 @@ MUTATIONS = (
     ),
     Mutation(
         "Simultaneous requests to a host keep its rest between their starts",
-        "dispatch",
+        "granting",
         "if head.settings.politeness.max_parallel > 1:",
         "if False:",
         ("ms too early", "audit.rests"),

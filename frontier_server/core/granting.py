@@ -1,0 +1,113 @@
+"""Makes leases: of a queue's head, or of the robots.txt that it waits for."""
+
+from typing import NamedTuple
+
+from . import keys
+from .model import Grant
+from .queue import QueueEvent, QueueState
+from .records import LeaseRow, SeenRow, decode
+from .rules.politeness import rest_ms
+from .shard import Shard
+from .store import Family
+from .turn import Turn
+from .uri.assign import partition_of
+
+
+class Asker(NamedTuple):
+    """The node that asks for leases, and its session."""
+
+    node: str
+    session: str
+
+
+class Granting:
+    """Leases the heads of a shard's queues."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+
+    def page(self, turn: Turn, asker: Asker) -> Grant:
+        """Lease the head."""
+        pending = turn.head.pending
+        row = LeaseRow(
+            asker.node,
+            asker.session,
+            queue=turn.queue.queue,
+            position=turn.head.position,
+            fingerprint=pending.fingerprint,
+            attempt=pending.attempts + 1,
+            lease_ms=turn.op.now_ms,
+        )
+        return self._grant(turn, row, turn.head.uri.uri, _last_visit(turn))
+
+    def robots_txt(self, turn: Turn, asker: Asker, attempt: int) -> Grant | None:
+        """Lease the robots.txt that the head waits for, or wait in line if it is leased already."""
+        crawl, uri = turn.crawl, turn.head.uri
+        if turn.awaits_robots:
+            crawl.lines.join(self._shard.hosts.robots_of(crawl, uri.scheme, uri.authority), turn.queue)
+            return None
+        row = LeaseRow(
+            asker.node,
+            asker.session,
+            queue=turn.queue.queue,
+            position=turn.head.position,
+            fingerprint=partition_of(uri.host),
+            attempt=attempt,
+            lease_ms=turn.op.now_ms,
+            scheme=uri.scheme,
+            authority=uri.authority,
+        )
+        return self._grant(turn, row, f"{uri.origin}/robots.txt", _NEVER)
+
+    def _grant(self, turn: Turn, row: LeaseRow, address: str, visit: SeenRow) -> Grant:
+        op, crawl, queue, head = turn.op, turn.crawl, turn.queue, turn.head
+        lease = self._shard.ledger.begin(op, crawl, queue, head, turn.host, turn.groups, row)
+        if head.settings.politeness.max_parallel > 1:
+            self._rest_between_starts(turn)
+        for group in turn.groups:
+            if group.min_gap_ms:
+                group.host.row.next_allowed_ms = op.now_ms + group.min_gap_ms
+                self._shard.hosts.put(op.tx, group.host)
+        if queue.state is QueueState.READY:
+            op.move(crawl, queue, QueueEvent.LEASED)
+        return Grant(
+            lease.sent,
+            crawl=crawl.name,
+            uri=address,
+            robots=lease.robots,
+            candidate=head.candidate,
+            attempt=row.attempt,
+            queue_key=queue.row.key,
+            expire_ms=lease.deadline_ms,
+            fetch_policy_id=crawl.policies.of(head.settings, head.uri).policy_id,
+            source=head.source,
+            etag=visit.etag,
+            last_modified=visit.last_modified,
+            last_digest=visit.digest,
+        )
+
+    def _rest_between_starts(self, turn: Turn) -> None:
+        """Rest between the starts of requests, for a host that may get several at once.
+
+        The length of the rest depends on the last fetch; until the first one ends, the shortest rest applies.
+        """
+        op, row = turn.op, turn.host.row
+        settings = turn.head.settings
+        crawl_delay_ms = self._shard.robots.crawl_delay_ms(op.tx, turn.site.robots_key, settings)
+        row.start_ms = op.now_ms
+        row.next_allowed_ms = op.now_ms + rest_ms(row.duration_ms, crawl_delay_ms, settings.politeness)
+        row.rest_reason = "politeness"
+        self._shard.hosts.put(op.tx, turn.host)
+
+
+_NEVER = SeenRow(b"")
+
+
+def _last_visit(turn: Turn) -> SeenRow:
+    """The validators and digest of the last visit, for a conditional request."""
+    pending = turn.head.pending
+    if not pending.visited:
+        return _NEVER
+    key = keys.seen_key(turn.crawl.number, turn.queue.partition, pending.fingerprint)
+    value = turn.op.tx.get(Family.SEEN, key)
+    return _NEVER if value is None else decode(SeenRow, value)
