@@ -15,7 +15,7 @@ class PlainCodec:
     def decode(self, record: bytes) -> Candidate:
         """A candidate that was stored."""
         uri, via, path, directive, precedence, seed, annotations, *rest = msgspec.msgpack.decode(record)
-        cost, not_before_ms, source = rest
+        cost, not_before_ms, source, queue_key = rest
         return Candidate(
             uri,
             record,
@@ -29,6 +29,7 @@ class PlainCodec:
             cost=cost,
             not_before_ms=not_before_ms,
             source=source,
+            queue_key=queue_key,
         )
 
     def seed(self, uri: str) -> Candidate:
@@ -49,9 +50,11 @@ def candidate(
     cost: int | None = None,
     not_before_ms: int = 0,
     source: str = "",
+    queue_key: str = "",
 ) -> Candidate:
     """A candidate with its record. (When to fetch again matters only while it is judged.)"""
-    fields = (uri, via, path, int(directive), precedence, seed, annotations, cost, not_before_ms, source)
+    urgency = int(directive), precedence
+    fields = (uri, via, path, *urgency, seed, annotations, cost, not_before_ms, source, queue_key)
     offered = PlainCodec().decode(msgspec.msgpack.encode(fields))
     offered.refetch_before_ms = refetch_before_ms
     return offered
