@@ -22,7 +22,6 @@ import click
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from . import salvaging, wire
 from .checkpoints import Checkpoints
@@ -42,7 +41,16 @@ from .job_feed import JobFeed
 from .job_log import JobLogs
 from .log_check import CannotKeep, check_logs
 from .runner import CLOSE_S, Runner
-from .service import MAX_CALLS, MAX_RECEIVED_BYTES, Guarded, core_kind, register, service_names, version
+from .service import (
+    MAX_CALLS,
+    MAX_RECEIVED_BYTES,
+    Guarded,
+    add_reflection,
+    core_kind,
+    register,
+    service_names,
+    version,
+)
 from .stores.patient import write_patiently
 from .stores.rocks import RocksStore, StoreUnavailable
 
@@ -346,9 +354,7 @@ async def _server() -> tuple[grpc.aio.Server, health.aio.HealthServicer]:
     health_pb2_grpc.add_HealthServicer_to_server(health_service, guarded)
     for name in ("", *names):
         await health_service.set(name, health_pb2.HealthCheckResponse.SERVING)
-    services = (*names, health.SERVICE_NAME, reflection.SERVICE_NAME)
-    add_reflection: Any = reflection_pb2_grpc.add_ServerReflectionServicer_to_server
-    add_reflection(reflection.aio.ReflectionServicer(services), guarded)
+    add_reflection(guarded, (*names, health.SERVICE_NAME), asynchronous=True)
     return server, health_service
 
 

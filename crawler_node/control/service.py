@@ -14,9 +14,9 @@ import structlog
 from google.protobuf.any_pb2 import Any
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from toehold.node.v1 import node_pb2, node_pb2_grpc
+from toehold.reflection import add_reflection
 
 from .guarded import Guarded, keep_log_clean
 from .handler import BadValue, ControlHandler, ControlRefusal, Draining, NoSuchToe, SilentWorker
@@ -86,8 +86,7 @@ class NodeServer:
         guarded: typing.Any = Guarded(self._server, lambda wrong, context: _abort(BadValue(wrong), context))
         node_pb2_grpc.add_NodeServiceServicer_to_server(_Service(handler), guarded)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, guarded)
-        names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, guarded)
+        add_reflection(guarded, (SERVICE, health.SERVICE_NAME), asynchronous=False)
         self._tell(True)
         self._server.start()
 

@@ -3,6 +3,7 @@
 import grpc
 
 from toehold.frontier.v1 import admin_pb2, frontier_pb2
+from toehold.reflection import add_reflection
 
 from ..checkpoints import Checkpoints
 from ..config import Config
@@ -29,6 +30,7 @@ __all__ = [
     "FrontierAdminService",
     "FrontierService",
     "Guarded",
+    "add_reflection",
     "core_kind",
     "register",
     "service_names",

@@ -41,6 +41,7 @@ _TRANSPORT = frozenset(
 _OTHERS = (
     "/grpc.health.v1.Health/Check",
     "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     "/toehold.frontier.v1.FrontierService/NoSuchCall",
 )

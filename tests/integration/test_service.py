@@ -1,7 +1,6 @@
-"""Every RPC of both services, health and reflection, as a caller in any language sees them."""
+"""Every RPC of both services, and health, as a caller in any language sees them."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -22,7 +21,6 @@ from frontier_harness.calls import (
 )
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from toehold.frontier.v1 import admin_pb2, crawl_pb2, frontier_pb2
 
@@ -286,7 +284,7 @@ def test_any_crawl_that_runs_may_be_asked_for_in_turn(stubs: Stubs) -> None:
     stubs.finish(*(released(lease) for lease in given), node="any")
 
 
-# Health and reflection.
+# Health.
 
 
 @pytest.mark.parametrize("service", ["", *SERVICES])
@@ -301,16 +299,3 @@ def test_health_knows_no_other_service(stubs: Stubs) -> None:
     request = health_pb2.HealthCheckRequest(service="no.such.Service")
     health: Any = health_pb2_grpc.HealthStub(stubs.channel)
     assert refusal(lambda: health.Check(request, timeout=TIMEOUT_S)).code == grpc.StatusCode.NOT_FOUND
-
-
-def test_reflection_lists_the_services_and_shows_their_files(stubs: Stubs) -> None:
-    def requests() -> Iterator[reflection_pb2.ServerReflectionRequest]:
-        yield reflection_pb2.ServerReflectionRequest(list_services="")
-        for service in SERVICES:
-            yield reflection_pb2.ServerReflectionRequest(file_containing_symbol=service)
-
-    stub: Any = reflection_pb2_grpc.ServerReflectionStub(stubs.channel)
-    listing, *files = stub.ServerReflectionInfo(requests(), timeout=TIMEOUT_S)
-    listed = {service.name for service in listing.list_services_response.service}
-    assert listed == {*SERVICES, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
-    assert all(answer.file_descriptor_response.file_descriptor_proto for answer in files)

@@ -169,6 +169,7 @@ def test_bytes_that_are_no_message_are_refused(shared_server: SharedServer, rpc:
     [
         "health.v1.Health/Check",
         "health.v1.Health/Watch",
+        "reflection.v1.ServerReflection/ServerReflectionInfo",
         "reflection.v1alpha.ServerReflection/ServerReflectionInfo",
     ],
 )

@@ -13,7 +13,6 @@ from frontier_harness.odd_values import odd_numbers, put
 from frontier_harness.waiting import PATIENCE_S, eventually
 from google.protobuf import message_factory
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from node_doubles.frontier import FakeFrontier
 from node_doubles.leases import lease
 from node_doubles.node import Run
@@ -161,13 +160,6 @@ def test_drained_it_ends_in_order_and_tells_so_meanwhile(served: Served) -> None
     assert served.frontier.statuses() == {"http://h/a": 200}, "asked twice, it does not hurry"
 
 
-def test_reflection_names_it(served: Served) -> None:
-    stub: Any = reflection_pb2_grpc.ServerReflectionStub(served.channel)
-    request = reflection_pb2.ServerReflectionRequest(list_services="")
-    answer = next(stub.ServerReflectionInfo(iter([request]), timeout=PATIENCE_S))
-    assert SERVICE in {each.name for each in answer.list_services_response.service}
-
-
 @pytest.mark.parametrize("text", ["7708", "127.0.0.1", ":7708", "127.0.0.1:port", "127.0.0.1:70000"])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
@@ -218,7 +210,7 @@ def test_no_rpc_of_a_node_that_takes_a_number_is_forgotten() -> None:
     [
         *(f"{SERVICE}/{name}" for name in ("GetPool", "SetPoolSize", "ListToes", "KillToe", "Drain")),
         *("grpc.health.v1.Health/Check", "grpc.health.v1.Health/Watch"),
-        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        *(f"grpc.reflection.{each}.ServerReflection/ServerReflectionInfo" for each in ("v1", "v1alpha")),
     ],
 )
 def test_bytes_that_are_no_message_are_refused_and_told_in_no_log(
