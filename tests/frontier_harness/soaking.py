@@ -27,6 +27,7 @@ PARTS = {
     "time": "clocks that jump, processes that stand still",
     "overload": "more than the frontier can serve",
     "fuzz": "requests and foreign text that make no sense",
+    "languages": "code that other languages generate from the contract, compiled",
     "size": "a crawl of a million URIs",
     "mutants": "deliberate defects; violated counts those that nothing noticed",
 }
