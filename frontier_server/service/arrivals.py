@@ -9,10 +9,11 @@ limit never refuses small messages, such as heartbeats.
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import grpc
+import structlog
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
@@ -30,6 +31,8 @@ SHORT_BYTES = 1024  # of a waiting call's request; such a request is not counted
 MAX_RECEIVING, RECEIVE_S = 8, 20.0  # batches received at once, and the time that each message may take
 MAX_STREAMS = 8  # of URIs and seeds, at once
 MAX_CALLS = 40_000  # open at once: each waits, or is a stream
+
+_log = structlog.get_logger()
 
 _BATCHES = ("Schedule", "Finished")
 _WAITING = ("Next",)  # beside streams
@@ -79,21 +82,19 @@ class Arrivals:
                 return await answer(decoded(stream), context)
 
         async def streamed(data: bytes, context: Context) -> AsyncIterator[Any]:
-            try:
+            async with _failures_told(context):
                 with self._open(), self._kept(len(data)):
                     async for message in answer(_decoded(request, data), context):
                         yield message
-            except (FrontierError, Refused) as problem:
-                await abort(context, problem)
 
         serializer = response.SerializeToString
         if method.server_streaming:
             return grpc.unary_stream_rpc_method_handler(streamed, None, serializer)
         if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(_refusing(many), None, serializer)
+            return grpc.stream_unary_rpc_method_handler(_telling(many), None, serializer)
         if method.name in _BATCHES:  # on the wire a call with one message looks the same
-            return grpc.stream_unary_rpc_method_handler(_refusing(batch), None, serializer)
-        return grpc.unary_unary_rpc_method_handler(_refusing(one), None, serializer)
+            return grpc.stream_unary_rpc_method_handler(_telling(batch), None, serializer)
+        return grpc.unary_unary_rpc_method_handler(_telling(one), None, serializer)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -194,16 +195,30 @@ class _Stream:
         return True
 
 
-def _refusing(behaviour: Callable[..., Any]) -> Callable[..., Any]:
-    """A handler whose refusals become statuses."""
+def _telling(behaviour: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler whose failures become statuses."""
 
-    async def refusing(request: Any, context: Context) -> Any:
-        try:
+    async def telling(request: Any, context: Context) -> Any:
+        async with _failures_told(context):
             return await behaviour(request, context)
-        except (FrontierError, Refused) as problem:
-            await abort(context, problem)
 
-    return refusing
+    return telling
+
+
+@asynccontextmanager
+async def _failures_told(context: Context) -> AsyncIterator[None]:
+    """End the call with a status if it fails. A defect goes to the log: gRPC would send its exception."""
+    try:
+        yield
+    except (FrontierError, Refused) as problem:
+        await abort(context, problem)
+    except grpc.aio.AbortError:
+        raise
+    except Exception:
+        _log.exception("call_failed")
+        await context.abort(
+            grpc.StatusCode.INTERNAL, "the frontier failed at this call; the frontier's log has the reason"
+        )
 
 
 def _decoded(kind: type[Message], data: bytes) -> Message:

@@ -3,6 +3,7 @@
 import asyncio
 import math
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -263,3 +264,34 @@ async def test_requests_that_are_kept_while_their_callers_wait_have_so_much_room
         assert (problem.code, problem.reason) == (EXHAUSTED, "OVERLOADED") and problem.retry_s
         calls.start(wait(short))
         await soon(lambda: served.arrivals._calls == fit + 1, "a short one to be taken in")
+
+
+@pytest.mark.parametrize("rpc", ["Next", "Schedule", "StateEvents"])
+async def test_a_defect_shows_its_exception_to_the_log_alone(
+    rpc: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A call with one message, one of a batch, and one with a stream of answers."""
+
+    def broken(*_: object) -> Any:
+        raise KeyError("a line of Python")
+
+    async with serving(MemoryStore(), config(tmp_path)) as served:
+        await launched(served)
+        monkeypatch.setattr(served.exchange, "next", broken)
+        monkeypatch.setattr(served.exchange, "schedule", broken)
+        monkeypatch.setattr(served.exchange.following, "events", broken)
+        calls: dict[str, Callable[[], Any]] = {
+            "Next": lambda: served.frontier.Next(next_request("t")),
+            "Schedule": lambda: served.frontier.Schedule(schedule_request("t", seed_of("t"))),
+            "StateEvents": lambda: _last(
+                served.frontier.StateEvents(frontier_pb2.StateEventsRequest(crawl="t"))
+            ),
+        }
+        problem = await refused(calls[rpc]())
+    assert problem.code is grpc.StatusCode.INTERNAL
+    assert problem.message == "the frontier failed at this call; the frontier's log has the reason"
+    assert "KeyError: 'a line of Python'" in "".join(capfd.readouterr())
+
+
+async def _last(stream: Any) -> Any:
+    return [message async for message in stream][-1]
