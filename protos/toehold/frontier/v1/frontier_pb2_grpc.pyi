@@ -13,9 +13,16 @@ fetched again, and nothing is lost.
 Errors: an RPC fails only as a whole, with a canonical code and one
 google.rpc.ErrorInfo whose domain is `toehold` and whose `reason` programs
 may rely on. A fault of one candidate or report is an outcome in its place in
-the answer. UNAVAILABLE and RESOURCE_EXHAUSTED may be tried again
-(RESOURCE_EXHAUSTED carries google.rpc.RetryInfo); all six RPCs may be
-repeated without harm.
+the answer.
+
+Retries: all six RPCs may be repeated without harm. Repeat after UNAVAILABLE,
+RESOURCE_EXHAUSTED and DEADLINE_EXCEEDED: after google.rpc.RetryInfo if there is
+one, otherwise after 0.2 s, doubled up to 30 s, with jitter. An error without
+Toehold's ErrorInfo comes from the transport, whatever its code: repeat, too. Two
+of these are final: RESOURCE_EXHAUSTED (the message is too large for gRPC) and
+UNIMPLEMENTED. All other errors are final for the request. Until `Schedule` has
+acknowledged a page's links, the page's report must not go out. docs/fetchers.md
+has the details, and the figures of connections.
 
 Reasons: UNKNOWN_CRAWL (NOT_FOUND); INVALID_ARGUMENT_VALUE, BATCH_EMPTY,
 BATCH_TOO_LARGE (INVALID_ARGUMENT); CRAWL_FINISHED, ILLEGAL_STATE,
