@@ -1,6 +1,7 @@
 """The server's settings, from a TOML file and flags."""
 
 import ipaddress
+import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,13 @@ MIB = 1024 * 1024
 CACHE_SHARE, LEAST_CACHE_MIB, MOST_CACHE_MIB = 16, 32, 256  # default: a sixteenth of memory, within bounds
 MAX_CACHE_MIB = 1024 * 1024
 DEFAULT_LISTEN = "127.0.0.1:7707"
+_KINDS: dict[object, str] = {
+    str: "a text",
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+    int | None: "a whole number",
+}
 _PORT = re.compile(r"[0-9]{1,5}")
 
 
@@ -52,14 +60,34 @@ class Config:
 def read_file(path: Path) -> ServerFile:
     """The settings of a file. Raises ConfigError, which names the fault and its place."""
     try:
-        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), ServerFile)
+        return _settings(tomli.loads(path.read_text(encoding="utf-8")))
     except OSError as problem:
         raise ConfigError(f"settings file {path}: {problem.strerror}") from problem
-    except (tomli.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as problem:
+    except UnicodeDecodeError as problem:
+        raise ConfigError(
+            f"settings file {path} must be UTF-8 text, but byte {problem.start} is not"
+        ) from problem
+    except tomli.TOMLDecodeError as problem:
+        raise ConfigError(f"settings file {path} must be TOML: {problem}") from problem
+    except ConfigError as problem:
         raise ConfigError(f"settings file {path}: {problem}") from problem
     except (ValueError, RecursionError):  # limits of Python's own
         message = "a number has too many digits, or keys or values are nested too deeply"
         raise ConfigError(f"settings file {path}: {message}") from None
+
+
+def _settings(values: dict[str, object]) -> ServerFile:
+    """The settings of a table. Raises ConfigError."""
+    types = {field.name: field.type for field in msgspec.structs.fields(ServerFile)}
+    for name, value in values.items():
+        if name not in types:
+            raise ConfigError(f"{name} must be a setting, one of {', '.join(types)}")
+        try:
+            msgspec.convert(value, types[name])
+        except msgspec.ValidationError:
+            shown = json.dumps(value, default=str)[:80]
+            raise ConfigError(f"{name} must be {_KINDS[types[name]]}, got {shown}") from None
+    return msgspec.convert(values, ServerFile)
 
 
 def usable(

@@ -56,7 +56,8 @@ class SingleProcessControl:
         try:
             self._node.pool.set_size(size)
         except RuntimeError as error:  # the pool tries again by itself
-            raise BadValue(f"{size} toe threads cannot be started now: {error}") from error
+            refusal = "the machine refuses to start another thread"
+            raise BadValue(f"{size} toe threads cannot be started now: {refusal}") from error
 
     def list_toes(self, stacks: bool) -> list[node_pb2.Toe]:
         """See NodeService.ListToes."""

@@ -52,7 +52,9 @@ class NodeLogs:
                 self._uri_errors = _Log(directory / URI_ERRORS, max_bytes)
                 self._runtime_errors = _Log(directory / RUNTIME_ERRORS, max_bytes)
             except OSError as problem:
-                raise OutputError(f"cannot keep logs in {str(directory)!r}: {problem}") from problem
+                raise OutputError(
+                    f"cannot keep logs in {str(directory)!r}: {problem.strerror or problem}"
+                ) from problem
 
     def visited(self, visit: Visit) -> None:
         """Logs a fetch that has a status below zero or was broken off within the answer."""

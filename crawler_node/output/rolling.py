@@ -97,7 +97,9 @@ class RollingFiles:
             make_directory(directory)
             directory_is_writable = os.access(directory, os.W_OK | os.X_OK)
         except OSError as problem:
-            raise OutputError(f"directory {str(directory)!r} cannot be created: {problem}") from problem
+            raise OutputError(
+                f"directory {str(directory)!r} cannot be created: {problem.strerror or problem}"
+            ) from problem
         if not directory_is_writable:
             raise OutputError(f"directory {str(directory)!r} is not writable")
 
@@ -119,7 +121,7 @@ class RollingFiles:
                 copyfileobj(data, file, _PIECE_BYTES)
             except OSError as problem:
                 self._take_back(file, offset)
-                raise OutputError(f"cannot write {file.name}: {problem}") from problem
+                raise OutputError(f"cannot write {file.name}: {problem.strerror or problem}") from problem
 
     def sync(self) -> None:
         """Makes all appended data durable.
@@ -175,7 +177,7 @@ class RollingFiles:
         try:
             file = _File(self.directory, name, now_ms)
         except OSError as problem:
-            raise OutputError(f"cannot create {name}: {problem}") from problem
+            raise OutputError(f"cannot create {name}: {problem.strerror or problem}") from problem
         self._serial += 1
         try:
             file.write(self._head(name, now_ms))
@@ -183,7 +185,7 @@ class RollingFiles:
             sync_directory(self.directory)
         except OSError as problem:
             file.remove()
-            raise OutputError(f"cannot write {name}: {problem}") from problem
+            raise OutputError(f"cannot write {name}: {problem.strerror or problem}") from problem
         self._file = file
         return file
 
@@ -204,7 +206,9 @@ class RollingFiles:
 
     def _give_up(self, file: "_File | None", problem: OSError) -> OutputError:
         """Abandons a file that the disk may not hold as it was written; a later fsync would not tell."""
-        self._doubt = OutputError(f"cannot make {file.name if file else 'output'} durable: {problem}")
+        self._doubt = OutputError(
+            f"cannot make {file.name if file else 'output'} durable: {problem.strerror or problem}"
+        )
         if file is not None and file is self._file:
             self._file = None
             file.close()

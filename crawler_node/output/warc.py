@@ -114,7 +114,9 @@ class WarcWriter:
                 if fetch.status > 0:
                     _write_exchange(records, visit, self._metadata, self._gzip_level)
             except OSError as problem:
-                raise OutputError(f"cannot make the records of {fetch.uri}: {problem}") from problem
+                raise OutputError(
+                    f"cannot make the records of {fetch.uri}: {problem.strerror or problem}"
+                ) from problem
             length = records.tell()
             if length:
                 records.seek(0)
