@@ -1,6 +1,7 @@
 """Refusals are in plain English: they never quote Python or a library of it."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -8,6 +9,7 @@ import pytest
 from frontier_harness.calls import TIMEOUT_S, Refusal, Stubs
 from frontier_harness.every_rpc import OF_A_CRAWL, OF_NO_CRAWL, RPCS, request
 from frontier_harness.odd_values import put, texts
+from frontier_harness.process import ServerProcess
 
 GARBAGE = ("", "x", "\n", "é", "[[", "\\", "10.0.0.1/8", "http://[", "http://h:x/")
 PYTHON = re.compile(
@@ -17,6 +19,19 @@ PYTHON = re.compile(
 # A refused network ends with the reason that Python's ipaddress gives.
 LEFT_OUT = "allowed_addresses"
 BRIEF_S = 0.2  # of calls that wait
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server for these tests alone: they take other tests' nodes over, and drain them."""
+    with ServerProcess(tmp_path_factory.mktemp("plain") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def stubs(own_server: ServerProcess) -> Stubs:
+    """Both its services."""
+    return own_server.stubs
 
 
 @pytest.mark.parametrize("rpc", sorted({*OF_A_CRAWL, *OF_NO_CRAWL}))
