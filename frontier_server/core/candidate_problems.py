@@ -32,11 +32,8 @@ def uri_problem(text: str) -> tuple[Verdict, str] | None:
         return Verdict.TOO_LONG, f"{problem}"
     except UnsupportedScheme as problem:
         return Verdict.UNSUPPORTED_SCHEME, f"{problem}"
-    except Malformed as problem:
-        return (
-            Verdict.MALFORMED,
-            f"uri must be an absolute URI with a host, got {text[:MAX_SHOWN]!r}: {problem}",
-        )
+    except Malformed:
+        return Verdict.MALFORMED, f"uri must be an absolute URI with a host, got {text[:MAX_SHOWN]!r}"
     return None
 
 
@@ -55,6 +52,8 @@ def field_problem(candidate: Candidate) -> tuple[Verdict, str] | None:
     ):
         if size > most:
             return Verdict.TOO_LONG, f"{name} must have at most {most} {unit}, got {size}"
+    if candidate.via and not candidate.path and not candidate.seed:
+        return Verdict.MALFORMED, "path must have the hops from the seed to the URI when via is set, got none"
     wrong = next((letter for letter in candidate.path if letter not in HOP_LETTERS), None)
     if wrong is not None:
         letters = ", ".join(sorted(HOP_LETTERS))

@@ -38,6 +38,9 @@ from .turn import HOST_RULES, QUEUE_RULES, Found, Obstacle, Turn, first
 CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # at most in one answer
+BYTES_PER_CALL = 2 << 20  # of the candidates in one answer; by default, clients of gRPC receive 4 MiB
+    2 << 20
+)  # of the candidates in one answer; clients of gRPC receive 4 MiB unless told otherwise
 TURNS_PER_CALL = 100  # queues that may get a turn, beyond the leases wanted
 WAKES_PER_CALL = 1000
 FAR_WAKES_PER_CALL = 200
@@ -81,6 +84,8 @@ class Dispatcher:
         left, again = want.most_queues or most, True
         crawl.end_holding_back(want.per_queue)
         while len(grants) < most and left and share.left() and not crawl.limited:
+            if share.size >= BYTES_PER_CALL:
+                break
             if wanted is None:
                 queue, awaited = crawl.lines.take() or (_next_ready(op, crawl), None)
             else:
@@ -93,6 +98,7 @@ class Dispatcher:
             given = self._take_turn(op, crawl, queue, awaited, asker, share, want.per_queue)
             left -= bool(given)
             grants += given
+            share.size += size_of(given)
         return grants, again and bool(left) and len(grants) < most and not crawl.limited
 
     def wake_due(self, op: Operation, crawl: Crawl) -> None:
@@ -201,7 +207,7 @@ class Dispatcher:
             settings = read_head(crawl, self._shard.codec, *free).settings
             if queue.leases_out >= settings.queues.max_leases_per_queue:
                 break
-            if before + len(grants) >= share.leases or crawl.limited:
+            if before + len(grants) >= share.leases or crawl.limited or size_of(grants) >= BYTES_PER_CALL:
                 crawl.offer(queue, settings)
                 break
             head = self._first_to_go(op, crawl, queue, awaited, share)
@@ -349,15 +355,21 @@ def _origin(head: Head) -> str:
 _DEFAULTS = CrawlSettings()
 
 
+def size_of(grants: list[Grant]) -> int:
+    """Bytes of the candidates of leases."""
+    return sum(len(grant.candidate.record) for grant in grants)
+
+
 class _Share:
     """The work that one call may still do, and the leases that the present turn may give."""
 
-    __slots__ = ("alone", "clearings", "leases", "settings", "turns")
+    __slots__ = ("alone", "clearings", "leases", "settings", "size", "turns")
 
     def __init__(self, clearings: int, turns: int) -> None:
         self.clearings = clearings
         self.turns = turns
         self.leases = 0
+        self.size = 0  # bytes of the candidates given so far
         self.alone = True  # whether the first lease of the turn is its only one, and no gap follows
         self.settings = _DEFAULTS  # of the first lease
 

@@ -9,7 +9,7 @@ from . import errors, life
 from .agenda import empty_reason
 from .attendance import reconcile_all
 from .crawl import Crawl
-from .dispatch import Dispatcher, Want
+from .dispatch import BYTES_PER_CALL, Dispatcher, Want, size_of
 from .fetch_policy import FetchPolicy
 from .granting import Asker
 from .intake import schedule
@@ -104,7 +104,7 @@ class Frontier:
             self._most_passed = max(self._most_passed, crawl.passed)
             answer.grants.extend(grants)
             again = again or more
-            if len(answer.grants) == want.most:
+            if len(answer.grants) == want.most or size_of(answer.grants) >= BYTES_PER_CALL:
                 break
         if answer.grants:
             return answer

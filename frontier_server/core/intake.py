@@ -137,6 +137,7 @@ def _fault(candidate: Candidate) -> Verdict | None:
     if (
         len(candidate.record) <= SHORT_BYTES  # then all fields are short
         and not candidate.path.strip(_HOPS)  # no other letters are left
+        and (candidate.path or candidate.seed or not candidate.via)
         and (precedence is None or 0 <= precedence <= MAX_PRECEDENCE)
         and (cost is None or 0 <= cost <= MAX_COST)
         and _MOST_URGENT <= candidate.directive <= _LEAST_URGENT

@@ -100,7 +100,8 @@ class Choice:
             try:
                 self._pattern = compile_pattern(wanted.uri_pattern)
             except BadPattern as problem:
-                raise InvalidRequest(f"uri_pattern: {problem}", field="uri_pattern") from None
+                message = f"uri_pattern must be a valid RE2 pattern: {problem}"
+                raise InvalidRequest(message, field="uri_pattern") from None
         self._partitions: list[bytes] = [b""]  # empty: all
         if wanted.host:
             self._host, partition = _host(crawl, wanted.host)

@@ -151,13 +151,19 @@ def _addresses(found: _Problems, addresses: tuple[str, ...]) -> None:
                 found[path] = f"must stand alone, got {address!r} among {len(addresses)} addresses"
             continue
         told = address[:MAX_NETWORK_CHARACTERS]
-        if told == address:
-            try:
-                ip_network(address)
-                continue
-            except ValueError as problem:
-                told = f"{told!r} ({problem})"
-        found[path] = f"must be loopback, public or a network such as 10.1.0.0/16, got {told}"
+        network = _network(told) if told == address else None
+        if network is None:
+            found[path] = f"must be loopback, public or a network such as 10.1.0.0/16, got {told!r}"
+        elif network != told and "/" in told and _network(told, strict=True) is None:
+            found[path] = f"must be {network}, the network without the bits of a host, got {told!r}"
+
+
+def _network(text: str, strict: bool = False) -> str | None:
+    """A network in its usual spelling; None if the text is none. `strict` refuses bits of a host."""
+    try:
+        return str(ip_network(text, strict=strict))
+    except ValueError:
+        return None
 
 
 def _scope(found: _Problems, path: str, scope: ScopeSettings) -> None:

@@ -130,7 +130,7 @@ def report(message: frontier_pb2.Report) -> Report:
         duration_ms=milliseconds(message.fetch_duration) if has("fetch_duration") else 0,
         body_bytes=message.body_bytes,
         truncated=_TRUNCATIONS.get(truncation, ""),
-        media_type=message.media_type,
+        media_type=message.media_type.partition(";")[0].strip(),
         digest=message.digest,
         retry_after_ms=milliseconds(message.retry_after_duration) if has("retry_after_duration") else 0,
         robots_body=message.robots_body,

@@ -67,11 +67,16 @@ def test_the_limit_of_a_uri_counts_bytes_as_offered(stubs: Stubs, crawl: str) ->
 @pytest.mark.parametrize(
     ("more", "verdict"),
     [
-        ({"via": "x" * 8192}, "QUEUED"),
+        ({"via": "x" * 8192, "path": "L"}, "QUEUED"),
+        ({"via": "http://a.example/"}, "MALFORMED"),
+        ({"base": "http://a.example/", "queue_key": "k" * 256}, "QUEUED"),
+        ({"base": "x" * 8193}, "TOO_LONG"),
+        ({"queue_key": "k" * 257}, "MALFORMED"),
+        ({"queue_key": "a b"}, "MALFORMED"),
         ({"via": "x" * 8193}, "TOO_LONG"),
         ({"via": "x" * MIB}, "TOO_LONG"),
         ({"via": "é" * 5000}, "TOO_LONG"),  # 10 000 bytes
-        ({"via": "\x00\n\r\t \N{LINE SEPARATOR}"}, "QUEUED"),
+        ({"via": "\x00\n\r\t \N{LINE SEPARATOR}", "path": "L"}, "QUEUED"),
         ({"path": "L" * 21}, "TOO_MANY_HOPS"),
         ({"path": "L" * MIB}, "TOO_LONG"),
         ({"path": "l"}, "MALFORMED"),
@@ -106,6 +111,45 @@ def test_what_exceeds_a_candidates_limits_is_a_verdict_in_its_place(
         f"VERDICT_{verdict}",
         "VERDICT_QUEUED",
     ]
+    invalid = verdict in ("MALFORMED", "TOO_LONG")
+    assert [problem.index for problem in answer.problems] == ([0] if invalid else [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"path": "LZL"}, "path must have only the letters E, I, L, M, P, R, S, X, got 'Z'"),
+        ({"via": "http://a.example/"}, "path must have the hops from the seed to the URI when via is set"),
+        ({"cost": 256}, "cost must be between 0 and 255, got 256"),
+        ({"annotations": b"x" * 20_000}, "annotations must have at most 16384 bytes, got 20000"),
+        ({"uri": "x"}, "uri must be an absolute URI with a host, got 'x'"),
+        ({"uri": "x", "base": "also none"}, "uri must be an absolute URI with a host, got 'x'"),
+        ({"uri": "ftp://a.example/"}, "the scheme must be http or https, got 'ftp:'"),
+        ({"uri": "http://a.example/" + "x" * 9000}, "a URI must have at most 8192 bytes"),
+        ({"queue_key": "a b"}, "queue_key must have 1 to 256 ASCII characters without spaces, got 'a b'"),
+    ],
+)
+def test_the_fault_of_a_candidate_is_told(stubs: Stubs, crawl: str, wrong: dict[str, Any], told: str) -> None:
+    good = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}good")
+    bad = frontier_pb2.Candidate(**({"uri": f"{seed_of(crawl)}bad"} | wrong))
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[good, bad, good])
+    answer = stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    (problem,) = answer.problems
+    assert problem.index == 1 and problem.problem.startswith(told)
+
+
+def test_a_relative_reference_is_resolved_against_its_base_and_stored_without_it(
+    stubs: Stubs, crawl: str
+) -> None:
+    base = f"{seed_of(crawl)}docs/page"
+    relative = frontier_pb2.Candidate(uri="../up?q#part", base=base, path="L", annotations=b"kept")
+    other = frontier_pb2.Candidate(uri=f"{seed_of(crawl)}absolute", base="http://elsewhere.example/")
+    request = frontier_pb2.ScheduleRequest(crawl=crawl, candidates=[relative, other])
+    stubs.frontier.Schedule(request, timeout=TIMEOUT_S)
+    waiting = {uri.candidate.uri: uri.candidate for uri in stubs.waiting(crawl)}
+    stored = waiting[f"{seed_of(crawl)}up?q#part"]
+    assert (stored.base, stored.path, stored.annotations) == ("", "L", b"kept")
+    assert waiting[f"{seed_of(crawl)}absolute"].base == ""
 
 
 ODD_TEXT = st.text(max_size=60) | st.from_regex(r"[a-z]{0,6}:?/{0,3}[^\ud800-\udfff]{0,30}", fullmatch=True)

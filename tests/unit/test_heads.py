@@ -182,7 +182,7 @@ def test_who_holds_a_lease_from_before_a_restart_is_answered_from_what_is_stored
 def test_a_large_candidate_is_not_kept_while_it_is_out() -> None:
     shell, _ = crawl()
     fetch(shell)
-    shell.schedule("crawl", candidate(f"{HOST}/large", via=f"{HOST}/{'v' * 5_000}"))
+    shell.schedule("crawl", candidate(f"{HOST}/large", path="L", via=f"{HOST}/{'v' * 5_000}"))
     fetch(shell)
     (grant,) = shell.grants("crawl", 1)
     (lease,) = shell.core.shard.leases

@@ -352,7 +352,9 @@ def _parsed(text: str) -> CanonicalUri:
     try:
         return canonical(text)
     except (Malformed, UnsupportedScheme, TooLong) as problem:
-        raise errors.InvalidRequest(f"{text[:200]!r}: {problem}", field="uri") from None
+        raise errors.InvalidRequest(
+            f"uri must be an absolute http or https URI, got {text[:200]!r}: {problem}", field="uri"
+        ) from None
 
 
 def _batch(uris: Sequence[str]) -> list[CanonicalUri]:
@@ -372,7 +374,7 @@ def _check_pattern(field: str, pattern: str) -> None:
     try:
         compile_pattern(pattern)
     except BadPattern as problem:
-        raise errors.InvalidRequest(f"{field}: {problem}", field=field) from None
+        raise errors.InvalidRequest(f"{field} must be a valid RE2 pattern: {problem}", field=field) from None
 
 
 def _job_view(number: int, row: JobRow) -> JobView:

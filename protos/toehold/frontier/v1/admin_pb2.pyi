@@ -6,7 +6,8 @@ FrontierService's rules for errors apply here too, with these further reasons:
 CRAWL_EXISTS (ALREADY_EXISTS), INVALID_SPEC and INVALID_NAME
 (INVALID_ARGUMENT), NO_SEEDS and CRAWL_ACTIVE (FAILED_PRECONDITION),
 UNKNOWN_QUEUE, UNKNOWN_NODE, UNKNOWN_JOB, UNKNOWN_OVERRIDE and UNKNOWN_CHECKPOINT
-(NOT_FOUND), CRAWL_TORN_DOWN and URIS_NOT_KEPT (FAILED_PRECONDITION). A request
+(NOT_FOUND), CRAWL_TORN_DOWN, CHECKPOINT_IN_USE and URIS_NOT_KEPT
+(FAILED_PRECONDITION). A request
 that would change a held crawl is refused: CRAWL_HELD (UNAVAILABLE).
 
 The metadata `toehold-operator` (at most 128 printable ASCII characters) names

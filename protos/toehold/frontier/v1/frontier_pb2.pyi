@@ -340,7 +340,9 @@ class NextRequest(_message.Message):
     the name.
     """
     max_leases: _builtins.int
-    """Most leases wanted, 1 to 1000. An answer has at most 100 of a crawl."""
+    """Most leases wanted, 1 to 1000. An answer has at most 100 of a crawl, and ends
+    once their candidates have 2 MiB.
+    """
     max_leases_per_queue: _builtins.int
     """Most leases of a queue that may be out at once, those of this answer included;
     0 for QueueSpec.max_leases_per_queue alone. The answer then has them one after
@@ -911,7 +913,8 @@ class Candidate(_message.Message):
     path: _builtins.str
     """The discovery path from the seed, a letter for each hop: L link, E embed, X
     speculative embed, R redirect, I inferred, M sitemap, P prerequisite, S
-    submitted. Empty for seeds. Heritrix's letters, at most 2048.
+    submitted. Empty for seeds, and only for them if `via` is set. Heritrix's
+    letters, at most 2048.
     """
     directive: Global___Directive.ValueType
     """How urgent it is within its queue. Default NORMAL; seeds MEDIUM."""
