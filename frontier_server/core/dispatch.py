@@ -39,8 +39,6 @@ CLEARING_PER_CALL = 200  # heads; one with heavy rules counts as several
 WEIGHT_PER_CLEARING = 100
 LEASES_PER_CALL = 100  # at most in one answer
 BYTES_PER_CALL = 2 << 20  # of the candidates in one answer; by default, clients of gRPC receive 4 MiB
-    2 << 20
-)  # of the candidates in one answer; clients of gRPC receive 4 MiB unless told otherwise
 TURNS_PER_CALL = 100  # queues that may get a turn, beyond the leases wanted
 WAKES_PER_CALL = 1000
 FAR_WAKES_PER_CALL = 200
