@@ -267,10 +267,19 @@ class Crawl:
         else:
             self.ready.append(queue)
 
+    def leave_host(self, queue: WorkQueue) -> None:
+        """Give a queue that is in line for a host its turn."""
+        queue.line = None
+        if queue.state is QueueState.BUSY:
+            self.reoffer(queue)
+        else:
+            self.ready.append(queue)
+
     def leave_line(self, queue: WorkQueue) -> None:
-        """Take a queue, if it is ready, from among the ready ones: its turn is now."""
-        if queue.state is not QueueState.READY:
+        """Take a queue from among the ready ones, if it is there: its turn is now."""
+        if queue.state is not QueueState.READY and not queue.offered:
             return
+        queue.offered = False
         if self.ready and self.ready[-1] is queue:
             self.ready.pop()
         else:

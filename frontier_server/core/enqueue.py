@@ -142,8 +142,7 @@ def _let_in(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
     elif queue.line is not None:
-        queue.line = None
-        crawl.ready.append(queue)
+        crawl.leave_host(queue)
         op.look_at(crawl)
 
 

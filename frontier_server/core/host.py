@@ -121,8 +121,7 @@ class Hosts:
             host.sleepers.pop(crawl.number, None)
             for queue in host.lines.pop(crawl.number, ()):
                 if queue.line is host:
-                    queue.line = None
-                    crawl.ready.append(queue)
+                    crawl.leave_host(queue)
         crawl.lines.clear()
         for queue in crawl.queues.values():
             queue.passing = None

@@ -45,12 +45,10 @@ def wanted_queues(op: Operation, crawl: Crawl, names: Iterable[str]) -> Iterator
             if queue.state is QueueState.INACTIVE:
                 op.move(crawl, queue, QueueEvent.ACTIVATED)
                 op.touch(queue).session_start = queue.row.expenditure
-            if queue.state is QueueState.READY:
-                if queue.line is None:
+            if queue.state in (QueueState.READY, QueueState.BUSY):
+                if queue.line is None or queue.offered:
                     crawl.leave_line(queue)
                 queue.line = None
-                yield queue
-            elif queue.state is QueueState.BUSY:
                 yield queue
 
 

@@ -190,7 +190,10 @@ class Recount:
                     assert there[1] == 1, f"{name}: {there}"
                 case _:
                     assert queue.state is Q.BUSY and not there[1], f"{name}: {there}"
-            assert queue.leases_out == (queue.state is Q.BUSY), name
+            assert bool(queue.leases_out) == (queue.state is Q.BUSY), name
+            assert queue.leases_out <= crawl.settings.queues.max_leases_per_queue or len(crawl.overrides), (
+                name
+            )
         for state in ACTIVE:
             assert crawl.active_counts[state] == states[state], f"{state.value} queues in memory"
 
