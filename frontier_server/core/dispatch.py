@@ -126,8 +126,9 @@ class Dispatcher:
 
         `awaited` is the host or group that the queue was in line for.
         """
-        queue.offered = False
-        if awaited is not None:
+        if awaited is None:
+            queue.offered = False
+        else:
             _wake_in_line(op, crawl, queue)
         grants: list[Grant] = []
         if queue.state is QueueState.READY:  # else it was moved meanwhile, or has leases out already
@@ -333,6 +334,8 @@ def _wake_in_line(op: Operation, crawl: Crawl, queue: WorkQueue) -> None:
     """Give the first queue in line its turn, even if it is snoozed for its other hosts."""
     if queue.state is QueueState.SNOOZED:
         op.wake(crawl, queue)
+        crawl.leave_line(queue)
+    elif queue.offered:
         crawl.leave_line(queue)
 
 

@@ -194,6 +194,7 @@ class History:
         for uri in self.offered:
             if self.story(uri) is UriState.NEVER_SEEN:
                 self.done[uri] = 0
+        self.given_ms.clear()  # a queue that is forgotten has no gap
 
     def story(self, uri: str) -> UriState:
         return self.shell.core.administration.story(NAME, uri, self.shell.now_ms).state
