@@ -1,0 +1,158 @@
+"""The leases that this process holds. Thread-safe: its threads take in, extend and end them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from scrapy import Request
+
+from toehold.frontier.v1.crawl_pb2 import FetchPolicy
+from toehold.frontier.v1.frontier_pb2 import PURPOSE_ROBOTS, Candidate, Lease
+
+from .fetches import Clock, Fetch
+
+MAX_HELD_PER_FETCH = 8
+"""Most leases held for each fetch at once, pages that callbacks and pipelines still work on included."""
+
+
+class Stage(Enum):
+    """How far a lease is."""
+
+    WAITING = "ABOUT_TO_GET_URI"
+    FETCHING = "FETCHING"
+    PROCESSING = "EXTRACTING"
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """A lease in this process. All but `stage` and `ended` belong to the reactor's thread."""
+
+    lease: Lease
+    policy: FetchPolicy
+    stage: Stage = Stage.WAITING
+    ended: bool = False
+    """The frontier has ended it: whatever is reported of it would come too late."""
+    request: Request | None = None
+    """The request that Scrapy has for it."""
+    clock: Clock = field(default_factory=Clock)
+    fetch: Fetch | None = None
+    """How its fetch ended."""
+    again: list[tuple[Request, Candidate]] = field(default_factory=list)
+    """Requests for its own URI, which the frontier can take only after its report."""
+
+    @property
+    def is_robots(self) -> bool:
+        """Whether it is for a robots.txt."""
+        return self.lease.purpose == PURPOSE_ROBOTS
+
+
+class Book:
+    """All leases held, by token."""
+
+    def __init__(self, max_fetches: int) -> None:
+        self._changed = threading.Condition()
+        self._held: dict[bytes, Held] = {}
+        self._waiting: deque[Held] = deque()
+        self._max_fetches = max_fetches
+        self._closed = False
+
+    def wait_for_room(self, timeout_s: float) -> int:
+        """How many more leases can be used soon; waits for some. 0 if there was no room in that time."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._room() > 0, timeout_s)
+            return 0 if self._closed else max(0, self._room())
+
+    def add(self, arrived: Iterable[Held]) -> None:
+        """Takes in leases. Those of pages wait; those of robots.txt files count as begun."""
+        with self._changed:
+            for held in arrived:
+                self._held[held.lease.token] = held
+                if held.is_robots:
+                    held.stage = Stage.FETCHING
+                else:
+                    self._waiting.append(held)
+
+    def take(self) -> Held | None:
+        """The next lease of a page to fetch."""
+        with self._changed:
+            if not self._waiting:
+                return None
+            held = self._waiting.popleft()
+            held.stage = Stage.FETCHING
+            return held
+
+    def has_waiting(self) -> bool:
+        """Whether there is a lease to fetch."""
+        return bool(self._waiting)
+
+    def fetched(self, held: Held) -> None:
+        """Notes that a fetch has ended, and the page is being worked on."""
+        with self._changed:
+            held.stage = Stage.PROCESSING
+            self._changed.notify_all()
+
+    def settle(self, settled: Iterable[Held]) -> None:
+        """Forgets leases: they have been reported, or are over."""
+        with self._changed:
+            for held in settled:
+                self._held.pop(held.lease.token, None)
+            self._changed.notify_all()
+
+    def end(self, tokens: Collection[bytes]) -> None:
+        """Notes that the frontier has ended leases. Those that wait are not fetched."""
+        with self._changed:
+            for token in tokens:
+                held = self._held.get(token)
+                if held is not None:
+                    held.ended = True
+                    if held.stage is Stage.WAITING:
+                        self._waiting.remove(held)
+                        del self._held[token]
+            self._changed.notify_all()
+
+    def withdraw(self, tokens: Collection[bytes] | None = None) -> list[Held]:
+        """The leases among these (by default all) that wait: they will not be fetched, but are still held."""
+        with self._changed:
+            found = [held for held in self._waiting if tokens is None or held.lease.token in tokens]
+            for held in found:
+                self._waiting.remove(held)
+            return found
+
+    def begun(self, tokens: Collection[bytes]) -> list[Held]:
+        """The leases among these whose fetch has begun."""
+        with self._changed:
+            found = (self._held.get(token) for token in tokens)
+            return [held for held in found if held is not None and held.stage is not Stage.WAITING]
+
+    def tokens(self) -> list[bytes]:
+        """The tokens of all leases held."""
+        with self._changed:
+            return list(self._held)
+
+    def stages(self) -> dict[str, int]:
+        """How many leases are at each stage."""
+        with self._changed:
+            counts = dict.fromkeys((stage.value for stage in Stage), 0)
+            for held in self._held.values():
+                counts[held.stage.value] += 1
+            return counts
+
+    def resize(self, max_fetches: int) -> None:
+        """Changes how many fetches there may be at once."""
+        with self._changed:
+            self._max_fetches = max_fetches
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """No lease will be used any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _room(self) -> int:
+        unfetched = sum(held.stage is not Stage.PROCESSING for held in self._held.values())
+        return min(self._max_fetches - unfetched, MAX_HELD_PER_FETCH * self._max_fetches - len(self._held))

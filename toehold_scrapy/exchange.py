@@ -1,0 +1,122 @@
+"""All dealings with the frontier after the start: three threads over one book of leases.
+
+Threads, because a callback may keep the reactor busy for longer than a lease lives. Whatever they have for
+Scrapy comes to it in the reactor's own thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from toehold.frontier.v1.frontier_pb2 import Report
+from toehold_client import FrontierClient
+
+from .book import Book, Held
+from .calls import CALL_TIMEOUT_S, Contact
+from .configuration import Configuration
+from .feeder import Feeder, Listener
+from .fetches import KILLED, bare_report, release
+from .heartbeat import Heartbeat
+from .outbox import Done, Entry, Judged, Outbox
+
+FLUSH_S = 20.0
+"""How long a process that ends tries to send its last reports."""
+
+
+class Spider(Listener):
+    """Who the exchange works for. All its methods are called in threads of the exchange."""
+
+    def judged(self, judged: Judged) -> None:
+        """The frontier has judged requests."""
+
+    def resized(self, max_fetches: int) -> None:
+        """An operator has set the number of fetches at once."""
+
+
+class Exchange:
+    """The leases of this process, and the threads that take, keep and return them."""
+
+    def __init__(self, configuration: Configuration, spider: Spider) -> None:
+        self._max_fetches = configuration.max_leases
+        self._spider = spider
+        self.book = Book(configuration.max_leases)
+        contact = Contact()
+        self._client = FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S)
+        self._feeder = Feeder(
+            configuration,
+            FrontierClient(configuration.frontier, timeout_s=CALL_TIMEOUT_S),
+            self.book,
+            contact,
+            spider,
+        )
+        self._heartbeat = Heartbeat(
+            configuration,
+            self._client,
+            self.book,
+            contact,
+            hand_back=self.hand_back,
+            break_off=self._break_off,
+            resize=self._resize,
+            drain=lambda: spider.must_end("toehold_drained", ""),
+        )
+        self._outbox = Outbox(
+            configuration,
+            self._client,
+            self.book,
+            contact,
+            judged=spider.judged,
+            launch_failed=lambda why: spider.must_end("toehold_not_launched", why),
+        )
+        self._threads = {
+            name: threading.Thread(target=run, name=f"toehold-{name}", daemon=True)
+            for name, run in _named(self._feeder.run, self._heartbeat.run, self._outbox.run)
+        }
+
+    def start(self) -> None:
+        """Starts the threads."""
+        for thread in self._threads.values():
+            thread.start()
+
+    def send(self, *entries: Entry) -> None:
+        """Sends entries to the frontier, in this order."""
+        self._outbox.put(*entries)
+
+    def finish(self, held: Held, report: Report) -> None:
+        """Reports a lease, after everything that was sent before."""
+        self._outbox.put(Done(held, report))
+
+    def hand_back(self, unfetched: Sequence[Held]) -> None:
+        """Returns leases whose fetch has not begun."""
+        self._outbox.put(*(Done(held, release(held.lease)) for held in unfetched))
+
+    def close(self) -> None:
+        """Returns the leases that wait, sends what is left, says goodbye, and ends. Blocks."""
+        self.book.close()
+        self._feeder.stop()
+        self._threads["feeder"].join(CALL_TIMEOUT_S)
+        self.hand_back(self.book.withdraw())
+        self._outbox.close()
+        self._threads["outbox"].join(FLUSH_S)
+        self._outbox.give_up()
+        self._heartbeat.stop()
+        self._threads["heartbeat"].join(CALL_TIMEOUT_S)
+        self._heartbeat.leave()
+        self._client.close()
+
+    def _break_off(self, begun: Sequence[Held]) -> None:
+        """Reports leases that the frontier wants interrupted. Scrapy may go on with them: that no longer
+        counts.
+        """
+        self._outbox.put(*(Done(held, bare_report(held.lease, KILLED)) for held in begun if not held.ended))
+
+    def _resize(self, asked: int | None) -> None:
+        size = self._max_fetches if asked is None else asked
+        self.book.resize(size)
+        self._spider.resized(size)
+
+
+def _named(
+    feeder: Callable[[], None], heartbeat: Callable[[], None], outbox: Callable[[], None]
+) -> Sequence[tuple[str, Callable[[], None]]]:
+    return (("feeder", feeder), ("heartbeat", heartbeat), ("outbox", outbox))

@@ -1,0 +1,132 @@
+"""Asks the frontier for as many leases as can be fetched soon."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from toehold.frontier.v1.crawl_pb2 import FetchPolicy
+from toehold.frontier.v1.frontier_pb2 import (
+    EMPTY_REASON_FINISHED,
+    EMPTY_REASON_LIMIT_REACHED,
+    EMPTY_REASON_NOT_RUNNING,
+    EMPTY_REASON_PAUSED,
+    EmptyReason,
+    NextResponse,
+)
+from toehold_client import FrontierClient, ToeholdError
+from toehold_client.errors import SessionSuperseded, UnknownCrawl
+
+from .book import Book, Held
+from .calls import LONGEST_REST_S, Abandoned, Contact, logger, persist
+from .configuration import Configuration
+
+LONG_POLL_S = 10.0
+"""How long the frontier may hold back an answer: a third of a lease period, so that leases of an answer that
+comes late are young."""
+
+ROOM_CHECK_S = 5.0
+LONGEST_ASKED_REST_S = 60.0
+MAX_LEASES = 100
+
+_SAID = {
+    EMPTY_REASON_NOT_RUNNING: "The crawl is not launched yet; waiting",
+    EMPTY_REASON_PAUSED: "The crawl is paused; waiting",
+    EMPTY_REASON_LIMIT_REACHED: "The crawl has reached its limit of documents; waiting for its end",
+}
+
+
+class Listener(Protocol):
+    """Who hears of leases, and of the end. Called in the feeder's thread."""
+
+    def arrived(self, robots: Sequence[Held]) -> None:
+        """There are leases; these are for robots.txt files."""
+        ...
+
+    def crawl_over(self) -> None:
+        """The crawl gives no leases any more."""
+        ...
+
+    def must_end(self, reason: str, message: str) -> None:
+        """This process may do nothing more for the crawl."""
+        ...
+
+
+class Feeder:
+    """Asks for leases until it is stopped, or the crawl is over. `client` is its own: `stop` closes it, to
+    break off the call that waits.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        client: FrontierClient,
+        book: Book,
+        contact: Contact,
+        listener: Listener,
+    ) -> None:
+        self._configuration = configuration
+        self._client = client
+        self._book = book
+        self._contact = contact
+        self._listener = listener
+        self._policies: dict[str, FetchPolicy] = {}
+        self._said: EmptyReason.ValueType | None = None
+        self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Ends `run`."""
+        self._stop.set()
+        self._client.close()
+
+    def run(self) -> None:
+        """Feeds the book."""
+        while not self._stop.is_set():
+            room = self._book.wait_for_room(ROOM_CHECK_S)
+            if not room:
+                continue
+            try:
+                answer = persist(lambda room=room: self._ask(room), self._contact, self._stop)  # type: ignore[misc]
+            except Abandoned:
+                return
+            except SessionSuperseded as error:
+                self._listener.must_end("toehold_superseded", str(error))
+                return
+            except UnknownCrawl as error:
+                self._listener.must_end("toehold_unknown_crawl", str(error))
+                return
+            except ToeholdError as error:
+                logger.error("The frontier gives no leases: %s", error)
+                self._stop.wait(LONGEST_REST_S)
+                continue
+            if answer.empty_reason == EMPTY_REASON_FINISHED:
+                self._listener.crawl_over()
+                return
+            self._take_in(answer)
+
+    def _ask(self, room: int) -> NextResponse:
+        return self._client.next(
+            crawl=self._configuration.crawl,
+            node=self._configuration.node,
+            session=self._configuration.session,
+            max_leases=min(room, MAX_LEASES),
+            wait_s=LONG_POLL_S,
+            known_fetch_policy_ids=list(self._policies),
+        )
+
+    def _take_in(self, answer: NextResponse) -> None:
+        for policy in answer.fetch_policies:
+            self._policies[policy.fetch_policy_id] = policy
+        if answer.leases:
+            self._said = None
+            arrived = [Held(lease, self._policies[lease.fetch_policy_id]) for lease in answer.leases]
+            self._book.add(arrived)
+            self._listener.arrived([held for held in arrived if held.is_robots])
+            return
+        if answer.empty_reason != self._said:
+            self._said = answer.empty_reason
+            if answer.empty_reason in _SAID:
+                logger.info(_SAID[answer.empty_reason])
+        rest_s = answer.retry_duration.ToTimedelta().total_seconds()
+        self._stop.wait(min(max(rest_s, 0.05), LONGEST_ASKED_REST_S))

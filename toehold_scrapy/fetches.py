@@ -1,0 +1,201 @@
+"""What became of a fetch, and the report of it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    NotSupported,
+    ResponseDataLossError,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
+from scrapy.http import Response
+from twisted.internet.error import ConnectError, ConnectionClosed, SSLError
+from twisted.internet.error import TimeoutError as ConnectTimeout
+from twisted.web._newclient import ParseError
+
+from toehold.frontier.v1.crawl_pb2 import FetchStatus
+from toehold.frontier.v1.frontier_pb2 import (
+    OUTCOME_FETCHED,
+    OUTCOME_RELEASED,
+    TRUNCATION_DISCONNECT,
+    TRUNCATION_LENGTH,
+    TRUNCATION_UNSPECIFIED,
+    Lease,
+    Report,
+    Truncation,
+)
+
+DEFERRED = FetchStatus.FETCH_STATUS_DEFERRED
+FAILED = FetchStatus.FETCH_STATUS_RUNTIME_EXCEPTION
+KILLED = FetchStatus.FETCH_STATUS_PROCESSING_THREAD_KILLED
+REFUSED = FetchStatus.FETCH_STATUS_UNFETCHABLE_URI
+
+MAX_RETRY_AFTER_S = 366 * 86_400
+MAX_VALIDATOR_BYTES = 1024
+
+
+class Clock:
+    """The beginning of a fetch, and how long ago that is."""
+
+    def __init__(self) -> None:
+        self.start_time_ms = int(time.time() * 1000)
+        self._start_s = time.monotonic()
+
+    def duration_ms(self) -> int:
+        """How long ago it began."""
+        return int((time.monotonic() - self._start_s) * 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """How a fetch ended: with a response, as it came, or without."""
+
+    status: int
+    start_time_ms: int
+    duration_ms: int
+    response: Response | None = None
+    notes: tuple[str, ...] = ()
+
+
+def answered(response: Response, clock: Clock) -> Fetch:
+    """A fetch that the server answered."""
+    return Fetch(response.status, clock.start_time_ms, clock.duration_ms(), response)
+
+
+def failed(error: BaseException, clock: Clock) -> Fetch:
+    """A fetch that ended with this error."""
+    if isinstance(error, StopDownload) and error.response is not None:
+        return answered(error.response, clock)
+    status, note = status_of(error)
+    return Fetch(status, clock.start_time_ms, clock.duration_ms(), notes=(note,) if note else ())
+
+
+def refused(clock: Clock) -> Fetch:
+    """A fetch that was not begun: the crawl may not connect to any address of the host."""
+    return Fetch(REFUSED, clock.start_time_ms, clock.duration_ms(), notes=("addressRefused",))
+
+
+def status_of(error: BaseException) -> tuple[int, str]:
+    """The fetch status that an error means, and a remark for the crawl log."""
+    match error:
+        case CannotResolveHostError():
+            return FetchStatus.FETCH_STATUS_DOMAIN_UNRESOLVABLE, ""
+        case DownloadConnectionRefusedError() | ConnectError():
+            return FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
+        case DownloadTimeoutError() if isinstance(error.__cause__, ConnectTimeout):
+            return FetchStatus.FETCH_STATUS_CONNECT_FAILED, ""
+        case DownloadTimeoutError():
+            return FetchStatus.FETCH_STATUS_TIMEOUT, ""
+        case DownloadFailedError():
+            return _status_of_failure(error), ""
+        case ResponseDataLossError() | ConnectionClosed():
+            return FetchStatus.FETCH_STATUS_CONNECT_LOST, ""
+        case DownloadCancelledError():
+            return FAILED, "downloadCancelled"
+        case NotSupported() | UnsupportedURLSchemeError():
+            return REFUSED, ""
+        case IgnoreRequest():
+            return FAILED, "ignoredByMiddleware"
+    return FAILED, type(error).__name__
+
+
+def _status_of_failure(error: DownloadFailedError) -> int:
+    """The status of a failure that Twisted gives several reasons for."""
+    for reason in getattr(error.__cause__, "reasons", ()):
+        found = getattr(reason, "value", reason)
+        if isinstance(found, ParseError):
+            return FetchStatus.FETCH_STATUS_PROTOCOL_ERROR
+        if isinstance(found, SSLError) or type(found).__module__.startswith("OpenSSL"):
+            return FetchStatus.FETCH_STATUS_CONNECT_FAILED
+    return FetchStatus.FETCH_STATUS_CONNECT_LOST
+
+
+def report(lease: Lease, fetch: Fetch) -> Report:
+    """The report of a page."""
+    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=fetch.status)
+    made.start_time.FromMilliseconds(fetch.start_time_ms)
+    made.fetch_duration.FromMilliseconds(fetch.duration_ms)
+    annotate(made, fetch.notes)
+    response = fetch.response
+    if response is None:
+        return made
+    made.body_bytes = len(response.body)
+    made.truncation = _truncation(response)
+    made.media_type = _header(response, "Content-Type").partition(";")[0].strip().lower()[:256]
+    if response.status == 304:
+        made.digest = lease.last_digest
+    else:
+        made.digest = "sha1:" + base64.b32encode(hashlib.sha1(response.body).digest()).decode()
+    if not made.truncation:
+        made.etag = _validator(response, "ETag")
+        made.last_modified = _validator(response, "Last-Modified")
+    if response.ip_address is not None:
+        made.peer_address = str(response.ip_address)
+    retry_after_s = _retry_after_s(response)
+    if retry_after_s is not None:
+        made.retry_after_duration.FromSeconds(retry_after_s)
+    return made
+
+
+def bare_report(lease: Lease, status: int, *notes: str) -> Report:
+    """The report of a lease whose fetch has nothing to tell."""
+    made = Report(token=lease.token, outcome=OUTCOME_FETCHED, fetch_status=status)
+    annotate(made, notes)
+    return made
+
+
+def release(lease: Lease) -> Report:
+    """Hands back a lease whose fetch has not begun."""
+    return Report(token=lease.token, outcome=OUTCOME_RELEASED)
+
+
+def annotate(made: Report, notes: Iterable[str]) -> None:
+    """Adds remarks for the crawl log, in its letters."""
+    made.annotations.extend(re.sub(r"[^!-+\--~]+", "_", note)[:128] for note in notes)
+
+
+def _truncation(response: Response) -> Truncation.ValueType:
+    if "download_stopped" in response.flags:
+        return TRUNCATION_LENGTH
+    if "dataloss" in response.flags or "partial" in response.flags:
+        return TRUNCATION_DISCONNECT
+    return TRUNCATION_UNSPECIFIED
+
+
+def _header(response: Response, name: str) -> str:
+    value = response.headers.get(name)
+    return value.decode("latin-1") if value else ""
+
+
+def _validator(response: Response, name: str) -> str:
+    value = _header(response, name)
+    return value if len(value.encode()) <= MAX_VALIDATOR_BYTES else ""
+
+
+def _retry_after_s(response: Response) -> int | None:
+    """Seconds from now, by a Retry-After of seconds or of a date; None without one that makes sense."""
+    text = _header(response, "Retry-After").strip()[:64]
+    if re.fullmatch(r"[0-9]{1,10}", text):
+        return min(int(text), MAX_RETRY_AFTER_S)
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return min(max(0, int(date.timestamp() - time.time()) + 1), MAX_RETRY_AFTER_S)

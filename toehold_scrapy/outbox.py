@@ -1,0 +1,221 @@
+"""Sends what this process has for the frontier, in order: candidates, the launch, and reports.
+
+The candidates of a page enter before its report, and a batch sends candidates first. So a page is reported
+only after the frontier has stored all that was found on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from scrapy import Request
+
+from toehold.frontier.v1.crawl_pb2 import (
+    DISPOSITION_INVALID_REPORT,
+    VERDICT_UNSPECIFIED,
+    Verdict,
+)
+from toehold.frontier.v1.frontier_pb2 import OUTCOME_RELEASED, Candidate, Report, ReportResult
+from toehold_client import CrawlController, FrontierClient, ToeholdError
+from toehold_client.errors import CrawlFinished, IllegalState, UnexpectedAnswer, UnknownCrawl
+
+from .book import Book, Held
+from .calls import Abandoned, Contact, logger, persist
+from .configuration import Configuration
+from .fetches import DEFERRED, FAILED, annotate, bare_report
+
+MAX_BATCH = 1000
+MAX_TRIES = 5
+"""How often a call is made that fails for no reason that the contract names."""
+
+CLOCK_SLACK_S = 5
+"""How much the frontier's clock may be ahead of this machine's, when a page is wanted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A request to offer."""
+
+    request: Request
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A lease to report."""
+
+    held: Held
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The crawl is to be launched: all start requests have been offered."""
+
+
+_T = TypeVar("_T")
+Entry: TypeAlias = Offer | Done | Launch
+Judged: TypeAlias = Sequence[tuple[Request, "Verdict.ValueType"]]
+
+
+class Outbox:
+    """Sends entries until it is closed. Its callbacks run in its thread: `judged` gets the verdicts of
+    requests, with VERDICT_UNSPECIFIED for those that the frontier would not judge; `launch_failed` gets the
+    reason.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        client: FrontierClient,
+        book: Book,
+        contact: Contact,
+        *,
+        judged: Callable[[Judged], None],
+        launch_failed: Callable[[str], None],
+    ) -> None:
+        self._configuration = configuration
+        self._client = client
+        self._book = book
+        self._contact = contact
+        self._judged = judged
+        self._launch_failed = launch_failed
+        self._changed = threading.Condition()
+        self._entries: deque[Entry] = deque()
+        self._closing = False
+        self._given_up = threading.Event()
+
+    def put(self, *entries: Entry) -> None:
+        """Adds entries, in this order."""
+        with self._changed:
+            self._entries.extend(entries)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends `run` once everything is sent."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """Ends `run` now. What is not sent is lost here; the frontier gives its leases out again."""
+        self._given_up.set()
+        self.close()
+
+    def run(self) -> None:
+        """Sends entries."""
+        while batch := self._next_batch():
+            try:
+                self._send(batch)
+            except Abandoned:
+                return
+
+    def _next_batch(self) -> list[Entry]:
+        """The next entries, up to a launch, which is a batch of its own. Empty at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._entries or self._closing)
+            batch: list[Entry] = []
+            while self._entries and len(batch) < MAX_BATCH:
+                if isinstance(self._entries[0], Launch) and batch:
+                    break
+                batch.append(self._entries.popleft())
+                if isinstance(batch[0], Launch):
+                    break
+            return batch
+
+    def _send(self, batch: Sequence[Entry]) -> None:
+        offers = [entry for entry in batch if isinstance(entry, Offer)]
+        done = [entry for entry in batch if isinstance(entry, Done)]
+        if any(isinstance(entry, Launch) for entry in batch):
+            self._launch()
+        stored = self._offer(offers) if offers else True
+        if done:
+            self._report(done if stored else [Done(each.held, _put_off(each.report)) for each in done])
+
+    def _launch(self) -> None:
+        controller = CrawlController(self._client, self._configuration.crawl)
+        try:
+            self._persist(controller.launch)
+            logger.info("Crawl %s launched", self._configuration.crawl)
+        except IllegalState:
+            logger.info("Crawl %s was launched by another process", self._configuration.crawl)
+        except ToeholdError as error:
+            self._launch_failed(str(error))
+
+    def _offer(self, offers: Sequence[Offer]) -> bool:
+        """Offers requests; whether all that the crawl may still take are stored."""
+        candidates = [offer.candidate for offer in offers]
+        try:
+            verdicts = self._persist(lambda: self._client.schedule(self._configuration.crawl, candidates))
+        except (CrawlFinished, UnknownCrawl) as error:
+            logger.info("%d requests dropped: %s", len(offers), error)
+            self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
+            return True
+        except ToeholdError as error:
+            logger.error("The frontier refused %d requests: %s", len(offers), error)
+            self._judged([(offer.request, VERDICT_UNSPECIFIED) for offer in offers])
+            return False
+        self._judged([(offer.request, verdict) for offer, verdict in zip(offers, verdicts, strict=True)])
+        return True
+
+    def _report(self, done: Sequence[Done]) -> None:
+        counting = [each for each in done if not each.held.ended]
+        again = [Offer(*each) for entry in done for each in entry.held.again]
+        try:
+            results = self._finished([each.report for each in counting])
+            self._finished(
+                [
+                    bare_report(each.held.lease, FAILED, "reportRefused")
+                    for each, result in zip(counting, results, strict=True)
+                    if result.disposition == DISPOSITION_INVALID_REPORT
+                ]
+            )
+        except ToeholdError as error:  # also of another session, of which the feeder hears, too
+            logger.error("The frontier refused %d reports: %s", len(counting), error)
+        self._book.settle(each.held for each in done)
+        for offer in again:
+            offer.candidate.refetch_before_time.GetCurrentTime()
+            offer.candidate.refetch_before_time.seconds += CLOCK_SLACK_S
+        if again:
+            self._offer(again)
+
+    def _finished(self, reports: Sequence[Report]) -> Sequence[ReportResult]:
+        if not reports:
+            return []
+        results = self._persist(
+            lambda: self._client.finished(
+                reports, node=self._configuration.node, session=self._configuration.session
+            )
+        )
+        for result in results:
+            if result.problem:
+                logger.error("The frontier refused a report: %s", result.problem)
+        return results
+
+    def _persist(self, call: Callable[[], _T]) -> _T:
+        for _ in range(MAX_TRIES - 1):
+            try:
+                return persist(call, self._contact, self._given_up)
+            except UnexpectedAnswer as error:
+                logger.warning("%s; trying again", error)
+                self._given_up.wait(1.0)
+        return persist(call, self._contact, self._given_up)
+
+
+def _put_off(report: Report) -> Report:
+    """The report of a page whose links the frontier did not take: it is fetched again."""
+    if report.outcome == OUTCOME_RELEASED or report.robots_body or report.robots_empty:
+        return report
+    made = Report(
+        token=report.token,
+        outcome=report.outcome,
+        fetch_status=DEFERRED,
+        start_time=report.start_time,
+        fetch_duration=report.fetch_duration,
+    )
+    annotate(made, ("linksRefused",))
+    return made

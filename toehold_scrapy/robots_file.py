@@ -1,0 +1,71 @@
+"""Fetches a robots.txt for the frontier, which reads and obeys it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urljoin
+
+from scrapy import Request
+from scrapy.core.engine import ExecutionEngine
+from scrapy.http import Response
+
+from toehold.frontier.v1.frontier_pb2 import Lease, Report
+
+from .fetches import Clock, Fetch, answered, report
+
+MAX_BODY_BYTES = 500 * 1024
+MAX_DOWNLOAD_BYTES = 10 * 1024 * 1024
+MAX_REDIRECTS = 5
+NOT_FOUND = -404
+"""The status of a robots.txt that redirects too often, or to nowhere: it counts as missing."""
+
+
+async def robots_report(
+    engine: ExecutionEngine,
+    lease: Lease,
+    request: Request,
+    failed: Callable[[Request, Exception, Clock], Fetch],
+) -> Report:
+    """Fetches the robots.txt of a lease, following redirects, and returns its report. `failed` judges
+    errors.
+    """
+    clock = Clock()
+    own_address = ""
+    for redirects in range(MAX_REDIRECTS + 1):
+        try:
+            response = await engine.download_async(request)
+        except Exception as error:  # each means that there is no robots.txt now
+            made = report(lease, failed(request, error, clock))
+            break
+        if not redirects and response.ip_address is not None:
+            own_address = str(response.ip_address)
+        if not 300 <= response.status < 400:
+            made = report(lease, answered(response, clock))
+            if 200 <= response.status < 300:
+                made.robots_body = response.body[:MAX_BODY_BYTES]
+                made.robots_empty = not response.body
+            break
+        target = _target(request, response)
+        if not target:
+            made = _missing(lease, clock)
+            break
+        request = request.replace(url=target)
+    else:
+        made = _missing(lease, clock)
+    made.peer_address = own_address
+    return made
+
+
+def _target(request: Request, response: Response) -> str:
+    location = response.headers.get("Location")
+    if not location:
+        return ""
+    try:
+        target = urljoin(request.url, location.decode("latin-1").strip())
+    except ValueError:
+        return ""
+    return target if target.startswith(("http://", "https://")) else ""
+
+
+def _missing(lease: Lease, clock: Clock) -> Report:
+    return report(lease, Fetch(NOT_FOUND, clock.start_time_ms, clock.duration_ms()))
